@@ -184,7 +184,7 @@ def _parse(tool: str, takes: Sequence[str], adapter: TypeAdapter[Any], text: str
         return adapter.validate_json(data)
     except Exception as error:  # noqa: BLE001 - whatever a type's own validators raise
         faults = "\n".join(f"- {fault}" for fault in _faults(error, takes))
-        message = f"The arguments of `{tool}` are wrong. Mend them and call it again:\n{faults}"
+        message = f"The arguments of `{tool}` are wrong. Correct them and call it again:\n{faults}"
         raise ValueError(message) from None
 
 

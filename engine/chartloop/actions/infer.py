@@ -352,7 +352,9 @@ UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were esti
 """A warning: the provider's implausible counts are not used."""
 UNBELIEVED_PART = "a reply came with usage that cannot be: {}; this is not counted"
 """A warning: a part is larger than its whole."""
-WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
+WRONG_COST = (
+    "a reply came with a cost that cannot be: {} USD; it was computed from the model's prices"
+)
 """A warning: the cost is computed from prices; without prices it is unknown."""
 CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
 """A warning: the end of the text or of the tool calls may be missing."""

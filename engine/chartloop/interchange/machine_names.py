@@ -1,6 +1,6 @@
-"""Names that a machine file takes, made of whatever a document calls things.
+"""Valid, unique names for a machine file, made from the ids and labels of a document.
 
-Belongs here: words to names, each once. Never: what they name.
+Belongs here: words to names. Never: what they name.
 
 Source:       design "language", section 1 (names)
 """
@@ -12,36 +12,38 @@ import unicodedata
 from collections.abc import Container
 
 LONGEST = 40
+"""Characters of a name."""
 
 _TAKEN_WORDS = frozenset("true false null none return".split())
-_SAYS_NOTHING = re.compile(r"[A-Za-z]{0,2}\d*|(?:n|node|box|state|step|id)_?\d*", re.IGNORECASE)
+_MEANINGLESS = re.compile(r"[A-Za-z]{0,2}\d*|(?:n|node|box|state|step|id)_?\d*", re.IGNORECASE)
 
 
 def as_name(text: str) -> str:
-    """The words of a text as a name: `ConstructPrompt` is `construct_prompt`; or nothing."""
+    """The text as a name: `ConstructPrompt` becomes `construct_prompt`. May be empty."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain)
-    words = re.sub(r"[^a-z0-9]+", "_", parted.lower().replace("'", "")).strip("_")
+    separated = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain)
+    words = re.sub(r"[^a-z0-9]+", "_", separated.lower().replace("'", "")).strip("_")
     if len(words) > LONGEST:
         words = words[:LONGEST].rpartition("_")[0] or words[:LONGEST]
     return words
 
 
 def name_of(name: str, label: str, *, other: str, taken: Container[str]) -> str:
-    """A name for what a document calls `name` and shows as `label`: what says more of the two."""
-    own, shown = as_name(name), as_name(label)
-    best = shown if shown and _SAYS_NOTHING.fullmatch(name) else own or shown
+    """A unique name from the id `name` or the `label`, whichever is more descriptive."""
+    from_id, from_label = as_name(name), as_name(label)
+    meaningless = _MEANINGLESS.fullmatch(name)
+    best = from_label if from_label and meaningless else from_id or from_label
     return once(best, other=other, taken=taken)
 
 
 def once(name: str, *, other: str, taken: Container[str]) -> str:
-    """A name that is not taken yet; `other` stands in for one that can be no name."""
+    """The name, numbered if it is taken. `other` replaces or prefixes an invalid name."""
     if not name or name in _TAKEN_WORDS:
         name = f"{other}_{name}".rstrip("_")
     if not name[0].isalpha():
         name = f"{other}_{name}"
-    number, found = 1, name
-    while found in taken:
+    number, unique = 1, name
+    while unique in taken:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        unique = f"{name}_{number}"
+    return unique

@@ -1,8 +1,8 @@
-"""Mends what Mermaid refuses: the mistakes that people and models make most in flowcharts.
+"""Repairs of flowcharts that Mermaid refuses: the mistakes that people and models make most.
 
-Belongs here: one function for each mistake, and the rule by which one is kept: Mermaid must read
-further with it than without. Never: a change of what Mermaid reads anyway; guessing what a box or
-arrow means.
+Belongs here: one function per kind of mistake, and the rule by which a repair is kept: Mermaid must
+read further with it than without. Never: changes to text that Mermaid reads; guesses at what a box
+or arrow means.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_flowchart
 
 MOST = 300
-"""Repairs of one chart."""
+"""The most repairs of one chart."""
 LARGEST = 100_000
-"""Characters of a chart that is repaired: each attempt reads it anew."""
+"""The most characters of a chart to repair: each attempt reads it from the start."""
 _WIDEST = 2_000
-"""Characters of a line that is repaired."""
+"""The most characters of a line to repair."""
 _WORK = 4_000_000
-"""Characters that all attempts together read."""
+"""The most characters that all attempts may read in total."""
 
 
 class Repair(NamedTuple):
-    """One line that was changed."""
+    """One changed line."""
 
     line: int
     what: str
-    """What was wrong with it."""
+    """The mistake: `an empty label`."""
     before: str
     after: str
 
@@ -39,57 +39,58 @@ class Repair(NamedTuple):
 
 
 class _Fault(NamedTuple):
-    """Where Mermaid stops reading."""
+    """The point at which Mermaid stops reading."""
 
     line: int
     """From 0."""
     unread: int
-    """Minus the characters of the line that are left: less is further, whatever was put in."""
+    """Minus the characters left in the line: greater is further, whatever was inserted."""
     column: int
     error: SpecError
 
 
 _END = _Fault(10**9, 0, 0, SpecError([]))
-"""Where it stops in a chart that it reads."""
+"""Stands for no fault: Mermaid reads the whole chart."""
 
 
 class _Scene(NamedTuple):
-    """A line at which Mermaid stops, or the one before."""
+    """The line at which Mermaid stops, or the one before it."""
 
     line: str
     column: int
-    """Where it stops, from 0; -1 on the line before."""
+    """The column at which Mermaid stops, from 0; -1 on the line before."""
     text: str
     """The whole chart."""
 
 
-Mend = Callable[[_Scene], Iterator[str]]
-"""Other lines in the place of one."""
+Fix = Callable[[_Scene], Iterator[str]]
+"""Proposes replacements for one line."""
 
 
 def repair_text(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
-    """The text with its mistakes fixed, and what was changed; itself where Mermaid reads it.
+    """Fix the mistakes of a chart; return the new text and the changed lines.
 
-    SpecError: a mistake that none of the repairs fixes, at its place.
+    A text that Mermaid reads comes back unchanged. Raises `SpecError`, with the place, for a
+    mistake that no repair fixes.
     """
     lines = re.split(r"\r\n?|\n", text)
     repairs: list[Repair] = []
     fault = _fault(lines, file)
     attempts = iter(range(_WORK // max(len(text), 1)))
     while fault is not _END:
-        mended = None
+        repaired = None
         if len(repairs) < MOST and len(text) <= LARGEST:
-            mended = _first_repair(lines, fault, file, attempts)
-        if mended is None:
+            repaired = _first_repair(lines, fault, file, attempts)
+        if repaired is None:
             raise fault.error
-        number, what, after, fault = mended
+        number, what, after, fault = repaired
         repairs.append(Repair(number + 1, what, lines[number].strip(), after[number].strip()))
         lines = after
     return ("\n".join(lines), tuple(_by_line(repairs))) if repairs else (text, ())
 
 
 def _by_line(repairs: Sequence[Repair]) -> Iterator[Repair]:
-    """The repairs of each line as one."""
+    """Merge the repairs of each line into one."""
     for line, group in groupby(repairs, key=lambda repair: repair.line):
         first, *more = group
         whats = dict.fromkeys([first.what, *(repair.what for repair in more)])
@@ -109,22 +110,22 @@ def _fault(lines: Sequence[str], file: str) -> _Fault:
 def _first_repair(
     lines: Sequence[str], fault: _Fault, file: str, attempts: Iterator[int]
 ) -> tuple[int, str, list[str], _Fault] | None:
-    """The first repair with which Mermaid reads further: at the fault's line, or the one before."""
+    """The first repair, on the fault's line or the one before, that lets Mermaid read further."""
     text = "\n".join(lines)
     for number in dict.fromkeys((fault.line, fault.line - 1)):
         if not 0 <= number < len(lines) or len(lines[number]) > _WIDEST:
             continue
         column = fault.column if number == fault.line else -1
-        for what, mend in _REPAIRS:
-            for other in mend(_Scene(lines[number], column, text)):
+        for what, fix in _REPAIRS:
+            for other in fix(_Scene(lines[number], column, text)):
                 if other == lines[number]:
                     continue
                 if next(attempts, None) is None:
                     return None
                 after = [*lines[:number], other, *lines[number + 1 :]]
-                left = _fault(after, file)
-                if left[:2] > fault[:2]:
-                    return number, what, after, left
+                next_fault = _fault(after, file)
+                if next_fault[:2] > fault[:2]:
+                    return number, what, after, next_fault
     return None
 
 
@@ -149,7 +150,7 @@ def _quote(content: str) -> str:
 
 
 def _quote_labels(scene: _Scene) -> Iterator[str]:
-    """Quotes for the label around the place, or for every one that needs them."""
+    """Quote the label at the column, or on the line before any label that is not quoted."""
     line, column, _ = scene
     for opening, closing in _PAIRS:
         starts = [m.start() for m in re.finditer(rf"(?<=[\w.-]){re.escape(opening)}", line)]
@@ -168,7 +169,7 @@ def _is_quoted(content: str) -> bool:
 
 
 def _ends(line: str, begin: int, closing: str) -> Iterator[int]:
-    """Where a label may end, the nearest first: a closing sign with a link or an end behind it."""
+    """Offsets at which a label may end, nearest first: before a link or the end of the line."""
     at = line.find(closing, begin)
     while at >= 0:
         if _BEHIND.match(line, at + len(closing)):
@@ -178,33 +179,33 @@ def _ends(line: str, begin: int, closing: str) -> Iterator[int]:
 
 def _quote_pipes(scene: _Scene) -> Iterator[str]:
     line, column, text = scene
-    for found in re.finditer(r"\|([^|\n]*)\|", line):
-        if not _is_quoted(found[1]) and (column < 0 or found.start() <= column <= found.end()):
-            text = _quote(found[1]) if found[1].strip() else ""
-            yield line[: found.start()] + (f"|{text}|" if text else "") + line[found.end() :]
+    for pipes in re.finditer(r"\|([^|\n]*)\|", line):
+        if not _is_quoted(pipes[1]) and (column < 0 or pipes.start() <= column <= pipes.end()):
+            text = _quote(pipes[1]) if pipes[1].strip() else ""
+            yield line[: pipes.start()] + (f"|{text}|" if text else "") + line[pipes.end() :]
 
 
 def _quote_wide_pipes(scene: _Scene) -> Iterator[str]:
-    """Quotes for a text between pipes that has a pipe in it."""
-    if found := re.search(r"(?<=[->=.])[ \t]*\|(?P<text>[^\n]*)\|", scene.line):
-        start, end = found.span("text")
-        yield scene.line[:start] + _quote(found["text"]) + scene.line[end:]
+    """Quote a text between pipes that contains a pipe."""
+    if pipes := re.search(r"(?<=[->=.])[ \t]*\|(?P<text>[^\n]*)\|", scene.line):
+        start, end = pipes.span("text")
+        yield scene.line[:start] + _quote(pipes["text"]) + scene.line[end:]
 
 
 def _quote_title(scene: _Scene) -> Iterator[str]:
-    """Quotes for the title of a subgraph."""
-    if found := re.match(r"(?P<begin>[ \t]*subgraph[ \t]+)(?P<title>\S[^\n]*)", scene.line):
-        yield found["begin"] + _quote(found["title"])
+    """Quote the title of a subgraph."""
+    if match := re.match(r"(?P<begin>[ \t]*subgraph[ \t]+)(?P<title>\S[^\n]*)", scene.line):
+        yield match["begin"] + _quote(match["title"])
 
 
 def _quote_link_text(scene: _Scene) -> Iterator[str]:
     line = scene.line
-    for found in re.finditer(
+    for link in re.finditer(
         r"(?P<start>--|==|-\.)[ \t]+(?P<text>\S[^\n]*?)[ \t]+(?P<end>--+>|==+>|\.+->|--+|==+)", line
     ):
-        if not _is_quoted(found["text"]):
-            quoted = f"{found['start']} {_quote(found['text'])} {found['end']}"
-            yield line[: found.start()] + quoted + line[found.end() :]
+        if not _is_quoted(link["text"]):
+            quoted = f"{link['start']} {_quote(link['text'])} {link['end']}"
+            yield line[: link.start()] + quoted + line[link.end() :]
 
 
 def _fill_empty(scene: _Scene) -> Iterator[str]:
@@ -213,19 +214,19 @@ def _fill_empty(scene: _Scene) -> Iterator[str]:
         empty = re.compile(
             rf'(?<=[\w.-]){re.escape(opening)}[ \t]*(?:"")?[ \t]*{re.escape(closing)}'
         )
-        if found := empty.search(line):
-            yield f'{line[: found.start()]}{opening}" "{closing}{line[found.end() :]}'
+        if label := empty.search(line):
+            yield f'{line[: label.start()]}{opening}" "{closing}{line[label.end() :]}'
 
 
 def _close(scene: _Scene) -> Iterator[str]:
-    """The sign that closes the last label, where a line ends within it."""
+    """Close the last label of a line that ends inside it."""
     line = scene.line
     for opening, closing in _PAIRS:
-        found = re.search(rf"(?<=[\w.-]){re.escape(opening)}(?P<text>[^\n]*)$", line)
-        text = found["text"].strip().removesuffix(closing) if found else ""
-        if found and text and closing not in text:
+        label = re.search(rf"(?<=[\w.-]){re.escape(opening)}(?P<text>[^\n]*)$", line)
+        text = label["text"].strip().removesuffix(closing) if label else ""
+        if label and text and closing not in text:
             text = text.removeprefix('"').removesuffix('"')
-            yield line[: found.start()] + opening + _quote(text) + closing
+            yield line[: label.start()] + opening + _quote(text) + closing
 
 
 def _plain_quotes(scene: _Scene) -> Iterator[str]:
@@ -244,8 +245,8 @@ _AS_TARGET = re.compile(r"(?<=[->=.|&x])(?P<gap>[ \t]*)" + _KEYWORD + r"\b")
 
 def _rename_keyword(scene: _Scene) -> Iterator[str]:
     line, column, text = scene
-    for found in (*_AS_TARGET.finditer(line), *_AS_ID.finditer(line)):
-        start, end = found.span(found.lastindex or 0)
+    for keyword in (*_AS_TARGET.finditer(line), *_AS_ID.finditer(line)):
+        start, end = keyword.span(keyword.lastindex or 0)
         if column < 0 or start <= column <= end:
             word = line[start:end]
             bare = re.search(rf"(?<![\w\"]){word}[ \t]*[\[({{>]", text) is None
@@ -254,7 +255,7 @@ def _rename_keyword(scene: _Scene) -> Iterator[str]:
 
 
 def _free_sign(scene: _Scene) -> Iterator[str]:
-    """A space behind an id `o` or `x` that Mermaid takes for a part of the link."""
+    """Insert a space after an id `o` or `x`, which Mermaid would read as part of the link."""
     line = scene.line
     if re.search(r"(?<!\w)[xo](?:--|==|-\.)", line):
         yield re.sub(r"(?<!\w)([xo])(?=--|==|-\.)", r"\1 ", line)
@@ -274,11 +275,11 @@ _ARROWS = (
 
 def _longer_arrow(scene: _Scene) -> Iterator[str]:
     line = scene.line
-    for pattern, arrow in _ARROWS:
+    for pattern, valid in _ARROWS:
         if pattern.search(line):
-            yield pattern.sub(arrow, line)
-    for found in re.finditer(r"--+>|==+>|-\.+->", line):
-        yield f"{line[: found.start()]} {found.group()} {line[found.end() :]}"
+            yield pattern.sub(valid, line)
+    for arrow in re.finditer(r"--+>|==+>|-\.+->", line):
+        yield f"{line[: arrow.start()]} {arrow.group()} {line[arrow.end() :]}"
 
 
 _WORDS = r"\w+(?:[ \t]+\w+)+"
@@ -287,15 +288,15 @@ _LAST_WORDS = re.compile(rf"(?<=[->|&])[ \t]*(?P<id>{_WORDS})(?P<label>[ \t]*[\[
 
 
 def _join_ids(scene: _Scene) -> Iterator[str]:
-    """Ids of several words, as one; the words stay as the label where there is no other."""
+    """Join the words of an id with underscores; they become its label unless it has one."""
     line = scene.line
-    for found in (*_LAST_WORDS.finditer(line), *_FIRST_WORDS.finditer(line)):
-        words = found["id"]
+    for match in (*_LAST_WORDS.finditer(line), *_FIRST_WORDS.finditer(line)):
+        words = match["id"]
         either = r"[ \t_]+".join(words.split())
         labelled = re.search(rf"\b{either}[ \t]*[\[({{>]", scene.text)
         label = "" if labelled else f'["{words}"]'
-        start, end = found.span("id")
-        rest = line[end:].lstrip() if found["label"] else line[end:]
+        start, end = match.span("id")
+        rest = line[end:].lstrip() if match["label"] else line[end:]
         yield line[:start] + re.sub(r"[ \t]+", "_", words) + label + rest
 
 
@@ -317,22 +318,22 @@ def _close_spaces(scene: _Scene) -> Iterator[str]:
 
 
 def _plain_style(scene: _Scene) -> Iterator[str]:
-    """A style without the properties that Mermaid cannot read, such as `rgb(1,2,3)`."""
-    found = re.match(
-        r"(?P<begin>[ \t]*(?:style|classDef)[ \t]+\S+)[ \t]+(?P<said>\S[^\n]*)", scene.line
+    """Drop the style properties that Mermaid cannot read, such as `rgb(1,2,3)`."""
+    statement = re.match(
+        r"(?P<begin>[ \t]*(?:style|classDef)[ \t]+\S+)[ \t]+(?P<styles>\S[^\n]*)", scene.line
     )
-    if found:
-        text = re.sub(r"[\w-]+[ \t]*:[ \t]*[^,;(]*\([^)\n]*\)[^,;]*", "", found["said"])
+    if statement:
+        text = re.sub(r"[\w-]+[ \t]*:[ \t]*[^,;(]*\([^)\n]*\)[^,;]*", "", statement["styles"])
         kept = [part.strip() for part in re.split(r"[,;]", text) if part.strip()]
-        yield f"{found['begin']} {','.join(kept) or 'opacity:1'}"
+        yield f"{statement['begin']} {','.join(kept) or 'opacity:1'}"
 
 
 def _own_line(scene: _Scene) -> Iterator[str]:
-    """A first line that ends behind the direction."""
+    """End the first line after the direction."""
     line = scene.line
-    found = re.match(r"[ \t]*(?:graph|flowchart)[ \t]+(?:TB|TD|BT|RL|LR)\b", line)
-    if found and line[found.end() :].strip():
-        yield f"{line[: found.end()]};{line[found.end() :].strip()}"
+    head = re.match(r"[ \t]*(?:graph|flowchart)[ \t]+(?:TB|TD|BT|RL|LR)\b", line)
+    if head and line[head.end() :].strip():
+        yield f"{line[: head.end()]};{line[head.end() :].strip()}"
     if wrong := re.match(r"[ \t]*(?:graph|flowchart)\b(?P<more>[^\n]*)", line):
         yield "flowchart TD" if wrong["more"].strip() else line
 
@@ -342,7 +343,7 @@ def _end_group(scene: _Scene) -> Iterator[str]:
     yield f"{line}; end" if line.strip() else "end"
 
 
-_REPAIRS: tuple[tuple[str, Mend], ...] = (
+_REPAIRS: tuple[tuple[str, Fix], ...] = (
     ("typographic quotes", _plain_quotes),
     ("an empty label", _fill_empty),
     ("a label that needs quotes", _quote_labels),
@@ -361,4 +362,4 @@ _REPAIRS: tuple[tuple[str, Mend], ...] = (
     ("an invalid first line", _own_line),
     ("a subgraph that is not closed", _end_group),
 )
-"""What may be wrong, in the order in which it is tried."""
+"""The mistakes with their fixes, in the order in which they are tried."""

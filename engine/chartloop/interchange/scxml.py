@@ -1,12 +1,12 @@
 """A machine as SCXML, the W3C's language of statecharts.
 
-The order of transitions in the document is the order of trial. A guard is a field of the data of
-the event: whoever drives the chart sends with each event what the guards say. A transition to a
-decision keeps that data for it, since libraries differ in what `_event` is there. What a guard
-says in chartloop is next to it, in attributes of the namespace `urn:chartloop:1`; so do
-actions, assignments and stop reasons, which SCXML has no elements for.
+Transitions are tried in document order. A guard is a field of the event's data: the driver of the
+chart sends the values of the guards with each event. A transition to a deciding state stores that
+data, because libraries differ in what `_event` is there. The text of a guard is an attribute of the
+namespace `urn:chartloop:1`, and so are actions, assignments and stop reasons, for which SCXML has
+no elements.
 
-Belongs here: the shape of that XML. Never: which transitions are exported (`from_live`).
+Belongs here: the XML. Never: which transitions are exported (`statechart_of_machine`).
 
 Source:       www.w3.org/TR/scxml, sections 3 and 5
 """
@@ -28,22 +28,23 @@ from chartloop.interchange.statechart_of_machine import statechart, status_chart
 
 NAMESPACE = "urn:chartloop:1"
 HOLDING = "holding"
-"""The data of the last event, where decisions read it."""
+"""The datamodel variable with the data of the last event, read by deciding states."""
 ENTRY = "before-start"
-"""Where a chart waits for the event `start`, when its first decision comes before any action."""
+"""The state that waits for the event `start`, in a chart whose first state decides."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 _IMPOSSIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that no XML document can hold, in whatever form."""
+"""Characters that XML forbids, even as references."""
 _HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""Characters that an editor does not show, or that turn the direction of writing round."""
+"""Invisible characters, and those that change the direction of text."""
 
 
 def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> str:
-    """An SCXML document of the machine, ending with a newline. Equal machines give equal texts.
+    """Export a machine as an SCXML document that ends with a newline.
 
-    `all` adds what the engine does: its ends, and the exits for a cancel, a signal of a tool
+    Equal machines give equal texts.
+    `all` adds the engine's own part: its ends, and the exits for a cancel, a signal from a tool
     and an unhandled failure. `status` adds the status of the run as a parallel state.
     """
     chart = statechart(machine, all=all)
@@ -77,7 +78,7 @@ def _decides(chart: Statechart) -> bool:
 
 
 def _begins(chart: Statechart) -> str:
-    """The state that a chart starts in; guards are answered by events, so there must be one."""
+    """The initial state. A deciding start needs an event for its guards, hence `ENTRY`."""
     first = next(node for node in chart.nodes if node.name == chart.start)
     if not first.rests:
         return ENTRY
@@ -85,7 +86,7 @@ def _begins(chart: Statechart) -> str:
 
 
 class _Region:
-    """Writes the states of one region. Ids are unique in a document: `prefix` makes them so."""
+    """Writes the states of one region. `prefix` keeps ids unique in a document of two regions."""
 
     def __init__(self, page: _Page, chart: Statechart, *, prefix: str = "") -> None:
         self.page = page
@@ -143,16 +144,16 @@ class _Region:
 
 
 def _cond(guard: Predicate, data: str) -> str:
-    """In ECMAScript, and after a replacement of `&&` in Python.
+    """The condition in ECMAScript; with `and` for `&&` it is Python.
 
-    It never fails: in a decision a failing condition would be tried again, at the event that says
-    that it failed, and so for ever.
+    It never fails: a failing condition in a deciding state raises an error event, at which it
+    would be tried again, forever.
     """
     return f"{data} && {data}.{guard.name}"
 
 
 def _action_attributes(deeds: tuple[Deed, ...]) -> dict[str, str]:
-    """What is done, as attributes; an assignment in JSON."""
+    """Actions as attributes; assignments in JSON."""
     out: dict[str, str] = {}
     for deed in deeds:
         match deed.name:
@@ -168,23 +169,23 @@ def _action_attributes(deeds: tuple[Deed, ...]) -> dict[str, str]:
 
 
 class _Page:
-    """An XML document, while it is written: an element a line, two spaces for each level."""
+    """Writes an XML document: one element per line, indented by two spaces."""
 
     def __init__(self) -> None:
         self._out = io.StringIO()
         self._write = XMLGenerator(self._out, "UTF-8", short_empty_elements=True)
         self._level = 0
         self._inside = False
-        """Whether the element that is open has others in it."""
+        """Whether the open element has children."""
         self._write.startDocument()
 
     @contextmanager
     def element(self, name: str, attributes: Mapping[str, str] = _NONE) -> Generator[None]:
-        """An element with what is written inside. Attributes that say nothing are left out."""
+        """Write an element around the writes of the `with` block. Empty attributes are omitted."""
         if self._level:
             self._write.ignorableWhitespace("\n" + "  " * self._level)
-        given = {n: _IMPOSSIBLE.sub("\ufffd", text) for n, text in attributes.items() if text}
-        self._write.startElement(name, AttributesImpl(given))
+        safe = {n: _IMPOSSIBLE.sub("\ufffd", text) for n, text in attributes.items() if text}
+        self._write.startElement(name, AttributesImpl(safe))
         self._level, self._inside = self._level + 1, False
         yield
         self._level -= 1
@@ -194,10 +195,10 @@ class _Page:
         self._inside = True
 
     def empty(self, name: str, attributes: Mapping[str, str]) -> None:
-        """An element with nothing in it."""
+        """Write an element without children."""
         with self.element(name, attributes):
             pass
 
     def text(self) -> str:
-        # names are ASCII: what is replaced here is in the value of an attribute
-        return _HIDDEN.sub(lambda found: f"&#x{ord(found.group()):X};", self._out.getvalue()) + "\n"
+        # Names are ASCII, so only attribute values change.
+        return _HIDDEN.sub(lambda match: f"&#x{ord(match.group()):X};", self._out.getvalue()) + "\n"

@@ -1,13 +1,12 @@
-"""A machine as a plain statechart: the record that XState and SCXML are written from.
+"""A machine as a plain statechart: the record from which XState and SCXML are written.
 
 An exported machine has the events of the live one: `advance` when an action is done, `expired`
-when a time is over, those of the file, and before each of them `check`, at which rules are
-tried. Rules that hold everywhere are written once, at a parent of the states where rules are looked
-at. These take no `check` of their own, so the priority that both languages give to children
-never comes into play; a state with more rules than the others (`at`, `before`) has the whole
-list itself, in order.
+when a deadline has passed, the events of the file, and before each of them `check`, which tries the
+rules. Rules that apply everywhere are written once, on a parent of the states that evaluate rules.
+These states have no `check` of their own, so the priority that both languages give to children
+never matters; a state with extra rules (`at`, `before`) has the whole list itself, in order.
 
-Belongs here: what is exported. Never: how it is read off a machine, or a format.
+Belongs here: the exported records. Never: reading them from a machine, or a format.
 
 Source:       design "language", sections 4 and 5
 """
@@ -19,33 +18,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CHECK = "check"
-"""The event at which rules are tried."""
+"""The event that tries the rules."""
 PARENT = "under-rules"
-"""The parent of the states where rules are evaluated. No name of a file has a hyphen."""
+"""The parent of the states that evaluate rules. Names in a machine file have no hyphen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """Something that is done on entering a state or on taking a way."""
+    """An effect of entering a state or of taking a transition."""
 
     name: str
     """The action of a state, or `chartloop.set`, `chartloop.status`, `chartloop.stop`."""
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Plain data."""
+    """Its parameters, as plain data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A guard under the name that the export gives it."""
+    """A guard with its name in the export."""
 
     name: str
-    """A word that any language takes as the name of a field, unique in its statechart."""
+    """An identifier in any language, unique in its statechart."""
     text: str
-    """An expression of the file, or words for a guard of the engine's own."""
+    """An expression of the file, or a description of one of the engine's own guards."""
     edge: str
-    """The id of the edge or rule that it is at."""
+    """The id of its edge or rule."""
     to: str = ""
-    """For a way back from a detour: where it leads."""
+    """For the return from a detour: its target."""
     before: tuple[str, ...] = ()
     """For a rule: it holds only when one of these states is about to be entered."""
 
@@ -55,27 +54,27 @@ class Way:
     """One transition."""
 
     event: str
-    """Empty: taken at once."""
+    """Empty: taken immediately."""
     target: str
     edge: str
     """The id of the edge or rule of the machine."""
     kind: str = "advance"
     label: str = ""
-    """As the picture shows it."""
+    """As shown in the picture."""
     guard: str = ""
-    """The name of its predicate; empty for one that always holds."""
+    """The name of its predicate; empty if the transition is unconditional."""
     deeds: tuple[Deed, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    """For an event of the file: the fields of the answer, with their types."""
+    """For an event of the file: the fields of the answer and their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """How long a state may last."""
+    """The longest stay in a state."""
 
     text: str
     seconds: float | None
-    """None where it is known only when the state is entered."""
+    """None if it is known only when the state is entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +87,24 @@ class Node:
     """`act`, `wait`, `decide`, `fork`, `pass` or `end`."""
     about: str = ""
     deeds: tuple[Deed, ...] = ()
-    """On entering it, in order."""
+    """On entry, in order."""
     ways: tuple[Way, ...] = ()
-    """In the order of trial, event by event."""
+    """In the order in which they are tried, event by event."""
     checks: tuple[Way, ...] = ()
-    """What it tries at `check`; empty where its parent's list says it all."""
+    """The transitions tried at `check`; empty if the parent's list suffices."""
     deadline: Deadline | None = None
     ruled: bool = False
-    """Whether rules are evaluated here: not at ends, nor where only a stop leads."""
+    """Whether rules are evaluated here: not at ends, nor in states reached only by a stop."""
 
     @property
     def rests(self) -> bool:
-        """Whether a machine stays here until an event; else it continues at once."""
+        """Whether a machine stays here until an event; otherwise it continues immediately."""
         return self.job in ("act", "wait", "end")
 
 
 @dataclass(frozen=True, slots=True)
 class Statechart:
-    """One region: its states, and the rules that hold wherever any are looked at."""
+    """One region: its states, and the rules common to all states that evaluate rules."""
 
     name: str
     title: str
@@ -113,17 +112,17 @@ class Statechart:
     start: str
     nodes: tuple[Node, ...]
     checks: tuple[Way, ...] = ()
-    """Empty where the parent of states under rules is not needed."""
+    """The common rules, on the parent; empty if no parent is needed."""
     predicates: tuple[Predicate, ...] = ()
     rules: tuple[Mapping[str, Any], ...] = ()
-    """Every rule of the file, also those that only raise a signal and so lead nowhere."""
+    """Every rule of the file, including those that only raise a signal and lead nowhere."""
 
     @property
     def under(self) -> tuple[Node, ...]:
-        """The states below the parent that tries the rules."""
+        """The states below `PARENT`."""
         return tuple(node for node in self.nodes if self.checks and node.ruled)
 
     @property
     def beside(self) -> tuple[Node, ...]:
-        """The states that have no such parent."""
+        """The states outside `PARENT`."""
         return tuple(node for node in self.nodes if not (self.checks and node.ruled))

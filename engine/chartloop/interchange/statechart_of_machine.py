@@ -1,4 +1,4 @@
-"""Reads a statechart off a live machine: what is exported is what runs, never the file.
+"""Builds a statechart from the live machine: the export is what runs, not what the file says.
 
 Belongs here: which transitions are exported, in which order, and how guards are named. Never: a
 format.
@@ -22,33 +22,33 @@ from chartloop.machine.regions import GuardedTransition, Region, Returning
 
 
 def statechart(machine: Machine, *, all: bool = False) -> Statechart:
-    """The states of a machine, with its rules.
+    """The states and rules of a machine.
 
-    `all` adds what the engine does, as in pictures: its ends, and the exits for a cancel, for a
-    signal of a tool and for a failure that no one handles.
+    `all` adds the engine's own part, as in pictures: its ends, and the exits for a cancel, a signal
+    from a tool and an unhandled failure.
     """
     chart = machine.chart
     return _Reading(chart, chart.step, chart.position("").facts, all=all).statechart()
 
 
 def status_chart(machine: Machine, beside: Statechart) -> Statechart:
-    """The status that every run has next to its state; its events start with `status.`.
+    """The chart of a run's status, which runs beside the chart of its state.
 
-    Its predicates have other names than those of the chart that it is next to.
+    Its events start with `status.`; the names of its predicates differ from those of `beside`.
     """
     owner = Chart(lifecycle())
     reading = _Reading(owner, machine.chart.status, owner.position("").facts)
     reading.names.update(predicate.name for predicate in beside.predicates)
-    read = reading.statechart()
+    chart = reading.statechart()
     nodes = (
         replace(n, ways=tuple(replace(w, event=f"status.{w.event}") for w in n.ways))
-        for n in read.nodes
+        for n in chart.nodes
     )
-    return replace(read, nodes=tuple(nodes))
+    return replace(chart, nodes=tuple(nodes))
 
 
 class _Reading:
-    """One live region, while it is read."""
+    """Reads one live region."""
 
     def __init__(self, chart: Chart, region: Region, facts: Facts, *, all: bool = False) -> None:
         self.chart = chart
@@ -72,32 +72,32 @@ class _Reading:
         )  # fmt: skip
 
     def _visible_nodes(self, nodes: Sequence[Node], shared: Sequence[Way]) -> Iterator[Node]:
-        """The states of the file, and those of the engine's ends that something leads to."""
-        led_to = {way.target for node in nodes for way in (*node.ways, *node.checks)}
-        led_to |= {way.target for way in shared}
+        """The states of the file, and those ends of the engine that a transition leads to."""
+        targets = {way.target for node in nodes for way in (*node.ways, *node.checks)}
+        targets |= {way.target for way in shared}
         for node in nodes:
-            if self.all or node.name in led_to or self.region.nodes[node.name].spec is not None:
+            if self.all or node.name in targets or self.region.nodes[node.name].spec is not None:
                 yield node
 
     # states ---------------------------------------------------------------------------------
 
     def _node(self, name: str) -> Node:
-        spec, shown = self.region.nodes[name].spec, self.graph.nodes[name]
+        spec, drawn = self.region.nodes[name].spec, self.graph.nodes[name]
         if spec is None:
-            return Node(name, shown["label"], "end", shown["about"])
+            return Node(name, drawn["label"], "end", drawn["about"])
         ways = [self._way(t, trigger) for trigger, t in self._own(name)]
         checks = [self._way(t, CHECK) for t in self._checks(name)]
-        if not spec.rests:  # what is looked at before a state is entered is looked at on the way
+        if not spec.rests:  # no `check` happens here: early rules become transitions of their own
             early = [way for way in checks if self._is_early(way)]
             ways, checks = [replace(way, event="") for way in (*early, *ways)], []
         return Node(
-            name, shown["label"], "act" if spec.action is not None else spec.job, shown["about"],
+            name, drawn["label"], "act" if spec.action is not None else spec.job, drawn["about"],
             deeds=tuple(self._entering(name)), ways=tuple(ways), checks=tuple(checks),
             deadline=self._deadline(name), ruled=name in self.ruled,
         )  # fmt: skip
 
     def _entering(self, name: str) -> Iterator[Deed]:
-        """In the order in which the engine does it."""
+        """The effects of entering a state, in the order of the engine."""
         spec = self.chart.spec.states[name]
         if spec.status:
             yield Deed("chartloop.status", {"status": spec.status})
@@ -125,7 +125,7 @@ class _Reading:
                 yield from ((trigger, t) for t in event.at(name))
 
     def _checks(self, name: str) -> Iterator[GuardedTransition]:
-        """The rules that lead away from a state, in the order in which they are tried."""
+        """The rules that lead out of a state, in the order in which they are tried."""
         event = self.region.triggers.get(CHECK)
         if event is not None and name in self.ruled:
             for t in event.at(name):
@@ -136,7 +136,7 @@ class _Reading:
         return any(rule.id == way.edge and rule.before for rule in self.chart.spec.rules)
 
     def _way(self, t: GuardedTransition, trigger: str) -> Way:
-        assert t.dest is not None  # a rule that leads nowhere is no way
+        assert t.dest is not None  # rules that lead nowhere are not exported as transitions
         edge = t.edge
         return Way(
             trigger, t.dest, t.origin, t.kind, self._label(t), self._predicate(t),
@@ -151,9 +151,9 @@ class _Reading:
     # guards ---------------------------------------------------------------------------------
 
     def _predicate(self, t: GuardedTransition) -> str:
-        """The name of what a transition's guards say together; empty where it has none.
+        """The name of a transition's guards together; empty if it has none.
 
-        Guards of the same text have a name each: facts may change between two of them.
+        Guards with equal texts get different names: facts may change between their evaluations.
         """
         if not t.guards:
             return ""
@@ -161,7 +161,7 @@ class _Reading:
         key = (t.origin, text)
         if key not in self.predicates:
             back = next((g.target for g in t.guards if isinstance(g, Returning)), "")
-            # `on_error` alone is the name of a parameter in python-statemachine
+            # Add the target: `on_error` alone is a parameter of python-statemachine.
             to = back or (t.dest if "." not in t.origin else "")
             self.predicates[key] = Predicate(
                 self._name(f"{t.origin} to {to}" if to else t.origin), text, t.origin, back,
@@ -179,7 +179,7 @@ class _Reading:
 
 
 def _common_ways(lists: Sequence[tuple[Way, ...]]) -> tuple[Way, ...]:
-    """The ways that every one of the lists has, in order."""
+    """The transitions that all lists contain, in order."""
     return tuple(way for way in lists[0] if all(way in each for each in lists)) if lists else ()
 
 
@@ -195,7 +195,7 @@ def _taking(t: GuardedTransition) -> Iterator[Deed]:
 
 
 def _states_with_rules(chart: Chart, region: Region) -> frozenset[str]:
-    """The states where rules are evaluated: all but ends, and states that only a stop leads to."""
+    """The states that evaluate rules: all but ends and states reached only by a stop."""
     transitions = [t for t in region.transitions() if t.dest is not None]
     stopping = {name for name, entry in chart.entry.items() if entry.stop}
     going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]

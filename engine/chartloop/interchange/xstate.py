@@ -1,10 +1,10 @@
 """A machine as a configuration of XState 5: `createMachine(JSON.parse(text))` loads it.
 
-Guards, actions and delays are named; what each name means is in tables under `meta.chartloop`.
+Guards, actions and delays are named; tables under `meta.chartloop` define the names.
 Guards are tried in the order of the live machine. States that only decide or pass have `always`,
 deadlines `after`, everything else `on`.
 
-Belongs here: the shape of that JSON. Never: which transitions are exported (`from_live`).
+Belongs here: the JSON. Never: which transitions are exported (`statechart_of_machine`).
 
 Source:       stately.ai/docs, "Machines"; xstate 5.33
 """
@@ -23,24 +23,24 @@ from chartloop.interchange.statechart_of_machine import statechart, status_chart
 Data = dict[str, Any]
 
 LONGEST = 2**31 - 1
-"""Milliseconds that a timer of JavaScript can wait; a longer one would ring at once."""
+"""The longest delay of a JavaScript timer in milliseconds; a longer one fires immediately."""
 
 _HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
-"""Characters that an editor does not show, or that turn the direction of writing round."""
+"""Invisible characters, and those that change the direction of text."""
 
 
 def to_xstate(machine: Machine, *, all: bool = False, status: bool = False) -> str:
-    """JSON text of the machine, ending with a newline. Equal machines give equal texts.
+    """Export a machine as JSON text that ends with a newline. Equal machines give equal texts.
 
-    `all` adds what the engine does: its ends, and the exits for a cancel, a signal of a tool
+    `all` adds the engine's own part: its ends, and the exits for a cancel, a signal from a tool
     and an unhandled failure. `status` adds the status of the run as a parallel state.
     """
     text = json.dumps(xstate_config(machine, all=all, status=status), ensure_ascii=False, indent=2)
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 
 def xstate_config(machine: Machine, *, all: bool = False, status: bool = False) -> Data:
-    """The same as plain data. See `to_xstate`."""
+    """The export of `to_xstate` as plain data."""
     chart = statechart(machine, all=all)
     charts = [chart]
     if status:
@@ -62,7 +62,7 @@ def xstate_config(machine: Machine, *, all: bool = False, status: bool = False) 
 
 
 def _region(chart: Statechart, root: str) -> Data:
-    """The states of one region; `root` is what leads to them from anywhere."""
+    """The states of one region. `root` is its absolute path."""
     under = {node.name for node in chart.under}
     states = {node.name: _state(node, under, root) for node in chart.beside}
     start = chart.start
@@ -86,7 +86,7 @@ def _state(node: Node, under: set[str], root: str) -> Data:
     groups: dict[str, list[Data]] = {CHECK: []} if node.checks else {}
     for way in (*node.checks, *node.ways):
         made = _transition(way, peers, under, root)
-        if way.target == node.name:  # it is entered again, with all that happens then
+        if way.target == node.name:  # a self-transition runs the entry actions again
             made["reenter"] = True
         groups.setdefault(way.event, []).append(made)
     if "" in groups:
@@ -100,7 +100,7 @@ def _state(node: Node, under: set[str], root: str) -> Data:
 
 
 def _transition(way: Way, peers: set[str], under: set[str], root: str) -> Data:
-    """`peers`: the states that a bare name leads to from here."""
+    """One transition. `peers` are the states that a bare name reaches from its source."""
     path = f"{PARENT}.{way.target}" if way.target in under else way.target
     out: Data = {"target": way.target if way.target in peers else f"{root}.{path}"}
     if way.guard:
@@ -124,7 +124,7 @@ def _description(label: str, about: str) -> Data:
 
 
 def _delay(node: Node) -> str:
-    """Milliseconds where they are known, else the name of the delay."""
+    """The delay in milliseconds if it is known, otherwise its name."""
     seconds = node.deadline.seconds if node.deadline is not None else None
     if seconds is None:
         return f"{node.name}_within"
@@ -132,7 +132,7 @@ def _delay(node: Node) -> str:
 
 
 def _tables(charts: Iterable[Statechart]) -> Data:
-    """What the names mean."""
+    """The definitions of the guards, rules and delays."""
     guards: Data = {}
     delays: Data = {}
     rules: list[Mapping[str, Any]] = []

@@ -1,1 +1,1 @@
-"""Models: real ones through litellm, and one that answers from a script."""
+"""Models: real ones through litellm, and one that replies from a script."""

@@ -1,9 +1,9 @@
-"""Marks for a provider's prompt cache: what of a request stays the same from call to call.
+"""Marks for a provider's prompt cache: the parts of a request that stay the same between calls.
 
-Anthropic's models cache only what is marked; other providers find the longest common beginning
-by themselves and get no marks.
+Anthropic's models cache only marked parts; other providers find the longest common prefix
+themselves and get no marks.
 
-Belongs here: where the marks stand. Never: what is sent.
+Belongs here: the position of the marks. Never: the content of a request.
 Source: Anthropic API reference, "Prompt caching"; litellm, "Prompt caching".
 """
 
@@ -20,9 +20,9 @@ _MARKED = frozenset({"anthropic", "bedrock", "vertex_ai", "azure_ai", "databrick
 
 
 def mark_for_cache(request: dict[str, Any], wanted: Collection[str], provider: str) -> None:
-    """Mark the parts of a request that are wanted, in place, where its model takes marks.
+    """Mark the wanted parts of a request in place, if its model takes marks.
 
-    A mark covers all that is before it: tools, then instructions, then the conversation.
+    A mark covers everything before it: tools, then instructions, then the conversation.
     """
     name = str(request["model"]).lower()
     if provider not in _MARKED or not ("claude" in name or provider == "anthropic"):
@@ -39,7 +39,7 @@ def mark_for_cache(request: dict[str, Any], wanted: Collection[str], provider: s
 
 
 def _mark(message: dict[str, Any]) -> None:
-    """Mark the last part of a message. One without any stays unmarked: providers refuse that."""
+    """Mark the last part of a message, unless it is empty: providers refuse marks on those."""
     content = message.get("content")
     if isinstance(content, str) and content and message["role"] != "tool":
         message["content"] = [{"type": "text", "text": content, "cache_control": dict(_MARK)}]

@@ -1,10 +1,10 @@
 """Errors of a model call: the kinds, and how an exception is assigned to one.
 
 Every failure becomes a `ModelError` of one of `KINDS`, whose category decides what a machine may
-do about it; its text holds no key.
+do about it. Its text contains no key.
 
-Belongs here: what exceptions and statuses mean. Never: a call, or an import of the library that
-raised; its exceptions are known by the names of their classes.
+Belongs here: the meaning of exceptions and statuses. Never: a call, or an import of the library
+that raised; its exceptions are recognised by class name.
 Source: 003 "Error Categories"; design "traps", litellm.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classify_error", "failure"]
 
 
 class Kind(NamedTuple):
-    """One of the known failures of a model call, and what helps."""
+    """A kind of failure of a model call, with its cure."""
 
     category: Category
     cure: str
@@ -64,14 +64,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "unexpected": Kind(_C, "litellm failed in an unknown way: report it"),
     }
 )
-"""The kinds of errors of a call. The category decides what a machine may do about it."""
+"""The kinds of failures. The category decides what a machine may do about one."""
 
 FALL_BACK_ON = frozenset({"server", "timeout", "rate_limit", "model_not_found"})
-"""Kinds after which another model may do better."""
+"""Kinds after which another model may succeed."""
 
 
 class _Sign(NamedTuple):
-    """How a kind is recognised: by a class in the chain, or by a status and a word."""
+    """The signs of a kind: a class in the chain of causes, or a status with a word of the text."""
 
     kind: str
     classes: str
@@ -83,7 +83,7 @@ class _Sign(NamedTuple):
         return fits or not names.isdisjoint(self.classes.split())
 
 
-# The first that fits counts. The order matters: litellm calls a 403 and a full window a
+# The first match counts. The order matters: litellm calls a 403 and a full window a
 # BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
 _SIGNS = (
     _Sign("too_long", "TooLongError"),
@@ -125,14 +125,14 @@ def classify_error(
     wire: Wire,
     outer: BaseException | None,
 ) -> ModelError:
-    """The error of a call as one of the kinds.
+    """Classify the error of a call.
 
-    `wire` is what the server sent, `outer` the exception that the caller was handling.
+    `wire` holds what the server sent; `outer` is the exception that the caller was handling.
     """
     partial = received.text
     chain = list(_chain(error, outer))
     names = {cls.__name__ for e in chain for cls in type(e).__mro__}
-    # litellm gives its own status to what has none
+    # litellm makes up a status where there is none, so the one on the wire wins.
     status = next((s for e in chain if isinstance(s := getattr(e, "status_code", None), int)), None)
     status = wire.status if wire.status is not None and wire.status >= 400 else status
     text = " ".join(f"{e} {getattr(e, 'code', '')}" for e in chain).lower()
@@ -143,29 +143,30 @@ def classify_error(
     if kind == "bad_request" and received.media and any(word in text for word in _OF_MEDIA):
         kind = "media"
     if kind == "timeout":
-        said = f"no answer within {target.timeout:g} s"
-        said = f"no further piece within {target.idle:g} s" if received.idle else said
+        message = f"no answer within {target.timeout:g} s"
+        message = f"no further piece within {target.idle:g} s" if received.idle else message
     elif kind == "too_long":
-        said = f"the reply has more than {target.most:,} characters"
+        message = f"the reply has more than {target.most:,} characters"
     else:
-        said = _provider_message(chain)
-        if said.strip() == f"Error code: {wire.status}":  # the client's words where it has no text
-            said = f"HTTP {wire.status}"
-        is_enough = wire.status is None or wire.status < 400 or str(wire.status) in said
-        said = said if is_enough or kind in _PLAIN else f"HTTP {wire.status}: {said}"
+        message = _provider_message(chain)
+        if message.strip() == f"Error code: {wire.status}":  # the client's text for an empty body
+            message = f"HTTP {wire.status}"
+        is_enough = wire.status is None or wire.status < 400 or str(wire.status) in message
+        message = message if is_enough or kind in _PLAIN else f"HTTP {wire.status}: {message}"
     after = wire.retry_after if wire.after else _retry_after(chain)
     more: dict[str, Any] = {"status": status, "retry_after": after}
-    return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
+    message = f"{target.name}: {_without_keys(message, target)}"
+    return failure(kind, message, partial=partial, **more)
 
 
 _OF_MEDIA = ("image", "media", "file", "pdf", "document", "vision", "content part", "content type")
-"""Words of a provider that refuses an image or a file, where one was sent."""
+"""Words by which a provider's message refuses an image or a file that was sent."""
 _PLAIN = frozenset({"rate_limit", "quota", "auth", "context_overflow", "content_filter"})
-"""Kinds of which the status says nothing more."""
+"""Kinds whose message does not need the status."""
 
 
 def _chain(error: BaseException, outer: BaseException | None) -> Iterator[BaseException]:
-    """The error and what caused it, without what the caller was handling before."""
+    """The error and its causes, up to `outer`."""
     link: BaseException | None = error
     for _ in range(16):
         if link is None or link is outer:
@@ -184,7 +185,7 @@ def _provider_message(chain: Sequence[BaseException]) -> str:
     original = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
     whole = str(original)
     head, traceback, rest = whole.partition("Traceback (most recent call last)")
-    if traceback:  # where litellm failed to read a reply: its last line says at what
+    if traceback:  # litellm failed to read a reply: the last line says why
         last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
         whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
     text = " ".join(_PREFIX.sub("", whole).split())
@@ -197,18 +198,18 @@ _LOOKS_SECRET = re.compile(r"\b(?:sk|pk)-[\w\-]{8,}|(?i:bearer) [\w.\-]{8,}")
 
 
 def _without_keys(text: str, target: Target) -> str:
-    """The text, cut, with everything replaced that is or looks like a key."""
+    """The text with every key, and whatever looks like one, replaced; at most 1,000 characters."""
     secrets = [value for name, value in os.environ.items() if _NAMES_SECRET.search(name)]
     secrets += [target.where.get("api_key", "")]
     secrets += re.findall(r"[^\s'\"{},]{6,}", str(target.extra.get("extra_headers")))
     for secret in sorted(secrets, key=len, reverse=True):
-        # Shorter ones are words of the text.
+        # A shorter value may be an ordinary word.
         text = text.replace(secret, "***") if len(secret) >= 6 else text
     return _LOOKS_SECRET.sub("***", text)[:1000]
 
 
 def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """Seconds that the provider asks to wait. The only place where both versions keep it."""
+    """The seconds that the provider asks to wait, from litellm's headers; None if unset."""
     for error in chain:
         headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
         with contextlib.suppress(ValueError):
@@ -218,7 +219,7 @@ def _retry_after(chain: Sequence[BaseException]) -> float | None:
 
 
 def failure(kind: str, message: str, **more: Any) -> ModelError:
-    """A failure of that kind, with its category and cure. `more` is what `ModelError` takes."""
-    made = ModelError(message, category=KINDS[kind].category, kind=kind, **more)
-    made.hint = KINDS[kind].cure
-    return made
+    """A `ModelError` of this kind, with its category and cure. `more` are its other arguments."""
+    error = ModelError(message, category=KINDS[kind].category, kind=kind, **more)
+    error.hint = KINDS[kind].cure
+    return error

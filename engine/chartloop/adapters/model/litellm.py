@@ -1,11 +1,11 @@
-"""Real models, through litellm: the only door to it.
+"""Real models through litellm, which only this module imports.
 
-litellm is an extra of seconds and 100 MB, imported by `prepare` or the first call. It is kept
-quiet, offline and without retries: waiting and trying again belong to the machine, where they
+litellm is an extra of 100 MB that takes seconds to import, at `prepare` or the first call. It is
+kept quiet, offline and without retries: waiting and retrying belong to the machine, where they
 are counted.
 
-Belongs here: the call, and what litellm must be told. Which models are asked is in `model_target`,
-what arrives in `model_reply`, what goes wrong in `model_errors`. Never: retries, waits, prompts.
+Belongs here: the call, and the configuration of litellm. Servers and keys are in `target`, the
+parsing of replies is in `reply`, failures are in `errors`. Never: retries, waits, prompts.
 Source: design "language", section 1 (`model`); design "traps", litellm.
 """
 
@@ -52,16 +52,16 @@ class LiteLLM:
     not, ``idle_timeout`` the longest pause between two pieces of a streamed one, both in seconds;
     ``reply_limit`` is the most characters of its text and tool arguments. ``fallbacks`` are asked
     in order while models fail with a kind of `FALL_BACK_ON` before their first word;
-    `ModelReply.model` says who answered.
+    `ModelReply.model` names the model that replied.
 
-    Servers, keys and prices are looked up once for each mapping of settings: one instance is for
-    one run.
+    Servers, keys and prices are looked up once for each mapping of settings: use one instance per
+    run.
     """
 
     suspends = True
 
     def __init__(self) -> None:
-        self._settled: list[tuple[Mapping[str, Any], list[Target]]] = []
+        self._cached: list[tuple[Mapping[str, Any], list[Target]]] = []
         self._row = functools.cache(_row)
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
@@ -69,16 +69,16 @@ class LiteLLM:
         self._targets(_litellm(), settings)
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """The file's figure, else litellm's, in tokens; None when neither is known."""
-        if (given := settings.get("context_window")) is not None:
-            return int(given)
+        """The file's context window, else litellm's, in tokens; None when neither is known."""
+        if (window := settings.get("context_window")) is not None:
+            return int(window)
         with contextlib.suppress(SetupError):
             row = self._row(settings.get("name"))
             return row.get("max_input_tokens") or row.get("max_tokens")
         return None
 
     def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
-        """USD for a token that is sent and for one that is written, by litellm's table."""
+        """USD per prompt token and per completion token, by litellm's table; None if unknown."""
         with contextlib.suppress(SetupError):
             row = self._row(settings.get("name"))
             sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
@@ -86,18 +86,18 @@ class LiteLLM:
         return None
 
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
-        """The most tokens of a call with its reply, and the dearest prices, by litellm's table."""
+        """The most tokens of a call with its reply, and the highest prices, by litellm's table."""
         with contextlib.suppress(SetupError):
             row = self._row(settings.get("name"))
             window = row.get("max_input_tokens") or row.get("max_tokens")
             longest = window and int(window) + int(row.get("max_output_tokens") or 0)
-            return longest or None, _dearest(row)
+            return longest or None, _highest_prices(row)
         return None, None
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """Answer; streamed when `on_text` is given, unless ``stream`` says differently."""
+        """Call the model; streamed when `on_text` is given, unless ``stream`` overrides it."""
         try:
-            # Its import takes seconds, of another thread.
+            # Its import takes seconds: keep them off the event loop.
             ready = _litellm.cache_info().currsize
             litellm = _litellm() if ready else await asyncio.to_thread(_litellm)
             targets = self._targets(litellm, request.settings)
@@ -111,18 +111,18 @@ class LiteLLM:
             failures.append(answer)
             if answer.kind not in FALL_BACK_ON or answer.partial:
                 break
-        # Where one of them may work later, so may the same call.
+        # If one model may work later, so may the same call: report that failure.
         first = next((f for f in failures if f.category is Category.TRANSIENT), failures[-1])
         more = {"status": first.status, "retry_after": first.retry_after, "partial": first.partial}
         raise failure(first.kind, "; ".join(f.message for f in failures), **more)
 
     def _targets(self, litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
-        """Whom these settings ask; what cannot work is looked at again each time."""
-        for known, targets in self._settled:
-            if known == settings:
+        """The targets of these settings. Settings that fail are tried again at each call."""
+        for cached, targets in self._cached:
+            if cached == settings:
                 return targets
         targets = targets_of(litellm, settings)
-        self._settled = [(dict(settings), targets), *self._settled[:_SETTLED]]
+        self._cached = [(dict(settings), targets), *self._cached[:_CACHED]]
         return targets
 
 
@@ -130,34 +130,34 @@ BOTH = (
     "some servers refuse an output schema next to tools: ask for `output` in a state of its own, "
     "with `allow: []`"
 )
-"""A hint for a refused request that has both."""
+"""A hint for a refused request with both."""
 ANSWERED = "`{}` gave no answer ({}): `{}` answered"
 """A warning: which of `fallbacks` took over."""
 
 
 def _instead(answer: ModelReply, failures: Sequence[ModelError]) -> ModelReply:
-    """The answer of a fallback, with who did not answer and why."""
-    asked = [error.message.partition(": ")[0] for error in failures]
+    """The reply of a fallback, with a warning that names the models that failed and why."""
+    failed = [error.message.partition(": ")[0] for error in failures]
     kinds = ", ".join(dict.fromkeys(error.kind.replace("_", " ") for error in failures))
-    message = ANSWERED.format("`, `".join(asked), kinds, answer.model)
+    message = ANSWERED.format("`, `".join(failed), kinds, answer.model)
     return answer.replace(warnings=(message, *answer.warnings))
 
 
-_SETTLED = 7
-"""Mappings of settings that an instance remembers next to the last: a machine has few."""
+_CACHED = 7
+"""Mappings of settings that an instance caches besides the last one: a machine has few."""
 
 
 @functools.cache
 def _litellm() -> Any:
-    """litellm, imported once, offline and quiet. A person may set the variables otherwise."""
+    """Import litellm once, offline and quiet, unless its environment variables say otherwise."""
     os.environ.setdefault(_LOCAL, "True")
     os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
-    # `openai`, which calls for it, logs the headers that `extra` sends.
+    # `openai`, which makes its calls, logs the headers of `extra`.
     loggers = [*map(logging.getLogger, ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"))]
     for logger in loggers:
         logger.setLevel(logger.level or logging.WARNING)
     try:
-        # By name: its types are not known where it is not installed.
+        # By name: its types are unknown where it is not installed.
         litellm: Any = importlib.import_module("litellm")
     except Exception as error:
         missing = getattr(error, "name", "") == "litellm"
@@ -166,11 +166,11 @@ def _litellm() -> Any:
     litellm.suppress_debug_info = True
     with contextlib.suppress(AttributeError, ImportError):
         watch()
-    # What a server sent in another form than litellm's classes have would be printed, whole.
+    # Pydantic would print whole replies that do not match litellm's classes.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
-    # In place of HF_HUB_OFFLINE, which would bind the whole process: no tokenizer is fetched.
+    # Fetch no tokenizer. HF_HUB_OFFLINE would affect the whole process.
     litellm.disable_hf_tokenizer_download = True
-    for logger in loggers:  # without its handlers, nor Python's last resort, to stderr
+    for logger in loggers:  # neither its handlers nor Python's last resort write to stderr
         own = [h for h in logger.handlers if not type(h).__module__.startswith("litellm")]
         logger.handlers[:] = [*own, logging.NullHandler()]
     return litellm
@@ -183,24 +183,24 @@ def _arguments(
     request: ModelRequest, target: Target, messages: Iterable[Message], *, streamed: bool
 ) -> dict[str, Any]:
     settings = request.settings
-    given = {name: settings[name] for name in _PASSED if settings.get(name) is not None}
-    given |= {"model": target.name, "messages": messages, **target.where}
-    given |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
+    arguments = {name: settings[name] for name in _PASSED if settings.get(name) is not None}
+    arguments |= {"model": target.name, "messages": messages, **target.where}
+    arguments |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
     if request.tools:
         # 1.106.2 imports `mcp`, which is not installed, whenever there are tools.
-        given |= {"tools": request.tools, "_skip_mcp_handler": True}
+        arguments |= {"tools": request.tools, "_skip_mcp_handler": True}
     if request.tool_choice is not None:
-        given["tool_choice"] = request.tool_choice
+        arguments["tool_choice"] = request.tool_choice
     if request.output is not None:
         shape = {"name": "reply", "schema": request.output}
-        given["response_format"] = {"type": "json_schema", "json_schema": shape}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": shape}
     if streamed:
-        given |= {"stream": True, "stream_options": {"include_usage": True}}
-    # litellm writes into what it is given.
-    made: dict[str, Any] = copy_json({**given, **target.extra})
-    if cached := settings.get("cache"):
-        mark_for_cache(made, cached, target.provider)
-    return made
+        arguments |= {"stream": True, "stream_options": {"include_usage": True}}
+    # litellm changes its arguments in place.
+    copied: dict[str, Any] = copy_json({**arguments, **target.extra})
+    if wanted := settings.get("cache"):
+        mark_for_cache(copied, wanted, target.provider)
+    return copied
 
 
 def copy_json(value: Any) -> Any:
@@ -217,7 +217,7 @@ def copy_json(value: Any) -> Any:
 async def _ask(
     litellm: Any, target: Target, request: ModelRequest, on_text: OnText | None
 ) -> ModelReply | ModelError:
-    """One call. A failure is returned, so that it does not drag litellm's own along."""
+    """Make one call. A failure is returned, not raised, to drop litellm's chain of exceptions."""
     wanted = request.settings.get("stream")
     streamed = on_text is not None if wanted is None else bool(wanted)
     received, outer = ReceivedReply(on_text, target.most), sys.exception()
@@ -262,47 +262,49 @@ def _cost(
     if received.cost is None:
         with contextlib.suppress(Exception):
             known = isinstance(usage, litellm.Usage)
-            given = usage if known else litellm.Usage(**usage._asdict())
-            received.cost = math.fsum(litellm.cost_per_token(model=target.name, usage_object=given))
-    # litellm says 0 where it has no price.
+            counts = usage if known else litellm.Usage(**usage._asdict())
+            received.cost = math.fsum(
+                litellm.cost_per_token(model=target.name, usage_object=counts)
+            )
+    # litellm returns 0 for an unknown price.
     return received.cost or (0.0 if target.row.get("input_cost_per_token") == 0 else None)
 
 
 _ASKED_FOR = ("batch", "flex", "priority")
-"""Ways of being served that a call must ask for, by `extra`."""
+"""Service tiers that a call must request by `extra`."""
 
 
-def _dearest(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The highest price of a token each way: long prompts, reasoning and audio may cost more."""
+def _highest_prices(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The highest prices per prompt and completion token: long prompts or audio may cost more."""
     sides: list[float] = []
     for way in ("input", "output"):
-        found = [
+        prices = [
             float(price) for name, price in row.items()
             if way in name and "token" in name and "cost" in name
             and isinstance(price, (int, float)) and not any(word in name for word in _ASKED_FOR)
         ]  # fmt: skip
         if row.get(f"{way}_cost_per_token") is None:
             return None
-        sides.append(max(found))
+        sides.append(max(prices))
     return sides[0], sides[1]
 
 
 _TABLE = "model_prices_and_context_window_backup.json"
-"""litellm's table, as a file of its package."""
+"""The file with litellm's table, in its package."""
 
 
 @functools.cache
 def _table() -> Mapping[str, Any]:
-    """Litellm's table without litellm, whose import takes seconds; empty where there is none."""
-    found = None if os.environ.get(_LOCAL, "True") != "True" else find_spec("litellm")
-    for folder in found.submodule_search_locations or () if found else ():
+    """Litellm's table, read without the slow import of litellm; empty if there is none."""
+    spec = None if os.environ.get(_LOCAL, "True") != "True" else find_spec("litellm")
+    for folder in spec.submodule_search_locations or () if spec else ():
         with contextlib.suppress(OSError, ValueError):
             return json.loads((Path(folder) / _TABLE).read_text("utf-8"))
     return {}
 
 
 def _row(name: Any) -> Mapping[str, Any]:
-    """The model's row in litellm's table, or nothing. litellm is imported only for odd names."""
+    """The model's row in litellm's table; may be empty. Imports litellm only for unusual names."""
     if "litellm" not in sys.modules and isinstance(name, str):
         provider, slash, model = name.partition("/")
         for key in (name, model) if slash else (name,):

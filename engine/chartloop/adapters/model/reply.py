@@ -1,7 +1,7 @@
 """A reply as received, in one piece or in many, and whether it is valid.
 
-Belongs here: how litellm's answers are read, and what it makes up; and answers that litellm cannot
-read, because a part has another type than it should. Never: a call.
+Belongs here: reading litellm's responses without the values that it makes up, and responses that
+litellm cannot read because a part has the wrong type. Never: a call.
 Source: design "traps", litellm; OpenAI API reference, "Streaming".
 """
 
@@ -23,21 +23,21 @@ __all__ = ["ReceivedReply"]
 
 
 class ReceivedReply:
-    """The received part of one reply."""
+    """One reply, as far as it has been received."""
 
     def __init__(self, on_text: OnText | None, most: int) -> None:
         self.text = ""
         self.size = 0
         self.most = most
         self.idle = False
-        """The last piece of a stream was waited for in vain."""
+        """Whether the stream paused for longer than allowed."""
         self.media = False
-        """Images or files were sent."""
+        """Whether images or files were sent."""
         self.unreadable = False
-        """A whole reply came, in an unreadable form."""
+        """Whether a whole reply came in an unreadable form."""
         self.usage: Any = None
         self.cost: float | None = None
-        """USD, where litellm has counted them."""
+        """USD by litellm's count; None if it has none."""
         self._on_text = on_text
         self._tell_reasoning = getattr(on_text, "reasoning", None)
         self._tell_call = getattr(on_text, "call", None)
@@ -47,25 +47,25 @@ class ReceivedReply:
         self._cut = self._lone = False
 
     def take(self, response: Any) -> None:
-        """A reply in one piece. litellm puts zeros where the provider sent no usage."""
+        """Take a reply in one piece. litellm fills in zeros if the provider sent no usage."""
         self.usage = _reported_usage(getattr(response, "usage", None))
         self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
 
     async def listen(self, stream: Any, idle: float) -> None:
-        """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
+        """Take a streamed reply, with pauses of at most `idle` seconds, and close it."""
         async with contextlib.aclosing(stream):
             self._reasoning.watch(stream)
             try:
                 await self._pieces(stream, idle)
             except Exception as error:
-                # What comes after the finish is usage: without it the reply is still whole.
+                # Only usage comes after the finish reason: the reply is complete without it.
                 if isinstance(error, TooLongError) or not stream.received_finish_reason:
                     raise
                 self._finish = self._finish or stream.received_finish_reason
-        # litellm makes up a finish and a usage, and takes a body that is not a stream for one
-        # event.
+        # litellm makes up a finish reason and usage, and reads a body that is not a stream as a
+        # single event.
         self._lone = len(stream.chunks) == 1
         self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
         if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
@@ -88,9 +88,9 @@ class ReceivedReply:
                 self._add(choice.delta, choice.finish_reason)
 
     def read(self, wire: Wire) -> bool:
-        """Take a whole reply that litellm could not read; False where there is none.
+        """Take a whole reply that litellm could not read, and return whether there is one.
 
-        It was paid for. What has another type than it should is handed on as text, or left out.
+        It was paid for. Parts of the wrong type become text, or are left out.
         """
         if wire.status is None or wire.status >= 400 or not wire.whole or self._calls:
             return False
@@ -134,24 +134,24 @@ class ReceivedReply:
         if self.size > self.most:
             raise TooLongError
 
-    def _call(self, index: int, given: str) -> dict[str, Any]:
-        """The call that a piece belongs to. Some servers number all calls 0."""
+    def _call(self, index: int, id: str) -> dict[str, Any]:
+        """The call of a piece, created if needed. Some servers number all calls 0."""
         call = next((c for c in reversed(self._calls) if c["index"] == index), None)
-        if call is None or (given and call["id"] not in ("", given)):
+        if call is None or (id and call["id"] not in ("", id)):
             call = {"index": index, "id": "", "name": "", "arguments": ""}
             self._calls.append(call)
-        call["id"] = call["id"] or given
+        call["id"] = call["id"] or id
         return call
 
     def problem(self, *, streamed: bool) -> tuple[str, str] | None:
-        """Kind and text, when this is not a reply although nothing was raised."""
+        """The kind and text of a fault in a reply that raised no error; None if it is valid."""
         is_whole = self.usage and self._finish and not self._lone
         if not (self.text or self._calls or is_whole) and self._finish in ("", "stop"):
             return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
         return ("stream_broken", "the stream ended before the reply did") if self._cut else None
 
     def reply(self, request: ModelRequest, target: Target, cost: float | None) -> ModelReply:
-        """The reply. A call without an id gets one that is the same whenever this is replayed."""
+        """The complete reply. A call without an id gets one that is the same in each replay."""
         ids = [self._reasoning.id_of(n, c["id"]) for n, c in enumerate(self._calls)]
         calls = tuple(
             ToolCall(id or f"call_{request.number}_{n}", c["name"], c["arguments"] or "{}")
@@ -170,7 +170,7 @@ class ReceivedReply:
 
 
 class _Part(NamedTuple):
-    """A message, as litellm's classes have it."""
+    """A message in the form of litellm's classes."""
 
     content: str
     tool_calls: Sequence[_Call]
@@ -201,14 +201,14 @@ def _message(message: Mapping[str, Any]) -> _Part:
 
 
 def _text(value: Any) -> str:
-    """A text as it is; nothing as none; anything else as JSON."""
+    """The value as text: None is empty, other values are JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value)
 
 
 class _Usage(NamedTuple):
-    """The usage of a call, as far as it is known."""
+    """The token counts of a call, as far as they are known."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -223,26 +223,26 @@ _PARTS: Sequence[Sequence[tuple[str, str]]] = (
     ),
     (("completion_tokens_details", "reasoning_tokens"),),
 )
-"""Where providers and litellm write what was cached, put into the cache, and thought."""
+"""The fields for cached, cache-written and reasoning tokens, at providers and in litellm."""
 
 
 def _parts(usage: Any) -> Iterator[int | None]:
-    """The parts of a usage, as they were sent; None where nothing was."""
+    """The three partial counts of a usage; None for one that was not sent."""
     for places in _PARTS:
         holders = ((getattr(usage, at, None) if at else usage, name) for at, name in places)
-        found = (getattr(holder, name, None) for holder, name in holders)
-        yield next((count for count in found if count), None)  # litellm makes zeros up
+        counts = (getattr(holder, name, None) for holder, name in holders)
+        yield next((count for count in counts if count), None)  # litellm makes up zeros
 
 
 def _counts(usage: Any) -> _Usage | None:
-    """The counts of a usage; what is not a number was not sent."""
+    """The counts of a usage in JSON; those that are not whole numbers are None."""
     sent = isinstance(usage, Mapping)
-    given: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
-    counts = [given.get(name) for name in _Usage._fields]
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
+    counts = [fields.get(name) for name in _Usage._fields]
     return _reported_usage(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
 
 def _reported_usage(usage: Any) -> Any:
-    """The usage; None when it is all zeros, which litellm makes up."""
+    """The usage; None if it is all zeros, which litellm makes up."""
     counts = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
     return usage if any(counts) else None

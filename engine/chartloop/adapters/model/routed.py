@@ -1,6 +1,6 @@
-"""Models of plugins beside the usual one: each call goes to whoever has the name's beginning.
+"""Models of plugins beside the default one: the prefix of a model's name selects the plugin.
 
-Belongs here: which model a call is for. Never: what a model answers.
+Belongs here: the choice of the model for a call. Never: the content of a reply.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 
 
 class Routed:
-    """Calls of ``shop/small`` go to the model that the plugin `shop` makes, others to the usual.
+    """Routes calls of ``shop/small`` to the model of the plugin `shop`, others to the default.
 
-    A plugin's model is made when it is first called, once for a run.
+    A plugin's model is created when it is first needed, once per run.
     """
 
     def __init__(self, usual: Model, own: Mapping[str, Callable[[], Model]]) -> None:
@@ -30,7 +30,7 @@ class Routed:
         if name not in self._own:
             return self._usual
         if name not in self._made:
-            with _told(name, "cannot make its model"):
+            with _plugin_errors(name, "cannot make its model"):
                 made = self._own[name]()
             if not (hasattr(made, "prepare") and hasattr(made, "complete")):
                 kind = type(made).__name__
@@ -46,7 +46,7 @@ class Routed:
         model = self._for(settings)
         if model is self._usual:
             return model.prepare(settings)
-        with _told(_plugin(settings), "refuses its model's settings"):
+        with _plugin_errors(_plugin(settings), "refuses its model's settings"):
             return model.prepare(settings)
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
@@ -54,7 +54,7 @@ class Routed:
         if model is self._usual:
             return model.context_window(settings)
         name = _plugin(settings)
-        with _told(name, "cannot say the window of its model"):
+        with _plugin_errors(name, "cannot say the window of its model"):
             window: object = model.context_window(settings)
         if window is None or (type(window) is int and window > 0):
             return window
@@ -62,12 +62,12 @@ class Routed:
         raise PluginError(message, hint="it is a number of tokens, or None")
 
     def prices(self, settings: Mapping[str, Any]) -> Any:
-        """USD for a token that is sent and for one that is written, where the model says it."""
+        """USD per prompt token and per completion token, if the model reports them."""
         prices = getattr(self._for(settings), "prices", None)
         return None if prices is None else prices(settings)
 
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, Any]:
-        """The longest reply in tokens and the prices, where the model says them."""
+        """The most tokens of a call and the highest prices, if the model reports them."""
         worst = getattr(self._for(settings), "worst", None)
         return (None, None) if worst is None else worst(settings)
 
@@ -83,8 +83,8 @@ def _plugin(settings: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _told(name: str, what: str) -> Generator[None]:
-    """`PluginError` for whatever else the code of a plugin raises."""
+def _plugin_errors(name: str, what: str) -> Generator[None]:
+    """Raise `PluginError` for any exception of a plugin that is not one of chartloop's."""
     try:
         yield
     except ChartloopError:

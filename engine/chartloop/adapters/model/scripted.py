@@ -1,4 +1,4 @@
-"""A model that says what a script tells it to: for tests, demos and scenarios.
+"""A model that replies from a script: for tests, demos and scenarios.
 
     replies:
       - {text: Let me add., tool_calls: [{name: add, arguments: {a: 2, b: 3}}],
@@ -6,11 +6,11 @@
       - {error: {category: TRANSIENT, message: rate limited}}
       - {text: "5", finish_reason: stop, delay: 30s, reasoning: I add the two numbers.}
 
-The n-th model call of a run gets the n-th reply. Calls are counted by what the run has
-recorded (`ModelRequest.number`), not by what this object has seen: a resumed run continues with
-the reply after its recorded calls, and a failed call that was recorded counts as one.
+The n-th model call of a run gets the n-th reply. The number comes from the run's records
+(`ModelRequest.number`), not from this object: a resumed run continues with the reply after its
+recorded calls, and a recorded failure counts as a call.
 
-Belongs here: the form of a reply, its reading, and the model that gives it. Never: litellm,
+Belongs here: the form of a reply, its parsing, and the model that gives it. Never: litellm,
 a file, a real clock. `testing.loopback` serves the same form over HTTP.
 
 Source: design "language", section 10.
@@ -48,8 +48,8 @@ class ScriptedCall(NamedTuple):
 
     name: str
     arguments: str = "{}"
-    """JSON text. A mapping in the script is written out; a text is taken as it is now, so that
-    arguments which are not JSON can be scripted too."""
+    """JSON text. A mapping in the script is serialized; a text is taken as it is, so that invalid
+    arguments can be scripted too."""
     id: str = ""
     """Empty: `call_<number of the model call>_<n>`, both counted from 0."""
 
@@ -65,18 +65,18 @@ class ScriptedError(NamedTuple):
 
 
 class ScriptedReply(NamedTuple):
-    """One reply of a script, read and checked."""
+    """One reply of a script, parsed and checked."""
 
     text: str = ""
-    """With `error`: what had arrived before the failure."""
+    """With `error`: the text received before the failure."""
     tool_calls: tuple[ScriptedCall, ...] = ()
     finish_reason: str = "stop"
-    """When the script says none: `tool_calls` where there are any, else `stop`."""
+    """By default `tool_calls` if there are any, else `stop`."""
     prompt_tokens: int | None = None
-    """None when the script gives no usage: the run estimates and marks it."""
+    """None if the script gives no usage: the run estimates it and marks the estimate."""
     completion_tokens: int | None = None
     cost: float | None = None
-    """USD; None when the script gives none, never 0."""
+    """USD; None, not 0, if the script gives none."""
     delay: float = 0.0
     """Seconds on the run's clock before the first word."""
     error: ScriptedError | None = None
@@ -104,7 +104,7 @@ class Scripted:
     """
 
     scripted = True
-    """No one is paid for a reply: that it came without usage is not worth a warning."""
+    """Suppresses the warning about missing usage: scripted replies cost nothing."""
 
     def __init__(
         self, replies: Sequence[Mapping[str, Any] | str], *, clock: Clock | None = None
@@ -119,26 +119,27 @@ class Scripted:
 
     @property
     def suspends(self) -> bool:
-        """Whether a reply is delayed, on a clock that really waits."""
+        """Whether a reply has a delay on a clock that really waits."""
         waits = self._clock is None or self._clock.suspends
         return waits and any(reply.delay for reply in self.replies)
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Nothing can be missing."""
+        """Do nothing: a script needs no setup."""
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """The window that the file gives: a script has none of its own."""
+        """The file's context window; a script has none of its own."""
         return settings.get("context_window")
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """Give the reply of number `request.number`; with `on_text` word by word.
+        """Return the reply of number `request.number`; with `on_text`, stream it word by word.
 
-        Raises `ModelError` where the script says so and `ScriptError` when it has too few.
+        Raises `ModelError` if the script has an error there, and `ScriptError` if it has too few
+        replies.
         """
         return await deliver(self._reply(request.number), request, self._clock, on_text)
 
     def left_over(self, used: int) -> int:
-        """How many replies a run that made `used` model calls never asked for."""
+        """The number of unused replies after `used` model calls."""
         return max(0, len(self.replies) - used)
 
     def _reply(self, number: int) -> ScriptedReply:
@@ -154,11 +155,11 @@ class Scripted:
 async def deliver(
     reply: ScriptedReply, request: ModelRequest, clock: Clock | None, on_text: OnText | None = None
 ) -> ModelReply:
-    """A scripted reply, as a model gives it: late, in pieces, or as the failure that it is."""
+    """Return a scripted reply, or raise its error, after its delay; stream it to `on_text`."""
     if reply.delay:
         await (clock.sleep if clock else anyio.sleep)(reply.delay)
     if on_text is not None:
-        _tell(reply, request, on_text)
+        _stream(reply, request, on_text)
     if (error := reply.error) is not None:
         raise ModelError(
             error.message,
@@ -182,8 +183,8 @@ async def deliver(
     )
 
 
-def _tell(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
-    """A reply in pieces: its reasoning, its text, its calls."""
+def _stream(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
+    """Stream a reply: its reasoning, its text, its calls."""
     reasoning: OnText | None = getattr(on_text, "reasoning", None)
     if reasoning is not None:
         for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
@@ -192,8 +193,8 @@ def _tell(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
         on_text(piece)
     call: Any = getattr(on_text, "call", None)
     if call is not None:
-        for number, asked in enumerate(reply.calls(request.number)):
-            call(number, asked.id, asked.name, asked.arguments)
+        for number, tool_call in enumerate(reply.calls(request.number)):
+            call(number, tool_call.id, tool_call.name, tool_call.arguments)
 
 
 def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -205,14 +206,14 @@ def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def pieces(text: str) -> list[str]:
-    """The words of a text, each with the white space after it: what a stream brings."""
+    """The words of a text, each with the white space after it, as pieces of a stream."""
     return re.findall(r"\A\s+|\S+\s*", text)
 
 
 def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
-    """Read the `replies` of a script: what could be read, and everything that is wrong.
+    """Parse the `replies` of a script; return the valid replies and all problems.
 
-    Each problem starts with where it is: ``replies.2.usage: unknown field ...``, counted from 0.
+    Each problem starts with its place: ``replies.2.usage: unknown field ...``, counted from 0.
     """
     if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
         return [], ["replies: a list is needed, with one reply for each model call"]
@@ -228,7 +229,7 @@ _COUNTS = (
 
 
 class _Reader:
-    """Reads plain data into `ScriptedReply`, and continues after a problem to find the next."""
+    """Parses plain data into `ScriptedReply`; collects problems instead of raising."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -357,7 +358,7 @@ class _Reader:
 
 
 def _excerpt(value: Any) -> str:
-    """A short text for a value in a problem; never calls its `repr`."""
+    """A short text for a value in a message; never calls its `repr`."""
     if isinstance(value, str):
         return f"`{value[:60]}`"
     if isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1e12):

@@ -1,10 +1,9 @@
 """Images and files on their way to a provider.
 
-litellm translates parts of the chat format for each provider. Two things are left: a tool's
-result with an image, which the chat format itself does not take, and data in which the journal
-hid a secret.
+litellm translates parts of the chat format for each provider. Two cases remain: a tool's result
+with an image, which the chat format does not allow, and data in which the journal hid a secret.
 
-Belongs here: the parts of messages as they are sent. Never: what they are (`core.media_parts`).
+Belongs here: the parts of messages as sent. Never: their definition (`core.media_parts`).
 Source: OpenAI API reference, "Create chat completion"; Anthropic API reference, "Tool use".
 """
 
@@ -21,21 +20,21 @@ from chartloop.run.redact import has_marks
 __all__ = ["SHOWS", "with_media"]
 
 SHOWS = frozenset({"anthropic", "bedrock", "vertex_ai", "vertex_ai_beta", "gemini"})
-"""Providers whose tool results may hold images."""
+"""Providers whose tool results may contain images."""
 _OF_TOOL = "What the tool `{}` returned:"
 
 
 def with_media(messages: list[Message], provider: str) -> tuple[list[Message], bool]:
-    """The messages as this provider takes their parts, and whether there are images or files.
+    """The messages in the form of this provider, and whether they contain images or files.
 
-    Where a tool's result is text alone, its images follow in a message of the user, after the
-    results of all calls of the reply.
+    If the provider takes only text as a tool's result, its images follow in a user message after
+    the results of all calls of the reply.
     """
     if not any(isinstance(message.get("content"), (list, tuple)) for message in messages):
         return messages, False
     out: list[Message] = []
     aside: list[Message] = []
-    found = False
+    has_media = False
     for message in messages:
         tool = message.get("role") == "tool"
         if aside and not tool:
@@ -47,14 +46,14 @@ def with_media(messages: list[Message], provider: str) -> tuple[list[Message], b
             continue
         parts = [_sendable(part) for part in cast("Iterable[Any]", content)]
         media = [part for part in parts if is_media(part)]
-        found = found or bool(media)
+        has_media = has_media or bool(media)
         if not (tool and media and provider not in SHOWS):
             out.append({**message, "content": parts})
             continue
         out.append({**message, "content": text_of({"content": parts})})
         head = {"type": "text", "text": _OF_TOOL.format(message.get("name", ""))}
         aside.append({"role": "user", "content": [head, *media]})
-    return [*out, *aside], found
+    return [*out, *aside], has_media
 
 
 def _sendable(part: Any) -> Mapping[str, Any]:
@@ -64,6 +63,6 @@ def _sendable(part: Any) -> Mapping[str, Any]:
         hidden = f"{say_part(part)[:-1]}, hidden: the journal found a secret in it]"
         return {"type": "text", "text": hidden}
     if isinstance(part, Mapping) and TOKENS in part:
-        given = cast("Mapping[str, Any]", part)
-        return {name: value for name, value in given.items() if name != TOKENS}
+        fields = cast("Mapping[str, Any]", part)
+        return {name: value for name, value in fields.items() if name != TOKENS}
     return cast("Mapping[str, Any]", part)

@@ -1,7 +1,9 @@
-"""Which models are asked, in order, where each is, and with which key.
+"""The models to call, in order, each with its server and key.
 
-Belongs here: how a file's `model` becomes names, servers and keys. Never: a call. litellm is
-given by its door, `adapters.model.litellm`: it knows the providers and the names of their keys.
+The caller passes the litellm module, which knows the providers and the names of their keys; only
+`adapters.model.litellm` imports it.
+
+Belongs here: a file's `model` resolved to names, servers and keys. Never: a call.
 Source: design "language", section 1 (`model`); design "traps", litellm.
 """
 
@@ -25,20 +27,20 @@ _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty
 
 
 class Target(NamedTuple):
-    """A model to ask."""
+    """A model to call."""
 
     name: str  # of the file's own model, or of a fallback
     where: Mapping[str, Any]  # `api_base` and `api_key`, as far as they are given
     timeout: float  # for a whole reply
     idle: float  # between two pieces of a stream
     most: int  # characters of a reply
-    extra: Mapping[str, Any]  # what it is sent besides: its `extra_headers` may hold keys
-    row: Mapping[str, Any]  # of litellm's table; empty where it does not know the model
-    provider: str = ""  # as litellm calls it
+    extra: Mapping[str, Any]  # further arguments of the call: `extra_headers` may hold keys
+    row: Mapping[str, Any]  # of litellm's table; empty for an unknown model
+    provider: str = ""  # litellm's name of it
 
 
 def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
-    """The file's model, then its fallbacks. `SetupError` for what cannot work."""
+    """The file's model, then its fallbacks. Raises `SetupError` for settings that cannot work."""
     extra: Mapping[str, Any] = settings.get("extra") or {}
     if (wrong := refused_extra(extra)) is not None:
         raise SetupError(f"`model.extra` may not hold `{wrong}`", hint="leave it to `model`")
@@ -50,8 +52,8 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
     providers = [provider_of(litellm, name) for name in names]
     targets: list[Target] = []
     for name, provider in zip(names, providers, strict=True):
-        # The file's server and key are not for a fallback at another provider, nor is what it
-        # sends to its own: that refuses words which it does not know, and headers may hold keys.
+        # A fallback at another provider gets neither the file's server and key nor its `extra`:
+        # providers refuse unknown fields, and headers may hold keys.
         own = provider == providers[0]
         where = _where(litellm, name, settings if own else {})
         row, more = row_of(litellm, name), extra if own else {}
@@ -60,15 +62,15 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
 
 
 def _seconds(settings: Mapping[str, Any], name: str, usual: float) -> float:
-    given = usual if settings.get(name) is None else settings[name]
-    found = parse_duration(given) if isinstance(given, str) else given
-    if not isinstance(found, (int, float)) or not 0 < found < math.inf:
-        raise SetupError(f"`model.{name}` cannot be `{given}`", hint="write seconds, or `60s`")
-    return found
+    value = usual if settings.get(name) is None else settings[name]
+    seconds = parse_duration(value) if isinstance(value, str) else value
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise SetupError(f"`model.{name}` cannot be `{value}`", hint="write seconds, or `60s`")
+    return seconds
 
 
 def provider_of(litellm: Any, name: Any) -> str:
-    """The provider of a model, as litellm calls it. `SetupError` when it knows none."""
+    """The provider of a model, by litellm's name. Raises `SetupError` if it knows none."""
     with contextlib.suppress(Exception):
         model, provider, *_ = litellm.get_llm_provider(name)
         if model:
@@ -78,7 +80,7 @@ def provider_of(litellm: Any, name: Any) -> str:
 
 
 def row_of(litellm: Any, name: Any) -> Mapping[str, Any]:
-    """The model's row in the table that litellm brings, or nothing. Asks no server."""
+    """The model's row in litellm's own table; may be empty. Makes no request."""
     provider = provider_of(litellm, name)
     for key in (name, f"{provider}/{name}", name.removeprefix(f"{provider}/")):
         row: Mapping[str, Any] = litellm.model_cost.get(key, {})
@@ -104,7 +106,7 @@ def _where(litellm: Any, name: str, settings: Mapping[str, Any]) -> Mapping[str,
 
 
 def _missing_keys(litellm: Any, name: str) -> list[str]:
-    """Variables of which one must hold a key. Cloud roles and local servers need none."""
+    """The environment variables one of which must hold a key; empty if no key is needed."""
     missing: list[str] = litellm.validate_environment(model=name)["missing_keys"]
     usual = f"{provider_of(litellm, name)}_API_KEY".upper()
     if not os.environ.get(usual, "set").strip():

@@ -1,10 +1,10 @@
-"""Thinking blocks on their way off the wire and back to their provider.
+"""Thinking blocks, as received from a provider and as sent back to it.
 
-litellm hands them on under its own names, whole or as pieces of a stream. Here pieces become the
-blocks that the whole reply would have had, and a message's ``reasoning`` becomes litellm's names
-again, for the provider that sent it and for no other.
+litellm passes them on under its own names, whole or as pieces of a stream. This module joins pieces
+into the blocks of the whole reply, and restores litellm's names from a message's ``reasoning``,
+only for the provider that sent it.
 
-Belongs here: litellm's names of these things. Never: what a run keeps of them (`core.reasoning`).
+Belongs here: litellm's names for reasoning. Never: what a run stores of it (`core.reasoning`).
 Source: litellm, "Reasoning content"; Anthropic API reference, "Streaming", "Extended thinking".
 """
 
@@ -30,10 +30,10 @@ _SPECIFIC = ("reasoning_details", "thought_signatures")
 _GROWING = ("thinking", "text", "summary", "data")
 _SIGNATURE = "thought_signature"
 _IN_ID = "__thought__"
-"""Where litellm writes a call's signature into its id, for those who keep nothing else."""
+"""The separator with which litellm appends a call's signature to its id."""
 
 UNKNOWN = "a reply came with a block of an unknown kind `{}`: it is kept, and given back unchanged"
-"""A warning: whether the provider takes it back is for it to say."""
+"""A warning: the provider may refuse it."""
 LOST = (
     "a reply came with a block of an unknown kind `{}`, which litellm does not hand on: the run "
     "goes on without it; a newer litellm may know it"
@@ -48,7 +48,7 @@ HIDDEN = (
 
 
 class _Watched:
-    """The pieces of a stream before litellm leaves out those without a text."""
+    """A stream that passes each piece to `look` before litellm drops those without text."""
 
     def __init__(self, source: Any, look: Callable[[Any], None]) -> None:
         self._source, self._pieces, self._look = source, source.__aiter__(), look
@@ -66,7 +66,7 @@ class _Watched:
 
 
 class ReceivedReasoning:
-    """The reasoning of one reply, whole or in pieces."""
+    """The reasoning of one reply, received whole or in pieces."""
 
     def __init__(self) -> None:
         self._watches = False
@@ -75,7 +75,7 @@ class ReceivedReasoning:
         self._calls: dict[int, dict[str, Any]] = {}
 
     def watch(self, stream: Any) -> None:
-        """Take the details from under litellm, which drops a piece that has nothing else."""
+        """Read the details before litellm does, which drops a piece that has nothing else."""
         source = getattr(stream, "completion_stream", None)
         if hasattr(source, "__aiter__"):
             self._watches = True
@@ -86,7 +86,7 @@ class ReceivedReasoning:
             self._extend("reasoning_details", _field(_field(choice, "delta"), "reasoning_details"))
 
     def add(self, part: Any) -> tuple[str, int]:
-        """Take what a message or a piece of one has: its text, and how many characters in all."""
+        """Add the reasoning of a message or piece; return its text and its size in characters."""
         text = _field(part, "reasoning_content")
         text = text if isinstance(text, str) else ""
         size = 0
@@ -98,19 +98,19 @@ class ReceivedReasoning:
         for name in _SPECIFIC:
             if self._watches and name == "reasoning_details":
                 continue
-            found = _field(specific, name) if specific is not None else None
-            size += self._extend(name, _field(part, name) if found is None else found)
+            blocks = _field(specific, name) if specific is not None else None
+            size += self._extend(name, _field(part, name) if blocks is None else blocks)
         return text, size or len(text)
 
     def call(self, number: int, call: Any) -> None:
-        """Take what belongs to a tool call: the signature that some providers want back."""
+        """Add the signature of a tool call, which some providers require back."""
         for holder in (call, _field(call, "function")):
-            found = _field(_field(holder, "provider_specific_fields"), _SIGNATURE)
-            if isinstance(found, str) and found:
-                self._calls.setdefault(number, {})[_SIGNATURE] = found
+            signature = _field(_field(holder, "provider_specific_fields"), _SIGNATURE)
+            if isinstance(signature, str) and signature:
+                self._calls.setdefault(number, {})[_SIGNATURE] = signature
 
     def id_of(self, number: int, given: str) -> str:
-        """The id of a call without the signature that litellm writes behind it."""
+        """The id of a call without the signature that litellm appends."""
         return given.partition(_IN_ID)[0] if number in self._calls else given
 
     def _extend(self, name: str, pieces: Any) -> int:
@@ -122,7 +122,7 @@ class ReceivedReasoning:
             block = _plain(piece)
             size += _size(block)
             fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
-            # what comes together are different blocks
+            # Several blocks in one piece are different blocks.
             if number or not (fields and blocks and _continues(blocks[-1], fields)):
                 blocks.append(block)
                 continue
@@ -134,22 +134,22 @@ class ReceivedReasoning:
         return size
 
     def whole(self, provider: str, calls: int) -> dict[str, Any]:
-        """The mapping that a message keeps; empty where the reply had no reasoning."""
-        found: dict[str, Any] = {n: self._lists[n] for n in _WHOLE if self._lists.get(n)}
-        if blocks := found.get("thinking_blocks"):
-            found["thinking_blocks"] = [_without_index(block) for block in blocks]
+        """The `reasoning` of the message; empty if the reply had none."""
+        reasoning: dict[str, Any] = {n: self._lists[n] for n in _WHOLE if self._lists.get(n)}
+        if blocks := reasoning.get("thinking_blocks"):
+            reasoning["thinking_blocks"] = [_without_index(block) for block in blocks]
         more = {n: self._lists[n] for n in _SPECIFIC if self._lists.get(n)}
         if more:
-            found["provider_specific_fields"] = more
-        if self._plain and not (found.keys() & set(_WHOLE) or "reasoning_details" in more):
-            found["reasoning_content"] = "".join(self._plain)
+            reasoning["provider_specific_fields"] = more
+        if self._plain and not (reasoning.keys() & set(_WHOLE) or "reasoning_details" in more):
+            reasoning["reasoning_content"] = "".join(self._plain)
         if self._calls:
-            found["calls"] = [self._calls.get(n) for n in range(calls)]
-        return {"provider": provider, **found} if found else {}
+            reasoning["calls"] = [self._calls.get(n) for n in range(calls)]
+        return {"provider": provider, **reasoning} if reasoning else {}
 
 
 def _without_index(block: Any) -> Any:
-    """A block as the provider sent it: litellm from 1.109 on adds its place in the stream."""
+    """A block as the provider sent it: litellm 1.109 and later adds its index in the stream."""
     if not isinstance(block, dict):
         return block
     fields = cast("dict[str, Any]", block)
@@ -157,7 +157,7 @@ def _without_index(block: Any) -> Any:
 
 
 def check_reasoning(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The same, as far as a journal can hold it, with what is odd about it."""
+    """The reasoning, or nothing if a journal cannot store it, with warnings."""
     if not reasoning:
         return reasoning, ()
     if not is_sound(reasoning) or too_deep(reasoning, json.dumps(reasoning)):
@@ -172,9 +172,9 @@ _STARTS = re.compile(rb'"content_block":\s*\{[^{}]{0,400}?"type":\s*"([^"\\]{1,6
 
 
 def lost_blocks(wire: Wire) -> tuple[str, ...]:
-    """Warnings about blocks of a reply of Anthropic's that litellm leaves out."""
+    """Warnings about blocks of an Anthropic reply that litellm drops."""
     begun = filter(None, map(_STARTS.search, wire.starts))
-    kinds = [found[1].decode("utf-8", "replace") for found in begun]
+    kinds = [match[1].decode("utf-8", "replace") for match in begun]
     if wire.whole:
         with contextlib.suppress(ValueError, RecursionError):
             content = _field(json.loads(b"".join(wire.whole)), "content")
@@ -185,7 +185,7 @@ def lost_blocks(wire: Wire) -> tuple[str, ...]:
 
 
 class Sent(NamedTuple):
-    """Messages as litellm takes them, and what is odd about them."""
+    """Messages in litellm's form, with warnings."""
 
     messages: list[Message]
     warnings: tuple[str, ...] = ()
@@ -194,8 +194,8 @@ class Sent(NamedTuple):
 def with_reasoning(messages: Iterable[Message], provider: str) -> Sent:
     """The messages with the reasoning that this provider sent, under litellm's names.
 
-    A plain text of reasoning goes back only with the replies after the last user message: servers
-    that think between tool calls want it there, and others refuse it in older turns.
+    Plain reasoning text is sent back only with replies after the last user message: servers that
+    think between tool calls need it there, and others refuse it in older turns.
     """
     given = list(messages)
     if not any("reasoning" in message for message in given):
@@ -211,34 +211,36 @@ def with_reasoning(messages: Iterable[Message], provider: str) -> Sent:
             if _is_hidden(reasoning):
                 hidden = True
             else:
-                rest |= _given_back(rest, reasoning, current=n > last)
+                rest |= _reasoning_fields(rest, reasoning, current=n > last)
         given[n] = rest
     return Sent(given, (HIDDEN,) if hidden else ())
 
 
-def _given_back(message: Message, reasoning: Mapping[str, Any], *, current: bool) -> dict[str, Any]:
-    found = {name: reasoning[name] for name in _WHOLE if name in reasoning}
+def _reasoning_fields(
+    message: Message, reasoning: Mapping[str, Any], *, current: bool
+) -> dict[str, Any]:
+    fields = {name: reasoning[name] for name in _WHOLE if name in reasoning}
     if current and "reasoning_content" in reasoning:
-        found["reasoning_content"] = reasoning["reasoning_content"]
+        fields["reasoning_content"] = reasoning["reasoning_content"]
     specific: object = reasoning.get("provider_specific_fields")
     more: Mapping[str, Any] = (
         cast("Mapping[str, Any]", specific) if isinstance(specific, Mapping) else {}
     )
     if "reasoning_details" in more:
-        found["reasoning_details"] = more["reasoning_details"]
+        fields["reasoning_details"] = more["reasoning_details"]
     if "thought_signatures" in more:
-        found["provider_specific_fields"] = {"thought_signatures": more["thought_signatures"]}
+        fields["provider_specific_fields"] = {"thought_signatures": more["thought_signatures"]}
     signed: object = reasoning.get("calls")
-    if isinstance(signed, (list, tuple)) and (asked := message.get("tool_calls")):
-        pairs = zip(asked, [*cast("Sequence[Any]", signed), *[None] * len(asked)], strict=False)
-        found["tool_calls"] = [
+    if isinstance(signed, (list, tuple)) and (calls := message.get("tool_calls")):
+        pairs = zip(calls, [*cast("Sequence[Any]", signed), *[None] * len(calls)], strict=False)
+        fields["tool_calls"] = [
             {**call, "provider_specific_fields": own} if own else call for call, own in pairs
         ]
-    return found
+    return fields
 
 
 def _is_hidden(value: Any) -> bool:
-    """Whether the journal hid something in it."""
+    """Whether the journal hid a secret in a value."""
     stack = [value]
     while stack:
         node = stack.pop()
@@ -255,7 +257,7 @@ def _is_hidden(value: Any) -> bool:
 def _continues(block: Any, piece: Mapping[str, Any]) -> bool:
     """Whether a piece of a stream belongs to the block before it.
 
-    A signature ends a thinking block. What has another kind, or comes whole, is its own block.
+    A signature ends a thinking block. A piece of another kind, or a whole one, is its own block.
     """
     before = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
     if not before or before.get("type") != piece.get("type"):
@@ -270,14 +272,14 @@ def _continues(block: Any, piece: Mapping[str, Any]) -> bool:
 
 
 def _field(holder: Any, name: str) -> Any:
-    """A field of litellm's classes, or of plain data."""
+    """A field of an object of litellm's or of a mapping; None if it is missing."""
     if isinstance(holder, Mapping):
         return cast("Mapping[str, Any]", holder).get(name)
     return getattr(holder, name, None)
 
 
 def _size(block: Any) -> int:
-    """Characters of a block: what `reply_limit` counts."""
+    """The characters of a block, as `reply_limit` counts them."""
     if isinstance(block, str):
         return len(block)
     if isinstance(block, Mapping):
@@ -286,7 +288,7 @@ def _size(block: Any) -> int:
 
 
 def _plain(piece: Any) -> Any:
-    """A block as plain data of its own."""
+    """A block as plain data, copied."""
     dump = getattr(piece, "model_dump", None)
     if callable(dump):
         return dump()

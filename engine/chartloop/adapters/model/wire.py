@@ -1,11 +1,11 @@
 """The bytes of a model call, read before litellm or anything else reads them.
 
-A provider may answer with more than fits, for longer than is useful, or in another form than was
-asked for. litellm reads whole bodies, and runs regular expressions over those of errors, on the
-event loop. So its HTTP transports are watched: bodies of errors are cut, replies have a size,
-and a whole reply to a call that asked for a stream is handed on as a stream.
+A provider may send too much, for too long, or in another form than requested. litellm reads whole
+bodies, and runs regular expressions over those of errors, on the event loop. Therefore its HTTP
+transports are wrapped: bodies of errors are truncated, the size of replies is limited, and a whole
+reply to a streaming call is passed on as a stream.
 
-Belongs here: bytes and headers. Never: what a reply or a failure means.
+Belongs here: bytes and headers. Never: the meaning of a reply or a failure.
 Source: RFC 9110 "Retry-After"; design "traps", litellm; HTML Standard "Server-sent events".
 """
 
@@ -26,18 +26,18 @@ from typing import Any
 __all__ = ["Measured", "TooLongError", "Wire", "watch"]
 
 ERROR_BODY = 8_192
-"""Bytes of an error's body that are read: enough for its message."""
+"""The most bytes read of an error's body: enough for its message."""
 AROUND = 1_000_000
-"""Bytes of a whole reply next to its text."""
+"""The most bytes of a reply besides its text."""
 PER_CHARACTER = 6
-"""Bytes of a character in JSON at most: ``\\u00e9``."""
+"""The most bytes of a character in JSON: ``\\u00e9``."""
 MOST_STARTS = 256
-"""Beginnings of blocks that are kept of a stream."""
+"""The most beginnings of blocks kept of a stream."""
 BEGINNING = 600
-"""Bytes of each that are kept: enough for the kind of the block."""
+"""Bytes kept of each beginning: enough for the kind of the block."""
 _START = b'"content_block_start"'
 PER_PIECE = 100
-"""Bytes of a stream for each character of its text."""
+"""The most bytes of a stream for each character of its text."""
 
 
 class TooLongError(Exception):
@@ -46,22 +46,22 @@ class TooLongError(Exception):
 
 @dataclass
 class Wire:
-    """One model call: what it may take, and what the server said of itself."""
+    """The HTTP exchange of one model call: its limits, status, headers and bytes."""
 
     most: int
-    """Characters of the reply."""
+    """The most characters of the reply."""
     streamed: bool
     status: int | None = None
     after: str = ""
-    """The header `Retry-After`, as it came."""
+    """The header `Retry-After`, unparsed."""
     whole: list[bytes] = field(default_factory=list[bytes])
-    """The body so far, of a reply that is not a stream."""
+    """The chunks of the body so far, if the reply is not streamed."""
     starts: list[bytes] = field(default_factory=list[bytes])
-    """Of a stream of Anthropic's, how each block of content begins."""
+    """The beginnings of the content blocks in an Anthropic stream."""
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the provider asks to wait; None when it asks for none."""
+        """The seconds that the provider asks to wait; None if it does not ask."""
         return seconds_of(self.after)
 
     def __enter__(self) -> Wire:
@@ -76,20 +76,20 @@ _AT_HAND: ContextVar[Wire | None] = ContextVar("chartloop_wire", default=None)
 
 
 def seconds_of(header: str) -> float | None:
-    """The seconds that a `Retry-After` asks for, in seconds or as a date."""
+    """The seconds of a `Retry-After` header, given as seconds or a date; None if invalid."""
     with contextlib.suppress(ValueError):
-        return found if 0 <= (found := float(header)) < math.inf else None
+        return seconds if 0 <= (seconds := float(header)) < math.inf else None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     return None
 
 
 _WATCHED: list[Any] = []
-"""The factories of watched transports, so that none is watched twice."""
+"""The factories of wrapped transports, so that none is wrapped twice."""
 
 
 def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None:
-    """Have every HTTP transport that litellm makes from now on watched. Does nothing twice."""
+    """Wrap every HTTP transport that litellm creates from now on. Idempotent."""
     handler: Any = importlib.import_module(httpx_handler).AsyncHTTPHandler
     make = handler.create_async_transport
     if make in _WATCHED:
@@ -97,10 +97,10 @@ def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None
 
     @wraps(make)
     def create(*args: Any, **more: Any) -> Any:
-        made = make(*args, **more)
-        if made is not None:
-            made.handle_async_request = _watch_transport(made.handle_async_request)
-        return made
+        transport = make(*args, **more)
+        if transport is not None:
+            transport.handle_async_request = _watch_transport(transport.handle_async_request)
+        return transport
 
     _WATCHED.append(create)
     handler.create_async_transport = staticmethod(create)
@@ -109,7 +109,7 @@ def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None
 def _watch_transport(ask: Any) -> Any:
     async def handle_async_request(request: Any) -> Any:
         wire = _AT_HAND.get()
-        if wire is None:  # a call of someone else in this process
+        if wire is None:  # not a call of chartloop
             return await ask(request)
         request.headers["accept-encoding"] = "identity"
         response = await ask(request)
@@ -132,7 +132,7 @@ def _watch_transport(ask: Any) -> Any:
 
 
 async def _truncate_error(response: Any) -> Any:
-    """An error with the beginning of its body."""
+    """The error response with only the beginning of its body."""
     body = b""
     async for chunk in response.stream:
         body += chunk[: ERROR_BODY - len(body)]
@@ -140,19 +140,19 @@ async def _truncate_error(response: Any) -> Any:
             break
     await response.stream.aclose()
     if response.headers.get("content-encoding", "identity") != "identity":
-        body = b""  # a part of it cannot be read, and the whole may be of any size
-    return _remade(response, content=body)
+        body = b""  # a part cannot be decompressed, and the whole may be of any size
+    return _with_body(response, content=body)
 
 
 async def _as_stream(response: Any, measured: Measured) -> Any:
-    """A whole reply to a call that asked for a stream: the same in one event."""
+    """A whole reply to a streaming call, as a stream of events."""
     body = b"".join([chunk async for chunk in measured])
     await measured.aclose()
     try:
         events = _events(json.loads(body))
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return _remade(response, content=body)
-    return _remade(response, content=events, kind="text/event-stream")
+        return _with_body(response, content=body)
+    return _with_body(response, content=events, kind="text/event-stream")
 
 
 def _events(reply: Mapping[str, Any]) -> bytes:
@@ -177,16 +177,16 @@ def _events(reply: Mapping[str, Any]) -> bytes:
 _OF_A_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 
 
-def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
-    """The response with another body."""
+def _with_body(response: Any, *, kind: str = "", **body: Any) -> Any:
+    """A copy of the response with another body."""
     headers = response.headers
     if "content" in body:
         headers = [(n, v) for n, v in headers.multi_items() if n.lower() not in _OF_A_BODY]
-    made = type(response)(response.status_code, headers=headers, **body)
+    copy = type(response)(response.status_code, headers=headers, **body)
     if kind:
-        made.headers["content-type"] = kind
-    made.extensions.update(response.extensions)
-    return made
+        copy.headers["content-type"] = kind
+    copy.extensions.update(response.extensions)
+    return copy
 
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -194,7 +194,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class Measured:
-    """A body that may not be larger than `most` bytes. Source: httpx `AsyncByteStream`."""
+    """A body of at most `most` bytes. Source: httpx `AsyncByteStream`."""
 
     def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
         self.most = most
@@ -205,7 +205,7 @@ class Measured:
         self._ahead: list[bytes] = []
 
     async def begins_as_json(self) -> bool:
-        """Whether it is a JSON object, whatever its headers say. No event starts with a brace."""
+        """Whether the body is a JSON object, whatever its headers say: no event starts with `{`."""
         async for chunk in self._rest:
             self._ahead.append(chunk)
             if head := chunk.lstrip(_BLANK):
@@ -231,7 +231,7 @@ class Measured:
             yield chunk
 
     def _note_starts(self, chunk: bytes) -> None:
-        """Keep how blocks of content begin. Where a chunk ends in one, it is read again."""
+        """Keep the beginnings of content blocks; one cut off is read again with the next chunk."""
         assert self.starts is not None
         text = self._tail + chunk
         at = text.find(_START)
@@ -241,12 +241,12 @@ class Measured:
         self._tail = text[-BEGINNING:]
 
     async def aclose(self) -> None:
-        """The connection is not used again where the body was not read to its end."""
+        """Close the stream; httpx drops a connection whose body was not read to its end."""
         await self._stream.aclose()
 
 
 @cache
 def _measured_class() -> Any:
-    """`Measured` of the class that httpx asks for: known only where litellm is installed."""
+    """`Measured` as a subclass of httpx's stream class, which comes with litellm."""
     kind: Any = importlib.import_module("httpx").AsyncByteStream
     return type("Measured", (Measured, kind), {})

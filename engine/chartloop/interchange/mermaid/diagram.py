@@ -1,4 +1,4 @@
-"""What the statements of a Mermaid flowchart add up to: its vertices, links and groups.
+"""The content of a Mermaid flowchart: its vertices, links and groups.
 
 Belongs here: Mermaid's own store of a flowchart, as far as it decides what is drawn or refused.
 Never: tokens, labels as people read them, charts of states (`read`).
@@ -19,12 +19,13 @@ from chartloop.language.yaml.reading import read as read_yaml
 from chartloop.view.mermaid_shapes import is_shape, shape_names
 
 MOST_LINKS = 20_000
+"""The most links of a chart."""
 
 _NULL = re.compile(r"\s*(?:null|Null|NULL|~)\s*")
 
 
 class Refused(Exception):
-    """Something that Mermaid refuses although its grammar has it. The text says what and why."""
+    """Mermaid refuses something that its grammar allows. The message says what and why."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -41,26 +42,26 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Vertex:
-    """A box, or what is for a group."""
+    """A box, or the attributes of a group."""
 
     id: str
     at: int
     text: str
     kind: str = "text"
     shape: str = ""
-    """As Mermaid calls it; empty where nothing was said."""
+    """Mermaid's name of the shape; empty for the default."""
     styles: list[str] = field(default_factory=list[str])
     classes: list[str] = field(default_factory=list[str])
     picture: str = ""
-    """`icon` or `img` where it shows one."""
+    """`icon` or `img` if it shows one."""
 
 
 class Strokes(NamedTuple):
     """How a link is drawn."""
 
     head: str
-    """`arrow_open arrow_point arrow_cross arrow_circle`, with `double_` in front where both ends
-    have one; `INVALID` where the two halves of a link do not fit."""
+    """`arrow_open arrow_point arrow_cross arrow_circle`, prefixed by `double_` if both ends have
+    one; `INVALID` if the two halves of a link do not fit."""
     stroke: str
     """`normal thick dotted invisible`, or `INVALID`."""
 
@@ -85,7 +86,7 @@ class Group(NamedTuple):
 
 
 class Diagram:
-    """A flowchart as Mermaid stores it. Methods are what statements do, in their order."""
+    """A flowchart as Mermaid stores it. Each statement calls one method, in order."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -95,64 +96,64 @@ class Diagram:
         self.links: list[Link] = []
         self.groups: dict[str, Group] = {}
         self.owners: dict[str, str] = {}
-        """The group that each box or group is in, if any."""
+        """The enclosing group of each box or group that has one."""
         self.class_styles: dict[str, list[str]] = {}
         self.clicked: list[str] = []
         self.link_styles = 0
         self.collapsed: set[str] = set()
         self.swallowed: list[tuple[str, int]] = []
-        """Signs at the end of the text of a link that became a part of the link, and where."""
+        """Signs `x` or `o` that Mermaid took for a part of a link, with their offsets."""
         self._group_count = 0
         self._link_ids: dict[str, int] = {}
         self._between: Counter[tuple[str, str]] = Counter()
 
     def vertex(self, name: str, at: int, text: Text | None = None, shape: str = "") -> None:
-        """A box by its name, with what else is said of it here."""
-        found = self._vertex(name, at)
-        if found is None:
+        """Add a box, or change its text and shape if they are given."""
+        vertex = self._vertex(name, at)
+        if vertex is None:
             return
         if text is not None:
-            found.text, found.kind = _unquote(text.text), text.kind
-        found.shape = shape or found.shape
+            vertex.text, vertex.kind = _unquote(text.text), text.kind
+        vertex.shape = shape or vertex.shape
 
     def _vertex(self, name: str, at: int) -> Vertex | None:
-        """The box of a name, made where there was none; None where a link has that name."""
+        """The box of this name, created if needed; None if a link has the name."""
         if not name.strip() or name in self._link_ids:
             return None
         return self.vertices.setdefault(name, Vertex(name, at, name))
 
     def describe(self, name: str, at: int, written: str) -> None:
-        """What `@{ ... }` says of a box, a link or a group."""
+        """Apply the `@{ ... }` of a box, a link or a group."""
         data = _metadata(written)
         fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         if name in self.groups and data is not None:
             if fields.get("view") == "collapsed":
                 self.collapsed.add(name)
-        elif found := self._vertex(name, at):
-            _describe(found, fields)
+        elif vertex := self._vertex(name, at):
+            _describe(vertex, fields)
 
     def style(self, name: str, at: int, styles: Sequence[str]) -> None:
-        """A `style` statement."""
-        if found := self._vertex(name, at):
-            found.styles += styles
+        """Apply a `style` statement."""
+        if vertex := self._vertex(name, at):
+            vertex.styles += styles
 
     def define_class(self, names: str, styles: Sequence[str]) -> None:
-        """A `classDef` statement."""
+        """Apply a `classDef` statement."""
         for name in names.split(","):
             self.class_styles.setdefault(name, []).extend(styles)
 
     def set_class(self, names: str, of_class: str) -> None:
-        """A `class` statement, or `:::`."""
+        """Apply a `class` statement or `:::`."""
         for name in names.split(","):
             if name in self.vertices:
                 self.vertices[name].classes.append(of_class)
 
     def click(self, names: str) -> None:
-        """A `click` statement."""
+        """Apply a `click` statement."""
         self.clicked += names.split(",")
 
     def style_links(self, numbers: Sequence[str]) -> None:
-        """A `linkStyle` statement. `Refused`: there is no such link."""
+        """Apply a `linkStyle` statement. Raises `Refused` for a link that does not exist."""
         for number in numbers:
             if int(number[:9]) >= len(self.links) or number != str(int(number[:9])):
                 raise Refused(
@@ -165,7 +166,7 @@ class Diagram:
         self, ends: tuple[Sequence[str], Sequence[str]], at: int, drawn: Strokes,
         text: Text | None = None, name: str = "",
     ) -> None:  # fmt: skip
-        """A link between each of some boxes and each of others."""
+        """Link each source to each target."""
         sources, targets = ends
         if len(self.links) + len(sources) * len(targets) > MOST_LINKS:
             raise Refused(f"the chart has more than {MOST_LINKS:,} arrows")
@@ -186,7 +187,7 @@ class Diagram:
         return f"L_{source}_{target}_{count + 1 if count else 0}"
 
     def group(self, name: Text, title: Text, at: int, parts: Iterable[str]) -> str:
-        """A subgraph that ends here, and what is in it; gives its id."""
+        """Add a subgraph with its content, when it ends; return its id."""
         own = name.text.strip()
         if name is title and re.search(r"\s", name.text):
             own = f"subGraph{self._group_count}"
@@ -194,7 +195,7 @@ class Diagram:
         self.groups.setdefault(own, Group(own, title, at))
         around = {own, *self._around(own)}
         for part in parts:
-            if part not in around:  # else it would be within itself
+            if part not in around:  # a group cannot contain itself
                 self.owners.setdefault(part, own)
         return own
 
@@ -203,16 +204,16 @@ class Diagram:
             yield name
 
 
-def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:
-    if shape := said.get("shape"):
+def _describe(vertex: Vertex, fields: Mapping[str, Any]) -> None:
+    if shape := fields.get("shape"):
         vertex.shape = _known_shape(shape)
-    label = said.get("label")
+    label = fields.get("label")
     if label:
-        kind = said.get("labelType")
+        kind = fields.get("labelType")
         vertex.text = _as_text(label)
         vertex.kind = kind if kind in ("text", "string") else "markdown"
     for picture in ("icon", "img"):
-        if said.get(picture):
+        if fields.get(picture):
             vertex.picture = picture
             if label and not isinstance(label, str):
                 raise Refused(f"the label `{label}` next to `{picture}` is not a text")
@@ -228,7 +229,7 @@ def _unquote(text: str) -> str:
 def _metadata(written: str) -> object:
     yaml = f"{written}\n" if "\n" in written else f"{{\n{written}\n}}"
     document = read_yaml(yaml)
-    # a word that is alone is refused in files of ours, and no fault in YAML
+    # CL007, a lone word, is an error only in machine files.
     errors = [fault for fault in document.findings if fault.is_error and fault.code != "CL007"]
     if errors:
         raise Refused(f"what `@{{` says is not YAML: {errors[0].message}", errors[0].hint)
@@ -240,7 +241,7 @@ def _metadata(written: str) -> object:
 
 
 def _falls_back(written: str) -> bool:
-    """Whether a text of several lines continues further left than it started: its own YAML kind."""
+    """Whether a line of the text is indented less than the first: Mermaid's YAML refuses that."""
     indents = [len(line) - len(line.lstrip(" ")) for line in written.split("\n") if line.strip()]
     return any(indent < indents[0] for indent in indents)
 
@@ -260,19 +261,19 @@ def _as_text(value: object) -> str:
 
 
 def strokes(end: str, start: str = "") -> Strokes:
-    """How a link is drawn that ends, and where it has a text within starts, with these signs."""
-    found = _of_end(end.strip())
+    """The strokes of a link by its end sign and, if it has a text inside, its start sign."""
+    by_end = _of_end(end.strip())
     if not start:
-        return found
+        return by_end
     first, *_ = start = start.strip()
     head = {"<": "arrow_point", "x": "arrow_cross", "o": "arrow_circle"}.get(first, "arrow_open")
     stroke = "dotted" if "." in start else "thick" if "=" in start else "normal"
-    if stroke != found.stroke:
+    if stroke != by_end.stroke:
         return Strokes("INVALID", "INVALID")
     if head == "arrow_open":
-        return Strokes(found.head, stroke)
+        return Strokes(by_end.head, stroke)
     return (
-        Strokes(f"double_{head}", stroke) if head == found.head else Strokes("INVALID", "INVALID")
+        Strokes(f"double_{head}", stroke) if head == by_end.head else Strokes("INVALID", "INVALID")
     )
 
 

@@ -1,6 +1,6 @@
-"""What is wrong with a Mermaid text, in words: the sign that is where another is meant.
+"""The messages for faults of a Mermaid text.
 
-Belongs here: the wording of faults and their cures. Never: finding them (`parse`, `lexer`).
+Belongs here: the wording of faults and their cures. Never: finding them (`grammar`, `lexer`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MEANT = {
 def fail_unexpected(
     source: Source, token: Token, meant: Collection[str], opened: Token | None
 ) -> NoReturn:
-    """A token that cannot be where it is. `opened` started the label that it is in."""
+    """Raise `SpecError` for a misplaced token. `opened` is the token that opened its label."""
     at = token.at + len(token.text) - len(token.text.lstrip(STRIPPED))
     if token.kind in (END, "EOF"):
         at = len(source.text.rstrip(STRIPPED))
@@ -78,7 +78,7 @@ def fail_unexpected(
 
 
 def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoReturn:
-    """A sign that starts no token."""
+    """Raise `SpecError` for a sign that starts no token."""
     if state in ("edgeText", "thickEdgeText", "dottedEdgeText"):
         source.fail(at, "Mermaid cannot read the text of this link", "put it in quotes")
     at += len(source.text[at:]) - len(source.text[at:].lstrip(STRIPPED))

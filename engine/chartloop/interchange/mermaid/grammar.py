@@ -1,8 +1,9 @@
 """The grammar of a Mermaid flowchart: tokens to statements.
 
-Belongs here: which token may follow which, as in Mermaid's own grammar, and what a fault is called.
-Never: where a token ends (`lexer`), what a statement does (`diagram`). One token is looked ahead;
-nested subgraphs are a stack, not calls.
+The parser looks one token ahead; nested subgraphs are a stack, not recursive calls.
+
+Belongs here: which token may follow which, as in Mermaid's own grammar. Never: where a token ends
+(`lexer`), what a statement does (`diagram`).
 
 Source:       mermaid 12.3, the grammar of `flow.jison`
 """
@@ -33,11 +34,11 @@ _BETWEEN = _SEPARATORS | {"SPACE"}
 
 
 class _Bracket(NamedTuple):
-    """What opens a box, what may close it, and the shape that each closing makes."""
+    """The shapes of an opening bracket, by the bracket that closes it."""
 
     closing: Mapping[str, str]
     twice: str = ""
-    """The shape where the opening is twice, as in `{{`."""
+    """The shape for a doubled opening, as in `{{`."""
 
 
 _BRACKETS: Mapping[str, _Bracket] = MappingProxyType(
@@ -62,7 +63,7 @@ _CHART = re.compile(rf"[{BLANKS}]*(?:graph|flowchart)")
 
 
 def parse(source: Source) -> Diagram:
-    """The flowchart of a text. SpecError: it is none, or Mermaid refuses it."""
+    """Parse a flowchart. Raises `SpecError` if the text is not one, or if Mermaid refuses it."""
     if not _CHART.match(source.text):
         source.fail(0, faults.NO_CHART, faults.FIRST_LINE)
     if other := _OTHER_CHARTS.search(source.text):
@@ -79,40 +80,40 @@ def parse(source: Source) -> Diagram:
 
 
 class _Parser:
-    """Reads statements, one token ahead."""
+    """Parses statements with one token of lookahead."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.diagram = Diagram()
         self.opened: Token | None = None
-        """What opened the label that is being read."""
+        """The token that opened the current label."""
         self._tokens = Lexer(source).tokens()
         self._groups: list[tuple[Text, Text, int] | None] = []
         self._parts: list[list[str]] = []
-        """What is in each of these groups."""
+        """The content of each of these groups."""
         self.token = Token("", "", 0)
 
     # tokens ---------------------------------------------------------------------------------
 
     def next(self) -> Token:
-        """Go on by one token; gives the one that was left behind."""
-        left, self.token = self.token, next(self._tokens)
-        return left
+        """Advance by one token and return the one before."""
+        before, self.token = self.token, next(self._tokens)
+        return before
 
     def take(self, *kinds: str) -> Token | None:
-        """The token that is here, if it is of one of these kinds."""
+        """Consume the token if it is of one of these kinds, otherwise return None."""
         return self.next() if self.token.kind in kinds else None
 
     def want(self, *kinds: str) -> Token:
-        """The token that must be here."""
+        """Consume a token of one of these kinds, or fail."""
         return self.take(*kinds) or self.fail(*kinds)
 
     def fail(self, *kinds: str) -> NoReturn:
-        """Say that another token is meant here."""
+        """Raise `SpecError`: a token of another kind belongs here."""
         faults.fail_unexpected(self.source, self.token, kinds, self.opened)
 
     def join_tokens(self, kinds: frozenset[str], *meant: str) -> str:
-        """One or more tokens of these kinds, as one text."""
+        """Consume one or more tokens of these kinds and return their text."""
         parts: list[str] = []
         while self.token.kind in kinds:
             parts.append(self.next().text)
@@ -121,7 +122,7 @@ class _Parser:
     # the chart ------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """The whole chart."""
+        """Parse the whole chart."""
         self.next()
         while self.take("SPACE", "NEWLINE"):
             pass
@@ -202,7 +203,7 @@ class _Parser:
         sources = self._boxes()
         while self.token.kind in ("LINK_ID", "LINK", "START_LINK"):
             at = self.token.at
-            name = taken.text.replace("@", "", 1) if (taken := self.take("LINK_ID")) else ""
+            name = id.text.replace("@", "", 1) if (id := self.take("LINK_ID")) else ""
             text = None
             if start := self.take("START_LINK"):
                 text, drawn = self._text_in_link(start)
@@ -232,7 +233,7 @@ class _Parser:
         return text, strokes(end.text, start.text)
 
     def _boxes(self) -> list[str]:
-        """One box, or several with `&` between them."""
+        """Parse one box, or several joined by `&`."""
         names = [self._box()]
         while True:
             shape = self._shape_data() if self.token.kind == "SHAPE_START" else None
@@ -240,7 +241,7 @@ class _Parser:
             if more:
                 self.want("SPACE")
                 names.append(self._box())
-            if shape is not None:  # Mermaid, too, goes by it when it has read the next box
+            if shape is not None:  # Mermaid too applies it only after the next box
                 self._describe(names[-2] if more else names[-1], *shape)
             if not more:
                 return names
@@ -283,7 +284,7 @@ class _Parser:
         return text
 
     def _label(self, kinds: frozenset[str], meant: str = "text") -> Text:
-        """A label: one in quotes, with or without more behind it, or plain."""
+        """Parse a label: a quoted text, possibly followed by more, or a plain one."""
         kind, parts = "text", list[str]()
         if first := self.take("STR", "MD_STR"):
             kind = "string" if first.kind == "STR" else "markdown"
@@ -311,7 +312,7 @@ class _Parser:
     # styles and clicks ----------------------------------------------------------------------
 
     def _gap(self, meant: str) -> None:
-        """The space behind a keyword or a name, behind which something is meant."""
+        """Consume the space between a keyword or name and the `meant` part after it."""
         if self.take("SPACE") is None:
             self.fail(meant)
 
@@ -381,7 +382,7 @@ class _Parser:
         self.diagram.click(names)
 
     def _tip(self) -> None:
-        """A tip, a target, or both, behind the address of a link."""
+        """Parse a tooltip, a target, or both, after the address of a link."""
         if not self.take("SPACE"):
             return
         if self.take("STR"):

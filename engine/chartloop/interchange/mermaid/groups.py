@@ -1,11 +1,11 @@
-"""What an arrow to or from a group (`subgraph`) means: where the group starts, and where it ends.
+"""Links to and from groups (`subgraph`): the first and last boxes of each group.
+
+A group starts with the boxes that no arrow inside it leads to, and ends with those that no arrow
+inside it leaves. In a cycle, the box that comes first in the text starts, and the one that comes
+last ends. A nested group counts as its boxes. A group without boxes is a box.
 
 Belongs here: the boxes with which a group starts and ends, and the arrows that one link at a group
 stands for. Never: charts of states (`read`).
-
-A group starts with the boxes that no arrow within it leads to, and ends with those that no arrow
-within it leaves. Where arrows go round, the box that is first in the text starts, and the one
-that is last ends. A group within a group counts as its boxes. A group without boxes is a box.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from chartloop.interchange.mermaid.diagram import MOST_LINKS, Diagram, Link, Refused
 
 _MOST_WORK = 1_000_000
-"""Boxes and links that are looked at, each once for every group that it is in."""
+"""The most visits to boxes and links: one for each group that contains them."""
 
 Ways = Mapping[str, Sequence[str]]
 
 
 class Groups:
-    """The groups of a flowchart that links lead to or come from. `Refused`: they are too large."""
+    """The groups of a flowchart that have links. Raises `Refused` if they are too large."""
 
     def __init__(self, diagram: Diagram, links: Sequence[Link]) -> None:
         self._owners = diagram.owners
@@ -44,21 +44,21 @@ class Groups:
         return name in self._begins
 
     def begins(self, name: str) -> list[str]:
-        """The boxes with which a group starts, at least one; of a box, itself."""
+        """The boxes with which a group starts, at least one; for a box, itself."""
         return self._begins.get(name, [name])
 
     def ends(self, name: str) -> list[str]:
-        """The boxes with which a group ends, at least one; of a box, itself."""
+        """The boxes with which a group ends, at least one; for a box, itself."""
         return self._ends.get(name, [name])
 
     def arrows(self) -> Iterator[tuple[Link, str, str]]:
-        """Each link, with the two boxes of every arrow that it stands for. `Refused`: too many."""
-        for number, (link, source, target) in enumerate(self._meant(self._links)):
+        """Each link with the two boxes of every arrow that it stands for. Raises `Refused`."""
+        for number, (link, source, target) in enumerate(self._expand(self._links)):
             if number >= MOST_LINKS:
                 raise Refused(f"the chart has more than {MOST_LINKS:,} arrows")
             yield link, source, target
 
-    def _meant(self, links: Iterable[Link]) -> Iterator[tuple[Link, str, str]]:
+    def _expand(self, links: Iterable[Link]) -> Iterator[tuple[Link, str, str]]:
         for link in links:
             for source in self.ends(link.source):
                 for target in self.begins(link.target):
@@ -67,35 +67,35 @@ class Groups:
     # groups ---------------------------------------------------------------------------------
 
     def _around(self, name: str) -> Iterator[str]:
-        """The groups that something is in, the innermost first."""
+        """The groups around a box or group, innermost first."""
         while (owner := self._owners.get(name)) is not None:
             self._spend()
             yield owner
             name = owner
 
     def _nonempty_groups(self, diagram: Diagram) -> set[str]:
-        """The groups with a box in them, however deep."""
-        found: set[str] = set()
+        """The groups that contain a box, at any depth."""
+        nonempty: set[str] = set()
         for name in diagram.vertices:
             for group in () if name in diagram.groups else self._around(name):
-                if group in found:
+                if group in nonempty:
                     break
-                found.add(group)
-        return found
+                nonempty.add(group)
+        return nonempty
 
     def _by_group(self, things: Iterable[tuple[str, ...]]) -> Mapping[str, list[int]]:
-        """The things, by their number, all parts of which are within a group that is joined."""
-        found: dict[str, list[int]] = defaultdict(list)
+        """For each group with links, the indices of the things that lie inside it entirely."""
+        numbers: dict[str, list[int]] = defaultdict(list)
         for number, parts in enumerate(things):
             first, *others = ({*self._around(part)} for part in parts)
             for group in first.intersection(*others) & self._joined.keys():
-                found[group].append(number)
-        return found
+                numbers[group].append(number)
+        return numbers
 
     def _look_into(self, name: str, boxes: Sequence[str], links: Sequence[Link]) -> None:
         ahead: dict[str, list[str]] = defaultdict(list)
         behind: dict[str, list[str]] = defaultdict(list)
-        for _, source, target in self._meant(links):
+        for _, source, target in self._expand(links):
             self._spend()
             ahead[source].append(target)
             behind[target].append(source)
@@ -109,33 +109,33 @@ class Groups:
 
 
 def roots(boxes: Sequence[str], ahead: Ways) -> list[str]:
-    """The fewest boxes from which all of them are reached, in their order.
+    """The fewest boxes from which all boxes are reached, in order.
 
-    Of boxes that reach one another it is the first one. What is left last by a walk in depth is
-    reached by nothing that was left before it.
+    Of boxes that reach one another, the first. A box that a walk in reverse postorder has not yet
+    seen is reached from no box outside its cycle.
     """
     seen: set[str] = set()
-    left = [reached for box in boxes for reached in _postorder(box, ahead, seen)]
+    postorder = [reached for box in boxes for reached in _postorder(box, ahead, seen)]
     seen.clear()
-    found = {box for box in reversed(left) if _postorder(box, ahead, seen)}
-    return [box for box in boxes if box in found]
+    first = {box for box in reversed(postorder) if _postorder(box, ahead, seen)}
+    return [box for box in boxes if box in first]
 
 
 def _postorder(first: str, ahead: Ways, seen: set[str]) -> list[str]:
-    """What is reached from a box and was not seen before, each behind what it leads to."""
+    """The unseen boxes reached from a box, each after those that it leads to."""
     if first in seen:
         return []
-    left: list[str] = []
+    finished: list[str] = []
     seen.add(first)
-    waiting = [(first, iter(ahead.get(first, ())))]
-    while waiting:
-        box, ways = waiting[-1]
-        for way in ways:
-            if way not in seen:
-                seen.add(way)
-                waiting.append((way, iter(ahead.get(way, ()))))
+    stack = [(first, iter(ahead.get(first, ())))]
+    while stack:
+        box, targets = stack[-1]
+        for target in targets:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(ahead.get(target, ()))))
                 break
         else:
-            waiting.pop()
-            left.append(box)
-    return left
+            stack.pop()
+            finished.append(box)
+    return finished

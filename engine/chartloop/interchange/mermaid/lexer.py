@@ -1,11 +1,12 @@
 """The tokens of a Mermaid flowchart: Mermaid's own lexer, state by state and rule by rule.
 
-Belongs here: the rules, in the order in which they are tried, and what each does to the stack of
-states. Never: what tokens mean together (`parse`), or a rule that Mermaid does not have: that a
-chart is read exactly as Mermaid reads it rests on this table. Some things differ in how, not in
-what: a run of letters or of an edge's text is one token and not one a character; blanks before a
-link, a line with a direction, and the id of a link are looked for once a run, where Mermaid's
-patterns look anew at each token. So reading takes linear time.
+Charts are read exactly as Mermaid reads them because these rules are Mermaid's. To take linear
+time, some are applied differently, with the same result: a run of letters or of an edge's text is
+one token instead of one per character; blanks before a link, a line with a direction, and the id
+of a link are searched once per run, where Mermaid's patterns search again at each token.
+
+Belongs here: the rules, in the order in which they are tried, and their effect on the stack of
+states. Never: what tokens mean together (`grammar`), or a rule that Mermaid does not have.
 
 Source:       mermaid 12.3, the lexer of `flow.jison` as it is published
 """
@@ -65,7 +66,7 @@ def _class(ranges: str) -> str:
 
 
 LETTERS = _class(_RANGES)
-"""What is between the square brackets of a pattern."""
+"""The letters of Mermaid's ids, for use inside the square brackets of a pattern."""
 
 
 END = "the end of the text"
@@ -75,14 +76,14 @@ class Token(NamedTuple):
     """One word of a chart."""
 
     kind: str
-    """As the grammar calls it, `SQS` say; `END` when nothing is left."""
+    """The grammar's name, such as `SQS`; `END` after the last token."""
     text: str
     at: int
-    """Where it starts, blanks included."""
+    """Its offset, leading blanks included."""
 
 
 class Unreadable(Exception):
-    """No rule fits: a sign that cannot be where it is."""
+    """No rule matches at this offset."""
 
     def __init__(self, at: int, state: str) -> None:
         super().__init__(at, state)
@@ -91,7 +92,7 @@ class Unreadable(Exception):
 
 
 class _Rule(NamedTuple):
-    """What is matched, the token that it gives, and the states that it leaves and enters."""
+    """A pattern, the kind of its token, and the states that it leaves and enters."""
 
     pattern: str
     kind: str = ""
@@ -110,7 +111,7 @@ _START_CORES = {
     "dottedEdgeText": r"[xo<]?-\.",
 }
 
-# What opens a box or a text, in whatever state: the rules that Mermaid marks with `<*>`.
+# The rules for openings of boxes and texts in any state, which Mermaid marks with `<*>`.
 _QUOTES = (_Rule(r'"`', enter="md_string"), _Rule('"', enter="string"))
 _INVISIBLE = _Rule(rf"[{BLANKS}]*+~~~+[{BLANKS}]*+", "LINK")
 _ELLIPSE = _Rule(r"\(-", "(-", enter="ellipseText")
@@ -150,7 +151,7 @@ _KEYWORDS = (
     _Rule(rf"end\b[{BLANKS}]*+", "end"),
     _Rule(r"_(?:self|blank|parent|top)\b", "LINK_TARGET"),
 )
-"""What is tried first outside of every label."""
+"""The rules tried first outside labels."""
 
 _REST = (
     _Rule("[0-9]+", "NUM"),
@@ -177,7 +178,7 @@ _REST = (
     _Rule(r"\n+", "NEWLINE"),
     _Rule(rf"(?:(?!\n)[{BLANKS}])+", "SPACE"),
 )
-"""What is tried last; between the two stand directions, ids of links, and links."""
+"""The rules tried last outside labels; directions, ids of links, and links come between."""
 
 _LINE = _Rule(r"[^\n]*", leave=True)
 
@@ -263,7 +264,7 @@ STATES: Mapping[str, tuple[_Rule, ...]] = MappingProxyType(
         ),
     }
 )
-"""The rules of each state but the first, and those of an edge's text: see `Lexer`."""
+"""The rules of each state, except `INITIAL` and the states of an edge's text: see `Lexer`."""
 
 _AT_END: Mapping[str, str] = MappingProxyType(
     {
@@ -276,11 +277,11 @@ _AT_END: Mapping[str, str] = MappingProxyType(
         "callbackargs": "CALLBACKARGS",
     }
 )
-"""The last token of a text, for the states with a rule that takes no sign at all."""
+"""The last token of a text, for states with a rule that matches the empty text."""
 
 
 class _Table(NamedTuple):
-    """Rules as one pattern, of which the first that fits counts."""
+    """Rules as one pattern; the first that matches counts."""
 
     pattern: re.Pattern[str]
     rules: tuple[_Rule, ...]
@@ -311,7 +312,7 @@ _ID_END = re.compile(r'@(?=[^{"])')
 
 
 class Lexer:
-    """Gives one token after the other of a text, by the states that the tokens themselves set."""
+    """Splits a text into tokens; the tokens switch the lexer's state."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -321,12 +322,12 @@ class Lexer:
         self._charted = False
         self._blank_end = self._run_end = self._id_end = self._line_end = -1
         self._directions = [
-            (found.start(), found.end(), found[1]) for found in _DIRECTION.finditer(self.text)
+            (match.start(), match.end(), match[1]) for match in _DIRECTION.finditer(self.text)
         ]
         self._direction_starts = [start for start, _, _ in self._directions]
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens, up to a last one of the kind `END`. `Unreadable`: a sign that starts none."""
+        """The tokens, the last of kind `END`. Raises `Unreadable` if no rule matches."""
         reading: dict[str, Callable[[], Token | None]] = {
             "INITIAL": self._outside,
             **dict.fromkeys(_LINK_CORES, self._edge_text),
@@ -342,7 +343,7 @@ class Lexer:
 
     @property
     def state(self) -> str:
-        """The state that the lexer is in: `text` within a label, say."""
+        """The lexer's state: `text` inside a label, for example."""
         return self._states[-1]
 
     def _make_token(self, kind: str, end: int) -> Token:
@@ -351,13 +352,13 @@ class Lexer:
         return token
 
     def _follow(self, table: _Table) -> Token | None:
-        """The token of the first rule that fits; None also where that rule gives none."""
-        found = table.pattern.match(self.text, self._at)
-        return self._unreadable() if found is None else self._apply(table, found)
+        """The token of the first rule that matches; None if that rule makes no token."""
+        match = table.pattern.match(self.text, self._at)
+        return self._unreadable() if match is None else self._apply(table, match)
 
-    def _apply(self, table: _Table, found: re.Match[str]) -> Token | None:
-        rule = table.rules[(found.lastindex or 0) - 1]
-        token = self._make_token(rule.kind, found.end())
+    def _apply(self, table: _Table, match: re.Match[str]) -> Token | None:
+        rule = table.rules[(match.lastindex or 0) - 1]
+        token = self._make_token(rule.kind, match.end())
         if rule.leave and len(self._states) > 1:
             self._states.pop()
         if rule.enter and (rule.enter != "dir" or not self._charted):
@@ -369,15 +370,15 @@ class Lexer:
         return self._follow(_TABLES[self._states[-1]])
 
     def _outside(self) -> Token | None:
-        if found := _FIRST.pattern.match(self.text, self._at):
-            return self._apply(_FIRST, found)
+        if match := _FIRST.pattern.match(self.text, self._at):
+            return self._apply(_FIRST, match)
         end = self._direction() or self._link_id()
         if end is not None:
             return self._make_token(*end)
         return self._link() or self._follow(_LAST)
 
     def _direction(self) -> tuple[str, int] | None:
-        """Where a line ends that says `direction` from here on, whatever is before it."""
+        """The token of a `direction` in the rest of this line, whatever comes before it."""
         first = bisect_left(self._direction_starts, self._at)
         if first == len(self._directions):
             return None
@@ -400,19 +401,19 @@ class Lexer:
             if run is None:
                 return None
             self._run_end, self._id_end = run.end(), -1
-            for found in _ID_END.finditer(self.text, self._at + 1, run.end() + 1):
-                self._id_end = found.end()
+            for end in _ID_END.finditer(self.text, self._at + 1, run.end() + 1):
+                self._id_end = end.end()
         return ("LINK_ID", self._id_end) if self._id_end > self._at + 1 else None
 
     def _link(self) -> Token | None:
-        """A link, or what starts one with a text in it; blanks before it belong to it."""
+        """A link, or the start of one with a text inside; blanks before it belong to it."""
         core = self._behind_blanks()
         for state, link, start in _LINKS:
-            if found := link.match(self.text, core):
-                return self._make_token("LINK", found.end())
-            if found := start.match(self.text, core):
+            if match := link.match(self.text, core):
+                return self._make_token("LINK", match.end())
+            if match := start.match(self.text, core):
                 self._states.append(state)
-                return self._make_token("START_LINK", found.end())
+                return self._make_token("START_LINK", match.end())
         if core > self._at and self.text.startswith("~~~", core):
             run = _LAST.pattern.match(self.text, core)
             return self._make_token("LINK", run.end() if run else core)
@@ -425,29 +426,29 @@ class Lexer:
         return self._blank_end
 
     def _edge_text(self) -> Token | None:
-        """The text of an edge up to what ends it; blanks before that belong to the link."""
+        """The text of an edge, or the link that ends it; blanks before the link belong to it."""
         state = self._states[-1]
-        found = _EDGE_STOPS[state].search(self.text, self._at)
-        if found is None:
+        stop = _EDGE_STOPS[state].search(self.text, self._at)
+        if stop is None:
             return self._make_token("EDGE_TEXT", len(self.text))
-        is_link = re.fullmatch(_LINK_CORES[state], found.group()) is not None
-        start = found.start()
+        is_link = re.fullmatch(_LINK_CORES[state], stop.group()) is not None
+        start = stop.start()
         if is_link:
             start = self._at + len(self.text[self._at : start].rstrip(STRIPPED))
         if start > self._at:
             return self._make_token("EDGE_TEXT", start)
-        if found.group() == '"':
+        if stop.group() == '"':
             return self._follow(_QUOTE_TABLE)
         if not is_link:
             self._unreadable()
         self._states.pop()
-        blank = _BLANK_RUN.match(self.text, found.end())
-        return self._make_token("LINK", blank.end() if blank else found.end())
+        blank = _BLANK_RUN.match(self.text, stop.end())
+        return self._make_token("LINK", blank.end() if blank else stop.end())
 
     def _ellipse_text(self) -> Token | None:
-        found = _ELLIPSE_STOP.search(self.text, self._at)
-        end = found.start() if found else len(self.text)
-        if found and found.group() == "~~~":
+        stop = _ELLIPSE_STOP.search(self.text, self._at)
+        end = stop.start() if stop else len(self.text)
+        if stop and stop.group() == "~~~":
             end = self._at + len(self.text[self._at : end].rstrip(STRIPPED))
         return self._make_token("TEXT", end) if end > self._at else self._in_state()
 

@@ -1,7 +1,7 @@
-"""A Mermaid text as its grammar gets to see it, with the way back to the text that was written.
+"""The text that Mermaid's grammar reads, with a map back to the text as written.
 
-Belongs here: what Mermaid does to a text before it reads it (line ends, front matter, directives,
-comments, codes), in linear time where Mermaid's own patterns are not, and places. Never: a token.
+Belongs here: Mermaid's preprocessing (line ends, front matter, directives, comments, codes), in
+linear time where Mermaid's own patterns are slower, and places. Never: a token.
 
 Source:       mermaid 12.3: `preprocess.ts`, `frontmatter.ts`, `regexes.ts`, `comments.ts`,
               `encodeEntities` of `utils.ts`, `flowParser.ts`
@@ -20,13 +20,13 @@ from chartloop.core.errors import Place, SpecError
 from chartloop.language.yaml.reading import read as read_yaml
 
 LARGEST = 1_000_000
-"""Characters of a text that is read."""
+"""The most characters of a text."""
 
 BLANKS = " \\t\\n\\v\\f\\r\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff"
-"""What JavaScript takes for blank: for use between the square brackets of a pattern."""
+"""The white space of JavaScript, for use inside the square brackets of a pattern."""
 
 STRIPPED = "".join(chr(n) for n in range(0x10000) if re.match(f"[{BLANKS}]", chr(n)))
-"""The same signs, as `str.strip` takes them."""
+"""The same characters, for `str.strip`."""
 
 _RETURN = re.compile(r"\r\n?")
 _LINE_END = re.compile(r"\r\n?|\n")
@@ -44,14 +44,14 @@ _AFTER_BRACE = re.compile(rf"\}}([{BLANKS}]+)")
 
 
 class Traced:
-    """A text that knows where each of its characters stood before it was changed."""
+    """A text under edits, with the original offset of each character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._changes: list[tuple[list[int], list[int]]] = []
 
     def change(self, edits: Iterable[tuple[int, int, str]]) -> None:
-        """Put other texts in the place of some parts, which are in order and do not overlap."""
+        """Replace parts of the text, given in order and without overlap."""
         parts: list[str] = []
         here, before = [0], [0]
         done = length = 0
@@ -66,7 +66,7 @@ class Traced:
             self._changes.append((here, before))
 
     def original_offset(self, at: int) -> int:
-        """Where a place of this text stood in the text as it was written."""
+        """The offset in the original text."""
         for here, before in reversed(self._changes):
             part = bisect_right(here, at) - 1
             inside = at - here[part]
@@ -74,13 +74,13 @@ class Traced:
                 part + 1 < len(here)
                 and here[part + 1] - here[part] != before[part + 1] - before[part]
             ):
-                inside = 0  # within what is there now: where the old text started
+                inside = 0  # in a replaced part: the start of the original part
             at = before[part] + inside
         return at
 
 
 class Source:
-    """What was written, for errors, and what the grammar reads of it."""
+    """A text as written, for errors, and as the grammar reads it."""
 
     def __init__(self, written: str, file: str) -> None:
         self.file = file
@@ -109,41 +109,41 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in _LINE_END.finditer(self._written))]
+        return [0, *(match.end() for match in _LINE_END.finditer(self._written))]
 
     def line(self, at: int) -> int:
-        """The line, from 1, on which a place of the text was written."""
+        """The line of an offset in the text as written, from 1."""
         return bisect_right(self._line_starts, self._text.original_offset(at))
 
     def sign(self, at: int) -> str:
-        """The character that was written at a place; nothing behind the last one."""
+        """The character as written at an offset; empty after the last one."""
         written = self._text.original_offset(at)
         return self._written[written : written + 1]
 
     def place(self, at: int, width: int = 1) -> Place:
-        """The line and column that a place of the text has in what was written."""
+        """The line and column of an offset in the text as written."""
         return self._place(self._text.original_offset(min(at, len(self._text.text))), width)
 
     def _place(self, at: int, width: int = 1) -> Place:
         at = min(at, len(self._written))
         line = bisect_right(self._line_starts, at)
         start = self._line_starts[line - 1]
-        shown = _LINE_END.split(self._written[start : start + 10_000], maxsplit=1)[0]
-        return Place(self.file, line, at - start + 1, width, shown)
+        excerpt = _LINE_END.split(self._written[start : start + 10_000], maxsplit=1)[0]
+        return Place(self.file, line, at - start + 1, width, excerpt)
 
     def fail(self, at: int, message: str, hint: str = "", *, width: int = 1) -> NoReturn:
-        """Raise SpecError with a place of the text."""
+        """Raise `SpecError` at an offset of the text."""
         raise SpecError([finding("CL412", message, self.place(at, width), hint=hint)])
 
     def _fail(self, at: int, message: str, hint: str) -> NoReturn:
-        """The same with a place of what was written."""
+        """Raise `SpecError` at an offset of the text as written."""
         raise SpecError([finding("CL412", message, self._place(at), hint=hint)])
 
     def _front_matter(self, text: Traced) -> None:
-        found = _front_matter(text.text)
-        if found is None:
+        front_matter = _front_matter(text.text)
+        if front_matter is None:
             return
-        body, start, end = found
+        body, start, end = front_matter
         document = read_yaml(body)
         errors = [fault for fault in document.findings if fault.is_error]
         if errors:
@@ -161,26 +161,26 @@ def _offset(text: str, place: Place) -> int:
 
 
 def _lines(text: Traced) -> None:
-    text.change((*found.span(), "\n") for found in list(_RETURN.finditer(text.text)))
+    text.change((*match.span(), "\n") for match in list(_RETURN.finditer(text.text)))
 
 
 def _tags(text: Traced) -> None:
-    """Attributes of tags in single quotes, as Mermaid's grammar needs them."""
+    """Put the attributes of HTML tags in single quotes, as Mermaid does."""
     edits: list[tuple[int, int, str]] = []
     at = 0
-    while found := _TAG.search(text.text, at):
-        at = text.text.find(">", found.end()) + 1
+    while tag := _TAG.search(text.text, at):
+        at = text.text.find(">", tag.end()) + 1
         if not at:
             break
         edits += (
             (quoted.start(), quoted.end(), f"='{quoted[1]}'")
-            for quoted in _QUOTED.finditer(text.text, found.end(), at - 1)
+            for quoted in _QUOTED.finditer(text.text, tag.end(), at - 1)
         )
     text.change(edits)
 
 
 def _front_matter(text: str) -> tuple[str, int, int] | None:
-    """The front matter, where it starts, and where what is behind it starts."""
+    """The front matter with the offsets of its start and of the text after it."""
     first = re.match(rf"(?:(?!\n)[{BLANKS}])*", text)
     indent = first.group() if first else ""
     if not text.startswith("---", len(indent)):
@@ -195,31 +195,31 @@ def _front_matter(text: str) -> tuple[str, int, int] | None:
     if not fences:
         return None
     begin = max(at for at in begins if at < fences[-1].start() or at == begins[0]) + 1
-    fence = next(found for found in fences if found.start() >= begin)
+    fence = next(fence for fence in fences if fence.start() >= begin)
     return text[begin : fence.start()], begin, fence.end()
 
 
 def _directives(text: Traced) -> None:
-    text.change((*found.span(), "") for found in list(_DIRECTIVE.finditer(text.text)))
+    text.change((*match.span(), "") for match in list(_DIRECTIVE.finditer(text.text)))
 
 
 def _comments(text: Traced) -> None:
-    """Whole lines that are comments, with the blank lines above them."""
+    """Remove whole-line comments with the blank lines above them."""
     edits: list[tuple[int, int, str]] = []
     done = 0
-    while found := _COMMENT.search(text.text, done):
-        start = _first_line_start(text.text, done, found.start())
+    while comment := _COMMENT.search(text.text, done):
+        start = _first_line_start(text.text, done, comment.start())
         if start is None:
-            done = found.start() + 2
+            done = comment.start() + 2
         else:
-            edits.append((start, found.end(), ""))
-            done = found.end()
+            edits.append((start, comment.end(), ""))
+            done = comment.end()
     text.change(edits)
     text.change([(0, len(text.text) - len(text.text.lstrip(STRIPPED)), "")])
 
 
 def _first_line_start(text: str, done: int, at: int) -> int | None:
-    """Where the first line starts that is blank up to a place; None when something precedes it."""
+    """The start of the blank lines before `at`; None if its own line has other text before it."""
     blank = done + len(text[done:at].rstrip(STRIPPED))
     if blank == 0 or text[blank - 1] == "\n":
         return blank
@@ -228,17 +228,17 @@ def _first_line_start(text: str, done: int, at: int) -> int | None:
 
 
 def _codes(text: Traced) -> None:
-    """Codes such as `#35;` in marks of Mermaid's own, in which no `;` ends a statement."""
+    """Encode codes such as `#35;` as Mermaid does, so that their `;` ends no statement."""
     for word in ("style", "classDef"):
         text.change(_last_semicolons(text.text, word))
     text.change(
-        (*found.span(), f"ﬂ°{'°' if found[1].isdecimal() else ''}{found[1]}¶ß")
-        for found in list(_CODE.finditer(text.text))
+        (*code.span(), f"ﬂ°{'°' if code[1].isdecimal() else ''}{code[1]}¶ß")
+        for code in list(_CODE.finditer(text.text))
     )
 
 
 def _last_semicolons(text: str, word: str) -> list[tuple[int, int, str]]:
-    """The last `;` of lines that look as if they gave a style in a colour's number."""
+    """Deletions of the last `;` of each `word` line that seems to set a hexadecimal colour."""
     edits: list[tuple[int, int, str]] = []
     at = text.find(word)
     while at >= 0:
@@ -255,9 +255,9 @@ def _ending(text: Traced) -> None:
 
 
 def _braces(text: Traced) -> None:
-    """Nothing but one line end behind a `}` that ends its line."""
+    """Reduce the white space after a `}` at the end of a line to one line end."""
     text.change(
-        (found.start(1), found.start(1) + found[1].rfind("\n") + 1, "\n")
-        for found in list(_AFTER_BRACE.finditer(text.text))
-        if "\n" in found[1]
+        (blank.start(1), blank.start(1) + blank[1].rfind("\n") + 1, "\n")
+        for blank in list(_AFTER_BRACE.finditer(text.text))
+        if "\n" in blank[1]
     )

@@ -145,7 +145,7 @@ def _is_number(node: Node) -> bool:
 
 def bounds(node: Node) -> tuple[Bound, ...]:
     """The atoms of the form ``fact >= bound``, with those under a `not` inverted."""
-    found: list[Bound] = []
+    result: list[Bound] = []
     for atom in atoms(node):
         sides = _sides(atom)
         if sides is None or atom.way == 0:
@@ -155,8 +155,8 @@ def bounds(node: Node) -> tuple[Bound, ...]:
         fact = _single_fact(side)
         if fact is not None and op in (">=", ">"):
             strict, grows = op == ">", fact.type.grows
-            found.append(Bound(fact.path, bound.text, strict, atom.text, grows, atom.decides))
-    return tuple(found)
+            result.append(Bound(fact.path, bound.text, strict, atom.text, grows, atom.decides))
+    return tuple(result)
 
 
 def _single_fact(side: Node) -> Fact | None:

@@ -78,11 +78,11 @@ def _method(ctx: Context, node: ast.Call, func: ast.Attribute) -> Node:
     word = func.attr
     refuse_private(ctx, word, func)
     base = ctx.value(func.value)
-    found = _METHODS.get(word)
-    if found is None or base.type.kind not in ("str", "enum"):
+    signature = _METHODS.get(word)
+    if signature is None or base.type.kind not in ("str", "enum"):
         hint = _ELSEWHERE.get(word) or "texts have `startswith endswith lower upper strip`"
         raise ctx.fault("CL108", f"{base.type} has no method `{word}`", func, hint)
-    wanted, result = found
+    wanted, result = signature
     args = tuple(ctx.value(arg) for arg in node.args)
     if len(args) != wanted or any(arg.type.kind not in ("str", "enum") for arg in args):
         takes = "one text" if wanted else "nothing"
@@ -110,22 +110,22 @@ def _len(ctx: Context, node: ast.Call, word: str) -> Node:
 def _extreme(ctx: Context, node: ast.Call, word: str) -> Node:
     args = _arguments(ctx, node, 1, 40)
     if len(args) == 1:
-        found = args[0].type.of
-        if args[0].type.kind != "list" or found is None or not _measurable(found):
+        type = args[0].type.of
+        if args[0].type.kind != "list" or type is None or not _measurable(type):
             raise ctx.fault(
                 "CL104", f"`{word}` takes numbers or durations, or a list of them", node
             )
-        return Call(found, ctx.source.slice(node), word, args)
-    found = operators.common(args)
-    if not _measurable(found):
+        return Call(type, ctx.source.slice(node), word, args)
+    type = operators.common(args)
+    if not _measurable(type):
         raise ctx.fault("CL104", f"`{word}` takes numbers, or durations", node)
     if word == "max" and any(arg.type.nonneg for arg in args):
-        found = Type(found.kind, nonneg=True)
-    return Call(found, ctx.source.slice(node), word, args)
+        type = Type(type.kind, nonneg=True)
+    return Call(type, ctx.source.slice(node), word, args)
 
 
-def _measurable(found: Type) -> bool:
-    return (found.numeric or found.kind == "duration") and not found.nullable
+def _measurable(type: Type) -> bool:
+    return (type.numeric or type.kind == "duration") and not type.nullable
 
 
 def _abs(ctx: Context, node: ast.Call, word: str) -> Node:
@@ -181,9 +181,9 @@ def _each(ctx: Context, node: ast.Call, word: str) -> Node:
             node,
             f"write `{word}(... for x in ...)`",
         )
-    found = node.args[0]
-    loop = found.generators[0]
-    if len(found.generators) != 1 or ctx.inside:
+    comprehension = node.args[0]
+    loop = comprehension.generators[0]
+    if len(comprehension.generators) != 1 or ctx.inside:
         raise ctx.fault("CL102", "only one list is gone through at a time", node)
     if loop.is_async or not isinstance(loop.target, ast.Name):
         raise ctx.fault("CL102", "`for` takes one name", node)
@@ -209,10 +209,10 @@ def _through(ctx: Context, node: ast.Call, names: tuple[str, str], source: Node)
         condition = ctx.truth(place)
         ctx.known |= paths_not_none(condition, holds=True)
         conditions.append(condition)
-    element, found = _RESULTS[word](ctx, comprehension.elt)
+    element, type = _RESULTS[word](ctx, comprehension.elt)
     ctx.local, ctx.inside, ctx.known = None, False, before
     text = ctx.source.slice(node)
-    return Each(found, text, word, var, source, element, tuple(conditions))
+    return Each(type, text, word, var, source, element, tuple(conditions))
 
 
 def _check_truth(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
@@ -220,18 +220,18 @@ def _check_truth(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
 
 
 def _check_countable(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
-    found = ctx.expr(node)
-    if found.type.kind == "bool":
-        ctx.require(found, node)
-    return found, COUNT
+    value = ctx.expr(node)
+    if value.type.kind == "bool":
+        ctx.require(value, node)
+    return value, COUNT
 
 
 def _check_summable(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
-    found = ctx.value(node)
-    if not _measurable(found.type):
-        raise ctx.fault("CL104", f"`sum` adds numbers or durations, not {found.type}", node)
-    kind = "float" if found.type.kind == "fraction" else found.type.kind
-    return found, Type(kind, nonneg=found.type.nonneg)
+    value = ctx.value(node)
+    if not _measurable(value.type):
+        raise ctx.fault("CL104", f"`sum` adds numbers or durations, not {value.type}", node)
+    kind = "float" if value.type.kind == "fraction" else value.type.kind
+    return value, Type(kind, nonneg=value.type.nonneg)
 
 
 _RESULTS: dict[str, Callable[[Context, ast.expr], tuple[Node, Type]]] = {
@@ -250,8 +250,8 @@ def _opaque(ctx: Context, node: ast.Call, guard: GuardSpec) -> Node:
         )
     args: list[Node] = []
     for at, place in enumerate(node.args):
-        found = ctx.expr(place)
+        value = ctx.expr(place)
         if params is not None:
-            fit(ctx, found, place, params[at])
-        args.append(found)
+            fit(ctx, value, place, params[at])
+        args.append(value)
     return Opaque(BOOL, ctx.source.slice(node), guard.name, tuple(args))

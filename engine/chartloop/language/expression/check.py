@@ -64,10 +64,10 @@ class Checker(Context):
         texts = want is not None and want.kind in ("str", "enum")
         if texts and isinstance(node, ast.Name) and not names.resolves(self, node.id):
             raise names.bare_word(self, node)
-        found = self.expr(node)
+        checked = self.expr(node)
         if want is not None:
-            fit(self, found, node, want)
-        return found
+            fit(self, checked, node, want)
+        return checked
 
     def expr(self, node: ast.expr) -> Node:
         """Check one expression, whatever it is."""
@@ -80,15 +80,15 @@ class Checker(Context):
         kind = _KINDS.get(type(node))
         if kind is None:
             raise _unsupported_fault(self, node)
-        found = kind(self, node)
+        checked = kind(self, node)
         self._depth -= 1
-        return found
+        return checked
 
     def truth(self, node: ast.expr) -> Node:
         """Check an expression that must be true or false."""
-        found = self.expr(node)
-        fit(self, found, node, BOOL)
-        return found
+        checked = self.expr(node)
+        fit(self, checked, node, BOOL)
+        return checked
 
     def inline(self, name: str, node: ast.expr) -> Node:
         """Check a definition in place of its name, where its faults are reported."""
@@ -99,7 +99,7 @@ class Checker(Context):
             tree, source = read(self.scope.defines[name])
             checker = Checker(self.scope, source, known=self.known, above=self)
             checker.within = (*self.within, name)
-            found = checker.expr(tree)
+            checked = checker.expr(tree)
             self.doubts += [self._at_name(name, doubt, node) for doubt in checker.doubts]
         except ExpressionFault as fault:
             if fault.code == "CL112":
@@ -108,7 +108,7 @@ class Checker(Context):
         self._inlined[0] += checker._nodes
         if self._inlined[0] > MAX_INLINED:
             raise self.fault("CL107", f"more than {MAX_INLINED:,} parts, written out", node)
-        return found
+        return checked
 
     def _at_name(self, name: str, fault: ExpressionFault, node: ast.expr) -> ExpressionFault:
         """A fault inside a definition, placed where the definition is used."""
@@ -177,11 +177,11 @@ def _choice(ctx: Checker, node: ast.IfExp) -> Node:
     test = ctx.truth(node.test)
     then = ctx.knowing(node.body, paths_not_none(test, holds=True))
     other = ctx.knowing(node.orelse, paths_not_none(test, holds=False))
-    found = operators.unify(operators.words_of(then), operators.words_of(other))
-    if found is None:
+    result_type = operators.unify(operators.words_of(then), operators.words_of(other))
+    if result_type is None:
         message = f"one side is {then.type}, the other {other.type}"
         raise ctx.fault("CL104", message, node, "give both sides one type")
-    return Choice(found, ctx.source.slice(node), test, then, other)
+    return Choice(result_type, ctx.source.slice(node), test, then, other)
 
 
 _ARITHMETIC: dict[type[ast.operator], str] = {
@@ -201,8 +201,8 @@ def _arithmetic(ctx: Checker, node: ast.BinOp) -> Node:
         hint = _OTHERWISE.get(type(node.op), "compute it in an action")
         raise ctx.fault("CL102", "this operator is not part of the language", node, hint)
     left, right = ctx.value(node.left), ctx.value(node.right)
-    found = operators.arithmetic(op, left.type, right.type)
-    if found is None:
+    result_type = operators.arithmetic(op, left.type, right.type)
+    if result_type is None:
         if {left.type.kind, right.type.kind} & {"str", "enum", "list", "map"}:
             hint = "texts and lists are built in templates, `append` and actions"
             message = f"`{op}` of {left.type} and {right.type}: texts and lists cannot grow here"
@@ -210,7 +210,7 @@ def _arithmetic(ctx: Checker, node: ast.BinOp) -> Node:
         hint = "durations go with durations, or times a number"
         message = f"`{op}` of {left.type} and {right.type} is not defined"
         raise ctx.fault("CL104", message, node, hint)
-    return Arith(found, ctx.source.slice(node), op, left, right)
+    return Arith(result_type, ctx.source.slice(node), op, left, right)
 
 
 def _list(ctx: Checker, node: ast.List) -> Node:
@@ -219,10 +219,10 @@ def _list(ctx: Checker, node: ast.List) -> Node:
         if isinstance(place, ast.Name) and not names.resolves(ctx, place.id):
             raise names.bare_word(ctx, place)
         items.append(ctx.expr(place))
-    found = operators.EMPTY_LIST
+    result_type = operators.EMPTY_LIST
     if items:
-        found = Type("list", of=operators.common(tuple(items)))
-    return Items(found, ctx.source.slice(node), tuple(items))
+        result_type = Type("list", of=operators.common(tuple(items)))
+    return Items(result_type, ctx.source.slice(node), tuple(items))
 
 
 def _map(ctx: Checker, node: ast.Dict) -> Node:
@@ -235,8 +235,8 @@ def _map(ctx: Checker, node: ast.Dict) -> Node:
             raise ctx.fault("CL102", f"the key `{key.value}` appears twice", key)
         keys.append(key.value)
     items = tuple(ctx.expr(value) for value in node.values)
-    found = Type("map", of=operators.common(items)) if items else operators.EMPTY_MAP
-    return Pairs(found, ctx.source.slice(node), tuple(keys), items)
+    result_type = Type("map", of=operators.common(items)) if items else operators.EMPTY_MAP
+    return Pairs(result_type, ctx.source.slice(node), tuple(keys), items)
 
 
 _KINDS: dict[type[ast.expr], Callable[[Checker, Any], Node]] = {

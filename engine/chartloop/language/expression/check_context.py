@@ -46,9 +46,9 @@ class Context(ABC):
     def knowing(self, node: ast.expr, known: frozenset[str]) -> Node:
         """Check an expression with more known paths."""
         before, self.known = self.known, self.known | known
-        found = self.expr(node)
+        checked = self.expr(node)
         self.known = before
-        return found
+        return checked
 
     def fault(self, code: str, message: str, node: ast.expr, hint: str = "") -> ExpressionFault:
         """A fault at a node of this text."""
@@ -61,42 +61,42 @@ class Context(ABC):
             raise fault
         self.doubts.append(fault)
 
-    def settle(self, found: Node) -> Node:
+    def settle(self, checked: Node) -> Node:
         """The node, without None in its type if its path cannot be None here."""
-        if found.type.nullable and path_of(found) in self.known:
-            return found._replace(type=found.type.without_none())
-        return found
+        if checked.type.nullable and path_of(checked) in self.known:
+            return checked._replace(type=checked.type.without_none())
+        return checked
 
     def value(self, node: ast.expr) -> Node:
         """Check an expression that must have a known type without None."""
-        found = self.expr(node)
-        self.require(found, node)
-        return found
+        checked = self.expr(node)
+        self.require(checked, node)
+        return checked
 
-    def require(self, found: Node, node: ast.expr) -> None:
+    def require(self, value: Node, node: ast.expr) -> None:
         """Refuse a node that may be None or has an unknown type."""
-        if found.type.kind == "any":
+        if value.type.kind == "any":
             raise self.fault(
                 "CL110",
                 f"the type of `{self.source.slice(node)}` is not known",
                 node,
                 "save it into a typed variable and read that",
             )
-        if found.type.kind == "none":
+        if value.type.kind == "none":
             raise self.fault("CL104", "None has no value here", node, "test with `x is not None`")
-        if found.type.nullable:
-            raise self.absent(found, node)
+        if value.type.nullable:
+            raise self.absent(value, node)
 
-    def absent(self, found: Node, node: ast.expr) -> ExpressionFault:
+    def absent(self, value: Node, node: ast.expr) -> ExpressionFault:
         """The fault for a value that is used although it may be None."""
-        if isinstance(found, Fact) and found.is_limit:
+        if isinstance(value, Fact) and value.is_limit:
             return self.fault(
                 "CL109",
-                f"`{found.path}` may be off",
+                f"`{value.path}` may be off",
                 node,
-                f"compare it as `fact >= {found.path}`, or test `{found.path} is not None and ...`",
+                f"compare it as `fact >= {value.path}`, or test `{value.path} is not None and ...`",
             )
         hint = ""
-        if (path := path_of(found)) is not None:
+        if (path := path_of(value)) is not None:
             hint = f"test it first: `{path} is not None and ...`"
         return self.fault("CL105", f"`{self.source.slice(node)}` may be None", node, hint)

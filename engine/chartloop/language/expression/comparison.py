@@ -136,7 +136,7 @@ class _Pair:
         """Refuse ``fact < limits.x``, which is true while the limit is off, unless `fact` grows."""
         if never_falls(fact):
             return
-        if all(found.is_limit for found in facts_of(fact).values()):
+        if all(part.is_limit for part in facts_of(fact).values()):
             raise self.ctx.absent(limit, place)
         raise self.ctx.fault(
             "CL109",

@@ -187,10 +187,10 @@ class _Emitter:
 
     def _fact(self, steps: tuple[Step, ...]) -> ast.expr:
         root = steps[0].name
-        found = _load(f"s_{root}") if root in self.shared else _attribute(_load("f"), root)
+        value = _load(f"s_{root}") if root in self.shared else _attribute(_load("f"), root)
         for step in steps[1:]:
-            found = _step(found, step)
-        return found
+            value = _step(value, step)
+        return value
 
     def _function(self, name: str, args: tuple[Node, ...]) -> ast.expr:
         if name in ("min", "max"):
@@ -211,22 +211,22 @@ class _Emitter:
         )
 
     def _right(self, link: Link) -> ast.expr:
-        found = self.side(link.right)
+        right = self.side(link.right)
         listed = link.op in ("in", "not in") and link.right.type.kind == "list"
-        return _call("_few", found) if listed and not isinstance(link.right, Items) else found
+        return _call("_few", right) if listed and not isinstance(link.right, Items) else right
 
     def _link(self, left: Node, link: Link) -> ast.expr:
         a, b = self.side(left), self._right(link)
         if _by_parts(left, link):
             same = _call("_alike", a, b)
             return same if link.op == "==" else ast.UnaryOp(ast.Not(), same)
-        found = ast.Compare(a, [_OPERATORS[link.op]], [b])
+        comparison = ast.Compare(a, [_OPERATORS[link.op]], [b])
         if link.absent is None:
-            return found
+            return comparison
         maybe = [side for side, node in ((a, left), (b, link.right)) if node.type.nullable]
         if link.absent:
-            return ast.BoolOp(ast.Or(), [*(_none_test(side, "is") for side in maybe), found])
-        return ast.BoolOp(ast.And(), [*(_none_test(side, "is not") for side in maybe), found])
+            return ast.BoolOp(ast.Or(), [*(_none_test(side, "is") for side in maybe), comparison])
+        return ast.BoolOp(ast.And(), [*(_none_test(side, "is not") for side in maybe), comparison])
 
     def _each(self, node: Each) -> ast.expr:
         conditions = [self.emit(condition) for condition in node.conditions]

@@ -160,11 +160,11 @@ def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
     try:
         tree, source = read(text)
         checker = Checker(scope, source, known=scope.known)
-        found = checker.top(tree, want)
+        checked = checker.top(tree, want)
     except RecursionError:
         raise ExpressionFault("CL107", "nested too deeply", width=len(text)) from None
     return Expression(
-        text.strip(), operators.fill_empty_types(found.type), found, tuple(checker.doubts)
+        text.strip(), operators.fill_empty_types(checked.type), checked, tuple(checker.doubts)
     )
 
 

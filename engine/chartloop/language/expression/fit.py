@@ -18,26 +18,26 @@ from chartloop.language.expression.scope import ExpressionFault
 from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs
 
 
-def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
+def fit(ctx: Context, node: Node, place: ast.expr, want: Type) -> None:
     """Refuse an expression that does not fit the type `want`."""
-    if _fits(found, want):
+    if _fits(node, want):
         return
-    if want.kind == "bool" and found.type.kind not in ("bool", "any", "none"):
+    if want.kind == "bool" and node.type.kind not in ("bool", "any", "none"):
         raise ctx.fault(
             "CL106",
-            f"this is {found.type}, not true or false",
+            f"this is {node.type}, not true or false",
             place,
-            _as_truth(found),
+            _as_truth(node),
         )
-    if found.type.kind == "any" or (found.type.nullable and _fits(_without_none(found), want)):
-        ctx.require(found, place)
-    raise _misfit(ctx, found, place, want)
+    if node.type.kind == "any" or (node.type.nullable and _fits(_without_none(node), want)):
+        ctx.require(node, place)
+    raise _misfit(ctx, node, place, want)
 
 
-def _fits(found: Node, want: Type) -> bool:
-    match found:
+def _fits(node: Node, want: Type) -> bool:
+    match node:
         case Const(value=value) if value is not None:
-            return _literal_fits(value, found.type, want)
+            return _literal_fits(value, node.type, want)
         case Choice(then=then, other=other):
             return _fits(then, want) and _fits(other, want)
         case Items(items=items) if want.kind == "list":
@@ -52,7 +52,7 @@ def _fits(found: Node, want: Type) -> bool:
                 for name, inner in want.fields
             )
         case _:
-            return assignable(found.type, want)
+            return assignable(node.type, want)
 
 
 def _literal_fits(value: Any, have: Type, want: Type) -> bool:
@@ -63,15 +63,15 @@ def _literal_fits(value: Any, have: Type, want: Type) -> bool:
     return assignable(have, want)
 
 
-def _without_none(found: Node) -> Node:
-    return found._replace(type=found.type.without_none())
+def _without_none(node: Node) -> Node:
+    return node._replace(type=node.type.without_none())
 
 
-def _as_truth(found: Node) -> str:
-    if found.type.kind in ("list", "map", "str"):
-        return f"compare it: `len({found.text}) > 0`"
-    if found.type.numeric:
-        return f"compare it: `{found.text} > 0`"
+def _as_truth(node: Node) -> str:
+    if node.type.kind in ("list", "map", "str"):
+        return f"compare it: `len({node.text}) > 0`"
+    if node.type.numeric:
+        return f"compare it: `{node.text} > 0`"
     return "compare it with something"
 
 
@@ -84,11 +84,11 @@ def duration_text(value: object) -> str:
     return write_duration(value)
 
 
-def _misfit(ctx: Context, found: Node, place: ast.expr, want: Type) -> ExpressionFault:
-    code, message, hint = "CL104", f"this is {found.type}, where {want} is wanted", ""
-    value: Any = found.value if isinstance(found, Const) else None
-    if want.kind == "fraction" and found.type.numeric and value is not None:
-        message = f"{found.text} is not a fraction: fractions are numbers up to 1"
+def _misfit(ctx: Context, node: Node, place: ast.expr, want: Type) -> ExpressionFault:
+    code, message, hint = "CL104", f"this is {node.type}, where {want} is wanted", ""
+    value: Any = node.value if isinstance(node, Const) else None
+    if want.kind == "fraction" and node.type.numeric and value is not None:
+        message = f"{node.text} is not a fraction: fractions are numbers up to 1"
         hint = f"write `{value / 100:g}`"
     elif want.kind == "fraction" and isinstance(value, str) and parse_fraction(value) is not None:
         hint = f"write `{parse_fraction(value):g}`"
@@ -97,6 +97,6 @@ def _misfit(ctx: Context, found: Node, place: ast.expr, want: Type) -> Expressio
     elif want.kind == "enum" and isinstance(value, str):
         code, message = "CL111", f'"{value}" is not a value that it can have'
         hint = nearest(value, want.values)
-    elif want.kind == "int" and found.type.numeric:
-        hint = f"write `round({found.text})`"
+    elif want.kind == "int" and node.type.numeric:
+        hint = f"write `round({node.text})`"
     return ctx.fault(code, message, place, hint)

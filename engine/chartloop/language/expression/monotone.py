@@ -105,8 +105,8 @@ def _of_fact(node: Fact, fact: str) -> Sign:
 
 def _of_link(left: Node, link: Link, fact: str) -> Sign:
     if is_none(link.right):
-        found = _presence(left, fact)
-        return found if link.op == "is not" else flip(found)
+        presence = _presence(left, fact)
+        return presence if link.op == "is not" else flip(presence)
     a, b = sign(left, fact), sign(link.right, fact)
     if link.op in ORDER:
         return join((a, flip(b)) if link.op in (">=", ">") else (flip(a), b))
@@ -273,8 +273,8 @@ def is_budget(node: Node, *, holds: bool = True) -> bool:
             return bool(telling) and all(is_budget(part, holds=holds) for part in telling)
         case Compare(first=first, links=links):
             lefts = (first, *(link.right for link in links))
-            found = (_outgrows(a, link, holds) for a, link in zip(lefts, links, strict=False))
-            return all(found) if holds else any(found)
+            outgrowing = (_outgrows(a, link, holds) for a, link in zip(lefts, links, strict=False))
+            return all(outgrowing) if holds else any(outgrowing)
         case _:
             return False
 

@@ -67,8 +67,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Node:
     if isinstance(key, str) and base.type.kind in ("struct", "map"):
         return _member(ctx, base, key, node)
     if isinstance(key, int) and base.type.kind == "list":
-        found = Element(base.type.of or ANY, ctx.source.slice(node), base, key)
-        return ctx.settle(found)
+        element = Element(base.type.of or ANY, ctx.source.slice(node), base, key)
+        return ctx.settle(element)
     kind = "number" if isinstance(key, int) else "text"
     raise ctx.fault("CL104", f"{base.type} has no element by a {kind}", node.slice)
 
@@ -117,20 +117,20 @@ def _down(ctx: Context, base: ast.expr, field: str, node: ast.expr) -> Node:
 
 def _fact(ctx: Context, root: str, field: str, node: ast.expr) -> Node:
     struct = ctx.scope.roots[root]
-    found = struct.field(field)
-    if found is None:
+    field_type = struct.field(field)
+    if field_type is None:
         raise _unknown_fact(ctx, root, field, node)
     path = f"{root}.{field}"
-    found = ctx.scope.typed.get(path, found)
+    field_type = ctx.scope.typed.get(path, field_type)
     steps = (Step(root, keyed=False), Step(field, struct.keyed))
-    return ctx.settle(Fact(found, ctx.source.slice(node), path, steps))
+    return ctx.settle(Fact(field_type, ctx.source.slice(node), path, steps))
 
 
 def _member(ctx: Context, base: Node, field: str, node: ast.expr) -> Node:
     above = base.type
     if above.kind == "struct":
-        found, keyed = above.field(field), above.keyed
-        if found is None:
+        field_type, keyed = above.field(field), above.keyed
+        if field_type is None:
             raise ctx.fault(
                 "CL103",
                 f"`{base.text}` has no `{field}`",
@@ -138,15 +138,15 @@ def _member(ctx: Context, base: Node, field: str, node: ast.expr) -> Node:
                 _closest(base.text, field, [n for n, _ in above.fields]),
             )
     elif above.kind == "map":
-        found, keyed = above.of or ANY, True
+        field_type, keyed = above.of or ANY, True
     else:
         raise _no_fields(ctx, base, field, node)
     text = ctx.source.slice(node)
-    if isinstance(base, Fact) and found.grows:
+    if isinstance(base, Fact) and field_type.grows:
         # each item of a map of counters is a fact of its own
         path = f"{base.path}.{field}"
-        return ctx.settle(Fact(found, text, path, (*base.steps, Step(field, keyed, keyed))))
-    return ctx.settle(Field(found, text, base, Step(field, keyed)))
+        return ctx.settle(Fact(field_type, text, path, (*base.steps, Step(field, keyed, keyed))))
+    return ctx.settle(Field(field_type, text, base, Step(field, keyed)))
 
 
 def _no_fields(ctx: Context, base: Node, field: str, node: ast.expr) -> ExpressionFault:

@@ -62,11 +62,11 @@ def _of_one(parts: Sequence[Node], holds: bool) -> Known:
 def _of_chain(first: Node, links: Sequence[Link], holds: bool) -> Known:
     if not holds and len(links) > 1:
         return NOTHING
-    found, left = NOTHING, first
+    known, left = NOTHING, first
     for link in links:
-        found |= _of_link(left, link, holds)
+        known |= _of_link(left, link, holds)
         left = link.right
-    return found
+    return known
 
 
 def _of_link(left: Node, link: Link, holds: bool) -> Known:
@@ -74,15 +74,15 @@ def _of_link(left: Node, link: Link, holds: bool) -> Known:
     if is_none(link.right):
         is_known = path is not None and (link.op == "is not") == holds
         return frozenset({path}) if is_known and path else NOTHING
-    found: set[str] = set()
+    known: set[str] = set()
     if link.absent is not None and link.absent != holds:
         sides = (left, link.right)
-        found.update(p for s in sides if s.type.nullable and (p := path_of(s)) is not None)
+        known.update(p for s in sides if s.type.nullable and (p := path_of(s)) is not None)
     if link.op in INVERSE:
         op = link.op if holds else INVERSE[link.op]
         if _at_least_one(left, op, link.right) or _at_least_one(link.right, MIRROR[op], left):
-            found.add("errors.last")
-    return frozenset(found)
+            known.add("errors.last")
+    return frozenset(known)
 
 
 def _at_least_one(counter: Node, op: str, bound: Node) -> bool:

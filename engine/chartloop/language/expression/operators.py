@@ -70,8 +70,8 @@ def unify(left: Type, right: Type) -> Type | None:
         return left
     if left.kind == "none" or right.kind == "none":
         return (right if left.kind == "none" else left).maybe()
-    found = _unify(left.without_none(), right.without_none())
-    return found.maybe() if found and (left.nullable or right.nullable) else found
+    common_type = _unify(left.without_none(), right.without_none())
+    return common_type.maybe() if common_type and (left.nullable or right.nullable) else common_type
 
 
 def _unify(left: Type, right: Type) -> Type | None:
@@ -97,12 +97,12 @@ def common(items: tuple[Node, ...]) -> Type:
     return reduce(lambda a, b: unify(a, b) or ANY, (item.type for item in items))
 
 
-def fill_empty_types(found: Type) -> Type:
+def fill_empty_types(type: Type) -> Type:
     """Replace the missing element type of an empty literal by `any`."""
-    if found.kind in ("list", "map"):
-        inner = ANY if found.of is None else fill_empty_types(found.of)
-        return found if inner == found.of else (list_of if found.kind == "list" else map_of)(inner)
-    return found
+    if type.kind in ("list", "map"):
+        inner = ANY if type.of is None else fill_empty_types(type.of)
+        return type if inner == type.of else (list_of if type.kind == "list" else map_of)(inner)
+    return type
 
 
 def assignable(have: Type, want: Type) -> bool:
@@ -131,7 +131,7 @@ def assignable(have: Type, want: Type) -> bool:
                 have.kind == "struct"
                 and have.keyed == want.keyed
                 and all(
-                    (found := have.field(name)) is not None and assignable(found, inner)
+                    (field := have.field(name)) is not None and assignable(field, inner)
                     for name, inner in want.fields
                 )
             )

@@ -76,9 +76,9 @@ def read(text: str) -> tuple[ast.expr, Source]:
             width=MAX_CHARS,
         )
     odd = _ODD.search(text) is not None
-    if odd and (found := _CONTROL.search(text)):
-        message = f"the character U+{ord(found[0]):04X} is not allowed in an expression"
-        raise ExpressionFault("CL101", message, offset=found.start())
+    if odd and (control := _CONTROL.search(text)):
+        message = f"the character U+{ord(control[0]):04X} is not allowed in an expression"
+        raise ExpressionFault("CL101", message, offset=control.start())
     line = text.translate(_ONE_LINE) if odd else text
     body = line.strip(" ")
     source = Source(text, body, len(line) - len(line.lstrip(" ")))
@@ -123,22 +123,22 @@ def mask_strings(body: str) -> str:
 
 def _refuse_odd(source: Source) -> None:
     body = source.body
-    for found in _ESCAPE.finditer(body):
-        if found[1] not in _ESCAPES:
+    for match in _ESCAPE.finditer(body):
+        if match[1] not in _ESCAPES:
             raise source.at(
                 "CL101",
-                f"the escape `{found[0]}` is not known",
-                found.start(),
-                len(found[0]),
+                f"the escape `{match[0]}` is not known",
+                match.start(),
+                len(match[0]),
                 hint=r"write `\\` for a backslash",
             )
     bare = mask_strings(body)
-    for found in re.finditer(r"[^\x00-\x7f]", bare):
-        hint = _SIGNS.get(found[0])
+    for match in re.finditer(r"[^\x00-\x7f]", bare):
+        hint = _SIGNS.get(match[0])
         raise source.at(
             "CL101",
-            f"`{found[0]}` is allowed only inside quoted text",
-            found.start(),
+            f"`{match[0]}` is allowed only inside quoted text",
+            match.start(),
             1,
             hint=f"write {hint}" if hint else "",
         )
@@ -151,16 +151,16 @@ def _refuse_odd(source: Source) -> None:
             len(body) - at,
             hint="write the comment after the value in YAML",
         )
-    if found := _GLUED.search(bare):
+    if match := _GLUED.search(bare):
         raise source.at(
             "CL101",
-            f"`{found[0]}` is not a number",
-            found.start(),
-            len(found[0]),
+            f"`{match[0]}` is not a number",
+            match.start(),
+            len(match[0]),
             hint="write decimal numbers, with a blank before the next word",
         )
-    for found in _STRINGS.finditer(source.text):
-        if "\n" in found[0] or "\r" in found[0]:
+    for quoted in _STRINGS.finditer(source.text):
+        if "\n" in quoted[0] or "\r" in quoted[0]:
             raise source.at("CL101", "a quoted text ends on its line", 0, len(body))
 
 
@@ -190,12 +190,12 @@ def _slip(
     return _Slip(re.compile(pattern), message, hint, code)
 
 
-def _share(found: re.Match[str]) -> str:
-    return f"write `{float(found[1]) / 100:g}`, or compare with a limit of `{found[1]}%`"
+def _share(match: re.Match[str]) -> str:
+    return f"write `{float(match[1]) / 100:g}`, or compare with a limit of `{match[1]}%`"
 
 
-def _duration(found: re.Match[str]) -> str:
-    text = found[0]
+def _duration(match: re.Match[str]) -> str:
+    text = match[0]
     return f'write `duration("{text}")`' if parse_duration(text) is not None else ""
 
 
@@ -252,9 +252,9 @@ def _explain(error: SyntaxError, source: Source) -> ExpressionFault:
     body = source.body
     bare = mask_strings(body)
     for slip in _SLIPS:
-        if found := slip.pattern.search(bare):
-            hint = slip.hint if isinstance(slip.hint, str) else slip.hint(found)
-            return source.at(slip.code, slip.message, found.start(), len(found[0]), hint=hint)
+        if match := slip.pattern.search(bare):
+            hint = slip.hint if isinstance(slip.hint, str) else slip.hint(match)
+            return source.at(slip.code, slip.message, match.start(), len(match[0]), hint=hint)
     if _WORDS.fullmatch(body):
         return source.at(
             "CL113", f"`{body}` reads as bare words", 0, len(body), hint=f"write '\"{body}\"'"

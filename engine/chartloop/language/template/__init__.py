@@ -1,8 +1,8 @@
-"""Texts with facts in them: templates of prompts, messages and instructions.
+"""Templates of prompts, messages and instructions, with facts in them.
 
-    text ──check──▶ what may be in it ──template──▶ something that renders
-                       └──filters──▶ what may be done to a value
+    text ──template_check──▶ checked tree ──template──▶ rendered text
+                                └──filters──▶ functions on values
 
-`template` is the only door to Jinja2; labels of boxes and arrows are `language.label`.
+Only `template` imports Jinja2; labels of boxes and edges are in `language.label`.
 Source: design "architecture", section 5
 """

@@ -1,23 +1,23 @@
 """The filters of templates: a small table of pure functions, each of them bounded.
 
-    default(x, if_empty)  `x` for what is missing or None; with `true` for anything empty too
-    first, last           of a list or a text; None of an empty one
+    default(x, if_empty)  `x` for a missing value or None; with `true` for any empty value too
+    first, last           of a list or a text; None if it is empty
     length                of a list, map or text
     items                 the pairs of a map: `{% for name, value in vars.scores | items %}`
     join(between)         a list as one text
     upper, lower, trim    a text
     replace(old, new)     everywhere in a text
     indent(width, first)  lines moved right, blank ones not; the first only with `true`
-    truncate(length)      at most so many characters, the last of them `…`
+    truncate(length)      at most `length` characters; a cut text ends in `…`
     round(digits)         a number; a whole one without `digits`
-    percent(decimals)     a share as people write it: `95%`, with one decimal `95.0%`
+    percent(decimals)     a fraction as a percentage: `95%`, with one decimal `95.0%`
     int(otherwise)        a whole number of a number or a text
     tojson                compact JSON, non-ASCII letters as they are
 
-Each is called with the `Meter` of the rendering first: a template that a stranger wrote ends with
-an error, not with the memory.
+The first argument of each is the `Meter` of the rendering: an untrusted template ends with an error
+before it exhausts the memory.
 
-Belongs here: filters and what bounds them. Never: Jinja2.
+Belongs here: filters and their bounds. Never: Jinja2.
 """
 
 from __future__ import annotations
@@ -32,42 +32,42 @@ from chartloop.core.types import ANY, COUNT, INT, STR, Type
 from chartloop.core.values import Value
 
 MAX_OUTPUT = 1_000_000
-"""Characters that a template may give, and any text on the way there."""
+"""The most characters of a rendered template, and of any intermediate text."""
 MAX_ITEMS = 10_000
-"""Items of a list that a template goes through."""
+"""The most items of a loop."""
 MAX_WORK = 20_000_000
-"""The cost that one rendering may have, in characters handled; see `Meter`."""
+"""The budget of one rendering, in processed characters; see `Meter`."""
 NODE_COST = 50
-"""The cost of one operation, in the same unit: about as long as 50 characters take."""
+"""The cost of one operation, in characters: it takes about as long as 50 of them."""
 
 
 class Meter:
-    """The budget of one rendering. Counted, not timed: the same template, the same end."""
+    """The budget of one rendering. Counted, not timed, so that the result is reproducible."""
 
     def __init__(self, work: int = MAX_WORK) -> None:
         self.left = work
 
     def spend(self, work: int) -> None:
-        """Take it off; `ValueError` when there is no more."""
+        """Subtract a cost. Raises `ValueError` when the budget is spent."""
         self.left -= work
         if self.left < 0:
             raise ValueError("too much to do: shorten the lists or texts")
 
     def weigh(self, value: Any) -> Any:
-        """The value, paid for."""
+        """Charge for a value and return it."""
         self.spend(NODE_COST + size(value))
         return value
 
 
 def size(value: Any) -> int:
-    """How long going through a value takes, in characters."""
+    """The cost of reading a value, in characters."""
     if isinstance(value, (str, list, tuple, Mapping)):
         return len(cast("Sequence[Any]", value))
     return 1
 
 
 def check_length(length: int) -> None:
-    """Raise `ValueError` when a text is longer than a template may give."""
+    """Raise `ValueError` for a length over `MAX_OUTPUT`."""
     if length > MAX_OUTPUT:
         raise ValueError(f"more than {MAX_OUTPUT:,} characters")
 
@@ -80,13 +80,13 @@ def show(value: Any) -> Any:
 
 
 def write_json(value: Any) -> str:
-    """Compact JSON. `TypeError` for what JSON does not have, `ValueError` for too much of it."""
+    """Compact JSON. Raises `TypeError` for other types, `ValueError` if it is too large."""
     plain = _plain(value, Meter(MAX_OUTPUT))
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _plain(value: Any, room: Meter) -> Any:
-    """The same as lists and dicts. `room` bounds it before anything is written."""
+    """The value as lists and dicts. `room` limits its size before anything is written."""
     room.spend(size(value))
     if value is None or isinstance(value, (str, int, float)):
         return value
@@ -100,11 +100,11 @@ def _plain(value: Any, room: Meter) -> Any:
 
 
 MISSING: Any = object()
-"""Nothing was found; None is a value."""
+"""Returned by `look_up` for no value, because None is one."""
 
 
 def look_up(value: Any, key: str | int) -> Any:
-    """A key of a map, a place of a list or a public field of a record, else `MISSING`."""
+    """The value at a map key, a list index or a public field of a record, else `MISSING`."""
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value).get(key, MISSING)
     if isinstance(key, str):
@@ -117,7 +117,7 @@ def look_up(value: Any, key: str | int) -> Any:
 
 
 def missing(value: Any, key: str | int) -> str:
-    """Why `look_up` found nothing, for whoever wrote the template."""
+    """Explain to the author of a template why `look_up` found nothing."""
     if value is None:
         return f"`{key}` is read of None; test it first, or write `| default(...)`"
     if isinstance(value, Mapping):
@@ -130,20 +130,20 @@ def missing(value: Any, key: str | int) -> str:
 
 
 def each(meter: Meter, value: Any, cost: int) -> Sequence[Any]:
-    """The items of a `for`, paid for: `cost` operations each."""
+    """The items of a `for`, charged with `cost` operations each."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple, Mapping)):
         raise TypeError(f"no loop goes over a {type(value).__name__}")
-    found = list(cast("Sequence[Any]", value))
-    if len(found) > MAX_ITEMS:
-        raise ValueError(f"a loop over {len(found):,} items; the bound is {MAX_ITEMS:,}")
-    meter.spend(len(found) * cost * NODE_COST)
-    return found
+    items = list(cast("Sequence[Any]", value))
+    if len(items) > MAX_ITEMS:
+        raise ValueError(f"a loop over {len(items):,} items; the bound is {MAX_ITEMS:,}")
+    meter.spend(len(items) * cost * NODE_COST)
+    return items
 
 
 def index(_: Meter, value: Any) -> int:
-    """An index that was computed: a whole number from 0."""
+    """Check a computed index: a whole number from 0."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"an index is a whole number, not {_text(value) or 'None'}")
     if value < 0:
@@ -245,14 +245,14 @@ def _tojson(_: Meter, value: Any) -> str:
 
 
 class FilterSpec(NamedTuple):
-    """One filter: the function, its arguments and the type of what it gives."""
+    """One filter: its function, arguments and result type."""
 
     call: Callable[..., Any]
     args: tuple[str, ...] = ()
     needed: int = 0
-    """How many of them must be there."""
+    """The number of required arguments."""
     gives: Type | Literal["same", "element", "pairs"] = STR
-    """`same` as it was given, its `element`, or `pairs` of key and value."""
+    """The `same` type as the input, its `element`, or `pairs` of key and value."""
 
 
 FILTERS: Mapping[str, FilterSpec] = MappingProxyType(

@@ -1,15 +1,15 @@
-r"""Templates of prompts and texts: the only door to Jinja2.
+r"""Templates of prompts and texts; only this module imports Jinja2.
 
-A template reads facts and gives text. It can neither call, import nor define anything, and it
-is bounded in length, output and work, so that a file from a stranger is safe to load and to
-run. What it may say is decided in `template_check`, its filters are in `template_filters`.
+A template reads facts and renders text. It cannot call, import or define anything, and its length,
+output and work are bounded, so that an untrusted file is safe to load and to run. The allowed
+syntax is in `template_check`, the filters are in `filters`.
 
 - `{{ fact }}` prints a value: None as nothing, lists and maps as JSON.
 - `{% if %}`, one level of `{% for %}` with `loop.index`, `loop.first`, `loop.last`.
 - A key that a map does not have is an error with the key's name; `| default("")` takes its place.
 - Text is kept as written, its last line end too; only `\r\n` becomes `\n` where there are tags.
 
-Jinja2 is imported when the first template with a tag is parsed: a text without one never needs it.
+Jinja2 is imported when the first template with a tag is parsed.
 
 Source:       design "language", section 1 (`instructions`) and 8; "architecture", section 5
 """
@@ -40,40 +40,39 @@ from chartloop.language.template.template_check import TESTS, Checker, TemplateF
 __all__ = ["MAX_TEXT", "Template", "TemplateFault", "parse"]
 
 MAX_TEXT = 100_000
-"""Characters of a template."""
+"""The most characters of a template."""
 
 _TAG = re.compile(r"\{[{%#]")
 _METER = "_meter"
 """The name of the meter among the values of a rendering: private, so no template reads it."""
 
 _SILENT = frozenset("whitespace comment_begin comment comment_end raw_begin raw_end".split())
-"""Kinds of tokens that the lexer gives and the parser never sees."""
+"""Kinds of tokens that the lexer yields and the parser never gets."""
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""The exceptions that an operation on unfit values raises."""
+"""The exceptions of an operation on unsuitable values."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """A text with places for facts. Equal to any template of the same text; pickled as its text.
+    """A text with placeholders for facts. Compared and pickled by its text.
 
-    Made by `parse`. What it may say is checked again when it is first rendered, so that one
-    made otherwise is no way round.
+    Made by `parse`. The first rendering checks the syntax again, in case it was made otherwise.
     """
 
     text: str
     reads: frozenset[str] = field(default=frozenset(), compare=False)
-    """The facts that it reads, dotted, as far down as it names them: `errors.last.message`."""
+    """The dotted paths of the facts that it reads: `errors.last.message`."""
 
     @cached_property
     def constant(self) -> bool:
-        """Whether it has no tag at all: it renders as it is written."""
+        """Whether it has no tags and renders as written."""
         return _TAG.search(self.text) is None
 
     def render(self, names: Mapping[str, Any]) -> str:
-        """The text with the values of `names`: the sections of facts by root name.
+        """Render with the values of `names`, the sections of facts by root name.
 
-        `ValueError` says what went wrong: a value that is missing, more than 1 MB of text, too
-        much work, an operation on values that do not fit.
+        Raises `ValueError` for a missing value, more than 1,000,000 characters of text, too much
+        work, or an operation on unsuitable values.
         """
         if self.constant:
             return self.text
@@ -90,7 +89,7 @@ class Template:
 def parse(
     text: str, roots: Mapping[str, Type], *, extra: Mapping[str, Type] | None = None
 ) -> Template:
-    """Check a template against the facts that there are.
+    """Check a template against the existing facts.
 
     `roots` are the sections of facts by name, `extra` further names with their types. Raises
     `TemplateFault`: CL103 for a fact that does not exist, CL406 for anything else.
@@ -113,7 +112,7 @@ def _parse_checked(text: str, names: Mapping[str, Type] | None) -> tuple[Any, fr
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    """The words and signs of a template with their offsets, as its parser will count them."""
+    """The tokens of a template with their offsets, numbered as in Jinja2's parser."""
     at = 0
     try:
         for _, kind, value in _environment().lex(text):
@@ -153,10 +152,10 @@ def _compile(text: str) -> Any:
     nodes = _jinja2().nodes
     for loop in tree.find_all(nodes.For):
         cost = sum(1 for _ in loop.find_all(nodes.Node))
-        loop.iter = _paid(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
+        loop.iter = _charge(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
     for item in list(tree.find_all(nodes.Getitem)):
         if not isinstance(item.arg, nodes.Const) and not _is_negative(item.arg):
-            item.arg = _paid(item.arg, "_index")
+            item.arg = _charge(item.arg, "_index")
     for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
         _weigh(node)
     return _environment().from_string(tree)
@@ -168,17 +167,17 @@ def _is_negative(arg: Any) -> bool:
 
 
 def _weigh(node: Any) -> None:
-    """Make an operator pay for the length of its operands: texts are compared and put together."""
+    """Charge an operator for the length of its operands: it compares or joins texts."""
     match type(node).__name__:
         case "Compare" | "Operand":
-            node.expr = _paid(node.expr, "_weigh")
+            node.expr = _charge(node.expr, "_weigh")
         case "Concat":
-            node.nodes = [_paid(part, "_weigh") for part in node.nodes]
+            node.nodes = [_charge(part, "_weigh") for part in node.nodes]
         case _:
-            node.left, node.right = _paid(node.left, "_weigh"), _paid(node.right, "_weigh")
+            node.left, node.right = _charge(node.left, "_weigh"), _charge(node.right, "_weigh")
 
 
-def _paid(node: Any, name: str, *args: Any) -> Any:
+def _charge(node: Any, name: str, *args: Any) -> Any:
     return _jinja2().nodes.Filter(node, name, [*args], [], None, None, lineno=node.lineno)
 
 
@@ -200,7 +199,7 @@ def _render(program: Any, names: Mapping[str, Any]) -> str:
 
 @cache
 def _jinja2() -> Any:
-    """The library. Imported when it is needed: that takes 30 ms, and most texts have no tags."""
+    """Jinja2, imported on demand: that takes 30 ms, and most texts have no tags."""
     import jinja2  # noqa: PLC0415
 
     return jinja2
@@ -208,7 +207,7 @@ def _jinja2() -> Any:
 
 @cache
 def _environment() -> Any:
-    """A sandbox with nothing in it but what `template_check` lets through."""
+    """A sandbox with only the names that `template_check` allows."""
     jinja2 = _jinja2()
     environment = _sandbox()(
         autoescape=False,  # the texts are prompts, not HTML
@@ -229,13 +228,13 @@ def _environment() -> Any:
 
 
 def _filter(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter as Jinja2 calls it: what goes in and out is paid for."""
+    """A filter for Jinja2 that charges for its input and output."""
     jinja2 = _jinja2()
 
     @jinja2.pass_context
     def run(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(value, jinja2.Undefined):
-            value = None if name == "default" else str(value)  # which raises, and says what it is
+            value = None if name == "default" else str(value)  # raises the explaining error
         meter: Meter = context[_METER]
         meter.weigh(value)
         result = call(meter, value, *args, **kwargs)
@@ -246,9 +245,9 @@ def _filter(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numbering() -> type[Any]:
-    """An extension that puts the number of each token in place of its line.
+    """An extension that replaces the line of each token by its number.
 
-    The nodes of the tree then know their exact place, not only their line.
+    The nodes of the tree then have an exact place, not only a line.
     """
     from jinja2 import TemplateSyntaxError  # noqa: PLC0415
     from jinja2.ext import Extension  # noqa: PLC0415
@@ -268,7 +267,7 @@ def _numbering() -> type[Any]:
 
 
 def _sandbox() -> type[Any]:
-    """Jinja2's sandbox, narrowed to data: keys of maps, places of lists, fields of records."""
+    """Jinja2's sandbox, restricted to data: map keys, list indices, fields of records."""
     from jinja2 import Undefined  # noqa: PLC0415
     from jinja2.runtime import LoopContext  # noqa: PLC0415
     from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
@@ -279,10 +278,10 @@ def _sandbox() -> type[Any]:
 
         def getitem(self, obj: Any, argument: Any) -> Any:
             if isinstance(obj, Undefined):
-                return obj  # what is below a missing value is missing too
-            found = look_up(obj, argument)
-            if found is not MISSING:
-                return found
+                return obj  # a field of a missing value is missing too
+            value = look_up(obj, argument)
+            if value is not MISSING:
+                return value
             if isinstance(obj, LoopContext):
                 return super().getattr(obj, argument)
             return self.undefined(missing(obj, argument))

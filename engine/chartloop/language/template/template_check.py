@@ -1,15 +1,14 @@
-"""The check of a template: a whitelist over its syntax tree, and the types of what it reads.
+"""The check of a template: a whitelist over its syntax tree, and the types of the facts it reads.
 
-Allowed are output, `if`, one level of `for`, the filters of `template_filters`, comparisons,
-`and`, `or`, `not`, `in`, `x if y else z`, `+ - / //` and `~`, fields, constant subscripts and
-lists. All that can call, import, define, multiply or reach a private name is refused, and so
-is a fact that does not exist.
+Allowed are output, `if`, one level of `for`, the filters of `filters`, comparisons, `and`, `or`,
+`not`, `in`, `x if y else z`, `+ - / //` and `~`, fields, subscripts and lists. Anything that can
+call, import, define, multiply or reach a private name is refused, and so is a fact that does not
+exist.
 
-The tree is Jinja2's. Its nodes are told by the names of their classes, so that no one but
-`language.template` imports Jinja2; their `lineno` is the number of a token, which gives each
-fault its exact place.
+The tree is Jinja2's. Its nodes are recognised by class name, so that only `template` imports
+Jinja2; their `lineno` is the number of a token, which gives each fault its exact place.
 
-Belongs here: judging. Never: Jinja2, rendering.
+Belongs here: the rules for trees. Never: Jinja2, rendering.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from chartloop.language.template.filters import FILTERS
 from chartloop.language.text_fault import TextFault
 
 MAX_NODES = 3_000
-"""Nodes of a template's tree. A piece of plain text is one."""
+"""The most nodes of a template's tree. A piece of plain text is one."""
 MAX_DEPTH = 40
-"""Nodes inside each other. Each gives Python two brackets at most, and Python takes 200."""
+"""The deepest nesting of nodes. Each compiles to at most two brackets; Python allows 200."""
 
 TESTS = ("defined", "none")
 """The words that may follow `is`."""
@@ -55,23 +54,23 @@ class TemplateFault(TextFault):
 
 
 class Token(NamedTuple):
-    """A word or sign of a template, and where it is."""
+    """A token of a template with its offset."""
 
     text: str
     offset: int
 
 
 class _Value(NamedTuple):
-    """The type of an expression and, if it is a chain of names, the fact."""
+    """The type of an expression and, if it is a chain of names, the path of the fact."""
 
     type: Type
     fact: str = ""
 
 
 class Checker:
-    """One skip a template's tree: collects what it reads, raises the first fault.
+    """Checks one template's tree: collects the facts it reads and raises the first fault.
 
-    Without `names` every fact is taken to exist, and only the whitelist is applied.
+    Without `names`, every fact counts as existing, and only the whitelist is applied.
     """
 
     def __init__(self, tokens: Sequence[Token], names: Mapping[str, Type] | None) -> None:
@@ -81,7 +80,7 @@ class Checker:
         self._local: dict[str, Type] = {}
 
     def check(self, tree: Any) -> None:
-        """Raise `TemplateFault` for the first thing that a template may not say."""
+        """Raise `TemplateFault` for the first thing that is not allowed."""
         self._bound(tree)
         self._body(tree.body)
 
@@ -129,7 +128,7 @@ class Checker:
         self._local = {}
 
     def _targets(self, node: Any) -> dict[str, Type]:
-        """The names that a `for` gives, with their types."""
+        """The names that a `for` binds, with their types."""
         element = self._element(node.iter)
         pairs = _kind(node.iter) == "Filter" and node.iter.name == "items"
         types = (STR, element) if pairs else (element,)
@@ -140,24 +139,24 @@ class Checker:
             raise self._fault("loop variables that do not fit the loop", node, hint)
         for name in names:
             self._public(name.name, name)
-        return {name.name: found for name, found in zip(names, types, strict=True)}
+        return {name.name: type for name, type in zip(names, types, strict=True)}
 
     def _element(self, node: Any) -> Type:
-        found = self._value(node)
-        if found.kind in ("list", "any"):
-            return found.of or ANY
-        if found.kind == "map" or found.keyed:
+        type = self._value(node)
+        if type.kind in ("list", "any"):
+            return type.of or ANY
+        if type.kind == "map" or type.keyed:
             return STR
-        raise self._fault(f"a loop over {_a(found)}", node, "loop over a list or a map")
+        raise self._fault(f"a loop over {_a(type)}", node, "loop over a list or a map")
 
     # Expressions
 
     def _value(self, node: Any) -> Type:
-        """The type of an expression. The fact that it is, when it is one, goes to `reads`."""
-        found = self._chain(node)
-        if found.fact:
-            self.reads.add(found.fact)
-        return found.type
+        """The type of an expression. If it is a fact, its path is added to `reads`."""
+        value = self._chain(node)
+        if value.fact:
+            self.reads.add(value.fact)
+        return value.type
 
     def _chain(self, node: Any) -> _Value:
         match _kind(node):
@@ -195,7 +194,7 @@ class Checker:
                 raise self._unknown(node)
 
     def _compare(self, node: Any) -> Type:
-        """A comparison; a word in quotes must be one that the other side can be."""
+        """Check a comparison: a quoted word must be a possible value of the other side."""
         left = self._value(node.expr)
         for operand in node.ops:
             right = self._value(operand.expr)
@@ -265,18 +264,18 @@ class Checker:
         """The field `name` of the struct or map before it."""
         base = self._chain(node.node)
         fact = f"{base.fact}.{name}" if base.fact else ""
-        found = base.type
-        if found.kind == "struct":
-            field = found.field(name)
+        type = base.type
+        if type.kind == "struct":
+            field = type.field(name)
             if field is None:
                 prefix = f"{base.fact}." if base.fact else ""
-                known = [prefix + field for field, _ in found.fields]
+                known = [prefix + field for field, _ in type.fields]
                 raise self._missing(prefix + name, nearest(prefix + name, known), node)
             return _Value(field, fact)
-        if found.kind not in ("map", "any"):
-            what = f"`.{name}` of {_a(found)}"
+        if type.kind not in ("map", "any"):
+            what = f"`.{name}` of {_a(type)}"
             raise self._fault(what, node, "only records and maps have fields")
-        return _Value(found.of or ANY, fact)
+        return _Value(type.of or ANY, fact)
 
     def _filter(self, node: Any) -> Type:
         spec = FILTERS.get(node.name)
@@ -367,12 +366,12 @@ def _kind(node: Any) -> str:
     return type(node).__name__
 
 
-def _a(found: Type) -> str:
-    return _NAMES.get(found.kind, f"a {found.kind}")
+def _a(type: Type) -> str:
+    return _NAMES.get(type.kind, f"a {type.kind}")
 
 
 def _first(node: Any) -> Any:
-    """The word with which a chain starts."""
+    """The first word of a chain."""
     while _kind(node) in ("Getattr", "Getitem", "Call", "Filter") and node.node is not None:
         node = node.node
     return node

@@ -1,10 +1,10 @@
-"""Why a text is not YAML, in the words of someone who writes machines.
+"""Explanations of YAML errors for authors of machines.
 
-The parser says "did not find expected key". What happened is mostly one of a few things: a
-guard or a label with a sign that YAML keeps for itself, a tab, an indentation, a quote or
-bracket that is not closed. `explain` looks at the line and says which, and how to fix it.
+The parser reports "did not find expected key". The cause is usually one of a few: a guard or label
+with a character that YAML reserves, a tab, wrong indentation, a quote or bracket that is not
+closed. `explain` finds the cause from the line, and the cure.
 
-Belongs here: one rule a mistake, over plain lines. Never: PyYAML, places, findings.
+Belongs here: one rule per mistake, over plain lines. Never: PyYAML, places, findings.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import NamedTuple
 _TEXTS = frozenset(
     "about ask difference label message of output reason system text title user when within".split()
 )
-"""Keys whose value is an expression or a sentence: what may need quotes."""
+"""Keys whose value is an expression or a sentence, and so may need quotes."""
 
 _KEY = re.compile(r"(?:^|(?<=[\s{,\[]))([A-Za-z_][\w.]*)[ ]*:(?=\s|$)")
 _NEXT = re.compile(r",\s*[A-Za-z_][\w.]*:\s")
 _QUOTED = re.compile(r"""(?<=[\s{\[,(])(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')""")
 _WORD = re.compile(r"([A-Za-z_][\w.]*)\s*$")
 _LONGEST_KEY = 1024
-"""Characters; YAML's own bound."""
+"""The most characters of a key in YAML."""
 _FAR = 200
-"""Lines that are searched for the beginning of a mistake."""
+"""The most lines searched for the start of a mistake."""
 _WIDEST = 70
-"""Characters of a text that a hint repeats in quotes."""
+"""The most characters of a text that a hint repeats."""
 
 
 class Complaint(NamedTuple):
-    """The parser's complaint, in its words. Lines and columns count from 0."""
+    """The parser's error, in its own words. Lines and columns count from 0."""
 
     problem: str
     context: str
     line: int
     column: int
     opened: tuple[int, int] | None = None
-    """Where the thing started that cannot be read: a quote, a bracket, a mapping."""
+    """The start of the construct that cannot be read: a quote, a bracket, a mapping."""
 
 
 class Fault(NamedTuple):
-    """The same in ours."""
+    """The explained error. Lines and columns count from 0."""
 
     message: str
     hint: str
@@ -51,7 +51,7 @@ class Fault(NamedTuple):
     width: int = 1
     code: str = "CL001"
     related: tuple[str, int, int] | None = None
-    """A second point: where the bracket was opened."""
+    """A second place with its label: where the bracket was opened."""
 
 
 class _Entry(NamedTuple):
@@ -60,11 +60,11 @@ class _Entry(NamedTuple):
     key: str
     text: str
     column: int
-    """Where the text starts."""
+    """The column of the text."""
 
 
 def explain(complaint: Complaint, lines: Sequence[str]) -> Fault:
-    """The cause and the cure; the parser's own words when the mistake is none of the known."""
+    """The cause and cure of a parser's error; its own words if the mistake is not a known one."""
     scene = _Scene(complaint, lines)
     message = f"{complaint.context}: {complaint.problem}"
     for pattern, rule in _RULES:
@@ -77,7 +77,7 @@ def explain(complaint: Complaint, lines: Sequence[str]) -> Fault:
 
 
 def quote_hint(key: str, text: str) -> str:
-    """How to write a text in quotes that do not clash with its own."""
+    """A hint to quote a text, with quotes that do not clash with its own."""
     text = text.strip()
     if len(text) > _WIDEST:
         return f"put the whole text of `{key}` in quotes"
@@ -89,11 +89,11 @@ def quote_hint(key: str, text: str) -> str:
 
 
 class _Scene:
-    """A complaint with the lines round it."""
+    """A complaint with the lines around it."""
 
     def __init__(self, complaint: Complaint, lines: Sequence[str]) -> None:
         self.lines = lines
-        self.said = complaint
+        self.complaint = complaint
         self.text = self.line(complaint.line)
         self.char = self.text[complaint.column : complaint.column + 1]
         self.opened = complaint.opened or (complaint.line, complaint.column)
@@ -102,11 +102,11 @@ class _Scene:
         return self.lines[number] if 0 <= number < len(self.lines) else ""
 
     def fault(self, message: str, hint: str, *, code: str = "CL001") -> Fault:
-        """A fault at the very point of which the parser complains."""
-        return Fault(message, hint, self.said.line, self.said.column, code=code)
+        """A fault at the place of the complaint."""
+        return Fault(message, hint, self.complaint.line, self.complaint.column, code=code)
 
     def entry(self, line: int, column: int) -> _Entry | None:
-        """The last key before a column, and all the text that was meant as its value."""
+        """The last key before a column, with all the text meant as its value."""
         text = self.line(line)
         masked = _mask(text)
         keys = [m for m in _KEY.finditer(masked) if m.end() <= column]
@@ -121,7 +121,7 @@ class _Scene:
         return _Entry(keys[-1].group(1), text[start:end].rstrip(), start)
 
     def needs_quotes(self, line: int, column: int, cause: str) -> Fault | None:
-        """CL007 when a text or guard holds a sign of YAML's; CL001 for any other key."""
+        """A fault for an unquoted value: CL007 for texts and guards, CL001 for other keys."""
         entry = self.entry(line, column)
         if entry is None or not entry.text:
             return None
@@ -138,7 +138,7 @@ class _Scene:
 
 
 def _mask(line: str) -> str:
-    """The line with its quoted texts blotted out, so that signs inside them are not seen."""
+    """The line with its quoted texts masked, so that their characters do not match."""
     return _QUOTED.sub(lambda m: "." * len(m.group()), line)
 
 
@@ -147,7 +147,7 @@ def _tab(scene: _Scene) -> Fault | None:
     if "\t" not in line[: len(line) - len(line.lstrip())] + scene.char:
         return None
     column = line.index("\t")
-    return Fault("a tab", "indent with spaces, two a level", scene.said.line, column)
+    return Fault("a tab", "indent with spaces, two a level", scene.complaint.line, column)
 
 
 def _open_quote(scene: _Scene) -> Fault | None:
@@ -160,9 +160,9 @@ def _open_quote(scene: _Scene) -> Fault | None:
 
 
 def _reserved_start(scene: _Scene) -> Fault | None:
-    """A text starts with a sign: `@ ` %` always, `* & | >` `?` where they mean something else."""
-    line, column = (scene.said.line, scene.said.column)
-    if scene.said.context.endswith(("alias", "anchor", "block scalar")):
+    """A text that starts with a reserved character: `@ ` %`, or `* & | > ?` in some places."""
+    line, column = (scene.complaint.line, scene.complaint.column)
+    if scene.complaint.context.endswith(("alias", "anchor", "block scalar")):
         line, column = scene.opened
     sign = scene.line(line)[column : column + 1]
     cause = f"text cannot start with `{sign}`"
@@ -174,10 +174,10 @@ def _reserved_start(scene: _Scene) -> Fault | None:
 
 
 def _escape(scene: _Scene) -> Fault | None:
-    column = scene.said.column - (scene.char != "\\")
+    column = scene.complaint.column - (scene.char != "\\")
     escape = scene.text[column : column + 2]
     hint = f"use single quotes, or write `\\{escape}`"
-    return Fault(f"`{escape}` is not an escape", hint, scene.said.line, column, len(escape))
+    return Fault(f"`{escape}` is not an escape", hint, scene.complaint.line, column, len(escape))
 
 
 def _no_colon(scene: _Scene) -> Fault | None:
@@ -185,7 +185,7 @@ def _no_colon(scene: _Scene) -> Fault | None:
 
 
 def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
-    """A line without `: ` where a key with its value is meant."""
+    """A line without `: ` where a key with a value belongs."""
     line = scene.line(number)
     text = line.strip()
     if not text or _KEY.search(line):
@@ -199,12 +199,12 @@ def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
 
 def _second_colon(scene: _Scene) -> Fault | None:
     """`label: STOP: x`, a line that is too deep, or one before it without a colon."""
-    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` starts a value")
+    fault = scene.needs_quotes(scene.complaint.line, scene.complaint.column, "`: ` starts a value")
     if fault is not None:
         return fault
-    if scene.said.column > _LONGEST_KEY:
+    if scene.complaint.column > _LONGEST_KEY:
         return scene.fault(f"a key of over {_LONGEST_KEY:,} characters", "use a shorter one")
-    above = scene.said.line - 1
+    above = scene.complaint.line - 1
     while above > 0 and not scene.line(above).strip():
         above -= 1
     if above >= 0 and (fault := _not_a_pair(scene, above)) is not None:
@@ -212,31 +212,32 @@ def _second_colon(scene: _Scene) -> Fault | None:
     column = len(scene.text) - len(scene.text.lstrip())
     message = "this line is indented deeper than the one above, which has its value already"
     hint = "give both the same indentation, or leave the value above empty"
-    return Fault(message, hint, scene.said.line, column, len(scene.text.strip()))
+    return Fault(message, hint, scene.complaint.line, column, len(scene.text.strip()))
 
 
 def _in_brackets(scene: _Scene) -> Fault | None:
-    """Inside `{...}` or `[...]` something is where a comma or the end is meant."""
+    """Inside `{...}` or `[...]`, something stands where a comma or the end belongs."""
     line, start = scene.opened
     opening = scene.line(line)[start : start + 1]
     closing = {"{": "}", "[": "]"}.get(opening, "}")
-    if line != scene.said.line and (fault := _hidden_end(scene, closing)) is not None:
+    if line != scene.complaint.line and (fault := _hidden_end(scene, closing)) is not None:
         return fault
-    sign = scene.char if scene.char in "[]{}:" else scene.text[: scene.said.column].rstrip()[-1:]
-    fault = scene.needs_quotes(scene.said.line, scene.said.column, _cause(sign))
+    before = scene.text[: scene.complaint.column].rstrip()
+    sign = scene.char if scene.char in "[]{}:" else before[-1:]
+    fault = scene.needs_quotes(scene.complaint.line, scene.complaint.column, _cause(sign))
     if fault is not None and (fault.code == "CL007" or scene.char != ":"):
         return fault
     message = f"a `,` or `{closing}` is missing"
-    column = scene.said.column
+    column = scene.complaint.column
     if scene.char == ":" and (word := _WORD.search(scene.text[:column])):
         message, column = f"{message} before `{word[1]}`", word.start()
     return Fault(
         message,
         f"the `{opening}` of line {line + 1} is still open here",
-        scene.said.line,
+        scene.complaint.line,
         column,
-        max(1, scene.said.column - column),
-        related=("opened here", *scene.opened) if line != scene.said.line else None,
+        max(1, scene.complaint.column - column),
+        related=("opened here", *scene.opened) if line != scene.complaint.line else None,
     )
 
 
@@ -262,8 +263,8 @@ def _hidden_end(scene: _Scene, closing: str) -> Fault | None:
 
 
 def _no_key(scene: _Scene) -> Fault | None:
-    """In a block something is where the next key is meant."""
-    line, column = scene.said.line, scene.said.column
+    """In a block, something stands where the next key belongs."""
+    line, column = scene.complaint.line, scene.complaint.column
     if scene.char in ("}", "]"):
         return scene.fault(f"`{scene.char}` closes nothing", "remove it, or open it before")
     before = scene.text[:column].rstrip()
@@ -280,19 +281,19 @@ def _no_key(scene: _Scene) -> Fault | None:
 
 
 def _behind_the_end(scene: _Scene, sign: str) -> Fault | None:
-    entry = scene.entry(scene.said.line, scene.said.column)
+    entry = scene.entry(scene.complaint.line, scene.complaint.column)
     if sign in ("'", '"') and (fault := _quote_above(scene, sign)) is not None:
         return fault
     if entry is not None and sign == "'" and entry.text.endswith("'"):
         message = "a single quote inside single quotes ends the text"
         return scene.fault(message, "write it twice, or put the whole text in double quotes")
-    fault = scene.needs_quotes(scene.said.line, scene.said.column, _cause(sign))
+    fault = scene.needs_quotes(scene.complaint.line, scene.complaint.column, _cause(sign))
     return fault or scene.fault(_cause(sign), "put the whole text in quotes")
 
 
 def _quote_above(scene: _Scene, sign: str) -> Fault | None:
-    """A quote that was left open some lines above, and closed by the first quote of this one."""
-    for number in range(scene.said.line - 1, max(-1, scene.said.line - _FAR), -1):
+    """A quote left open some lines above, which the first quote of this line closes."""
+    for number in range(scene.complaint.line - 1, max(-1, scene.complaint.line - _FAR), -1):
         masked = _mask(scene.line(number))
         opened = re.search(rf"(?<=[\s{{\[,]){sign}(?=[^{sign}]*$)", masked)
         if opened and masked[: opened.start()].rstrip()[-1:] in (":", "-", ",", "[", "{"):
@@ -302,7 +303,7 @@ def _quote_above(scene: _Scene, sign: str) -> Fault | None:
 
 
 def _no_item(scene: _Scene) -> Fault | None:
-    before = scene.text[: scene.said.column].rstrip()
+    before = scene.text[: scene.complaint.column].rstrip()
     if before.endswith(("'", '"', "}", "]")):
         return _behind_the_end(scene, before[-1])
     if before:

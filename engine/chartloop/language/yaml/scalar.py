@@ -1,10 +1,10 @@
-"""YAML scalars: what a plain one means, and where the characters of any are in the file.
+"""YAML scalars: the values of plain ones, and the source offsets of the characters of any.
 
 A guard or a template reports its faults by offset into its own text. That text is a scalar's
 value, and between the value and the file lie the opening quote, escapes, folding and the
-indentation of blocks. `offsets` gives the way back. It does not parse YAML: it takes the value
-that the parser gave and aligns the source with it, line by line. Where the two cannot be
-aligned it says so, and never points at a wrong character.
+indentation of blocks. `offsets` maps the value back to the file. It does not parse YAML: it aligns
+the source with the parser's value, line by line. If that fails it returns None, never a wrong
+offset.
 
 Belongs here: pure text. Never: PyYAML, places, findings.
 """
@@ -16,13 +16,13 @@ import re
 from typing import Literal, NamedTuple
 
 Style = Literal["", "'", '"', "|", ">"]
-"""How a scalar is written, by its first sign; empty for a plain one."""
+"""The style of a scalar, as its first character; empty for a plain one."""
 
 BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""The ends of lines for the parser: the list of YAML 1.1, as libyaml reads."""
+"""The line breaks of YAML 1.1, as libyaml reads them."""
 
 _BREAKS = "\n\u2028\u2029"
-"""What is left of line ends in a value; the others become `\\n`."""
+"""The line breaks that occur in a value; the others become `\\n`."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|[^\\]", re.DOTALL)
 _ESCAPED = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f",
@@ -32,7 +32,7 @@ _ESCAPED = {
 
 
 MAX_DIGITS = 300
-"""Characters of a number: such an int still fits a float, and reading it takes no time."""
+"""The most characters of a number: such an int fits a float, and is parsed quickly."""
 
 _NUMBER = re.compile(
     r"(?P<int>[-+]?[0-9]+)|0o(?P<oct>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)"
@@ -48,8 +48,8 @@ _WORDS: dict[str, bool | None] = {
 def plain(text: str) -> str | int | float | bool | None:
     """The value of a scalar without quotes, by the core rules of YAML 1.2.
 
-    `OverflowError` for a number that is too large to be one: over `MAX_DIGITS` characters, or
-    a float that would be infinite without saying so.
+    Raises `OverflowError` for a number of over `MAX_DIGITS` characters, and for a float that
+    overflows to infinity.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -79,29 +79,29 @@ def _finite(text: str) -> float:
 
 
 class _Unit(NamedTuple):
-    """One character of the value, and where it is written."""
+    """One character of the value, with its offset in the source."""
 
     char: str
     at: int
     blank: bool
-    """White space that folding may drop: not one that is written as an escape."""
+    """Whether it is white space that folding may drop: unescaped."""
 
 
 class _Line(NamedTuple):
-    """One line of the source, with the characters that it may give to the value."""
+    """One line of the source, with its characters of the value."""
 
     units: list[_Unit]
     end: int
-    """Where the line ends."""
+    """The offset of its end."""
     glued: bool = False
-    """Its end is escaped: nothing is between it and the next line."""
+    """Whether its line break is escaped: the next line follows directly."""
 
 
 def offsets(source: str, value: str, style: Style) -> list[int] | None:
-    """For each character of `value` its index in `source`, and one more for the end of the last.
+    """The offset in `source` of each character of `value`, and of the end of the last one.
 
-    `source` is the scalar as written, quotes and block header included. None when it cannot be
-    told: then only the scalar as a whole has a place.
+    `source` is the scalar as written, quotes and block header included. None if they cannot be
+    aligned: then only the scalar as a whole has a place.
     """
     if style in ("|", ">"):
         return _align(_block_lines(source, value), value)
@@ -109,27 +109,27 @@ def offsets(source: str, value: str, style: Style) -> list[int] | None:
 
 
 def _align(lines: list[_Line], value: str) -> list[int] | None:
-    found: list[int] = []
+    aligned: list[int] = []
     end = lines[0].end if lines else 0
     glued = True
     for number, line in enumerate(lines):
         if line.units:
             if number:
-                found += [end] * _joint(value, len(found), glued)
-            if not value.startswith("".join(u.char for u in line.units), len(found)):
+                aligned += [end] * _joint(value, len(aligned), glued)
+            if not value.startswith("".join(u.char for u in line.units), len(aligned)):
                 return None
-            found += [u.at for u in line.units]
+            aligned += [u.at for u in line.units]
             end, glued = line.end, line.glued
         elif not number:
             glued = line.glued
-    rest = value[len(found) :]
+    rest = value[len(aligned) :]
     if rest.strip(_BREAKS + " "):
         return None
-    return found + [end] * (len(rest) + 1)
+    return aligned + [end] * (len(rest) + 1)
 
 
 def _joint(value: str, at: int, glued: bool) -> int:
-    """How many characters folding put between two lines: line breaks, one space or nothing."""
+    """The number of characters that folding put between two lines: line breaks, a space or none."""
     breaks = at
     while breaks < len(value) and value[breaks] in _BREAKS:
         breaks += 1
@@ -139,7 +139,7 @@ def _joint(value: str, at: int, glued: bool) -> int:
 
 
 def _split(source: str) -> list[tuple[int, int]]:
-    """Where each line starts and ends, without its end."""
+    """The offsets of each line's start and end, without its line break."""
     spans: list[tuple[int, int]] = []
     start = 0
     for match in BREAK.finditer(source):
@@ -160,7 +160,7 @@ def _block_lines(source: str, value: str) -> list[_Line]:
 
 
 def _indent(source: str, spans: list[tuple[int, int]], value: str) -> int:
-    """How many spaces the block took off: those of its first text, less those that it kept."""
+    """The indentation that the block removed: that of its first text, less the part kept."""
     for start, end in spans:
         line = source[start:end]
         if text := line.lstrip(" "):
