@@ -23,7 +23,7 @@ def test_a_run_beside_one_that_was_answered_otherwise(serve: Serve) -> None:
     found = served.get(f"/runs/{left}/compare", params={"other": right})
     first = found["first"]
     row = next(row for row in found["steps"] if row["seq"] == first)
-    assert (row["left"]["came"], row["right"]["came"]) == ("approve", "reject")
+    assert (row["left"]["outcome"], row["right"]["outcome"]) == ("approve", "reject")
     assert all(row["same"] for row in found["steps"] if row["seq"] < first)
     assert (found["left"]["run"], found["right"]["run"]) == (left, right)
     assert found["left"]["ended"]

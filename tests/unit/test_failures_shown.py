@@ -65,13 +65,13 @@ class Face:
 
 FACES = [
     Face("words", lambda run: outcome_of(run.records[-1]), SAID),
-    Face("records", lambda run: " ".join(str(run.records.rows()[-1]["came"]).split()), SAID),
+    Face("records", lambda run: " ".join(str(run.records.rows()[-1]["outcome"]).split()), SAID),
     Face("frame", lambda run: str(run.records.rows()[-1]["ok"]), "False"),
     Face("table", lambda run: run.records._repr_mimebundle_()["text/html"], "color:#dc2626"),  # pyright: ignore[reportPrivateUsage]
     Face("card", lambda run: run.records[-1]._repr_mimebundle_()["text/html"], "no such item: 3"),  # pyright: ignore[reportPrivateUsage]
     Face("card-in-text", lambda run: run.records[-1]._repr_mimebundle_()["text/plain"], ", failed"),  # pyright: ignore[reportPrivateUsage]
     Face("panel", lambda run: str(view_run(run).to_dict()["records"][-1]["failed"]), "True"),
-    Face("panel-words", lambda run: str(view_run(run).to_dict()["records"][-1]["came"]), SAID),
+    Face("panel-words", lambda run: str(view_run(run).to_dict()["records"][-1]["outcome"]), SAID),
     Face("live", lambda run: live(run).svg(), "✗ 1 failed"),
     Face("live-caption", lambda run: live(run).svg(), "running at think · 3 steps · 1 error"),
     Face("live-in-words", lambda run: live(run)._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]

@@ -76,6 +76,13 @@ def ask(settings: Mapping[str, Any], pieces: list[str] | None = None, **more: An
     return RUNNER.run(LiteLLM().complete(request, on_text))
 
 
+def close_clients() -> None:
+    """Close what litellm keeps for each server and key: from the 201st on it drops clients open."""
+    litellm = importlib.import_module("litellm")
+    RUNNER.run(litellm.close_litellm_async_clients())
+    litellm.in_memory_llm_clients_cache.flush_cache()
+
+
 def fail(settings: Mapping[str, Any], pieces: list[str] | None = None) -> ModelError:
     with pytest.raises(ModelError) as caught:
         ask(settings, pieces)
@@ -526,6 +533,7 @@ def test_a_streamed_reply_is_the_reply(reply: dict[str, Any]) -> None:
     with LoopbackServer([reply, reply]) as server:
         whole = ask(at(server))
         streamed = ask(at(server), pieces)
+        close_clients()
     # Ids hold the number of the request.
     named = tuple(c.replace(id=c.id.replace("_1_", "_0_")) for c in streamed.tool_calls)
     assert streamed.replace(tool_calls=named) == whole
@@ -781,5 +789,6 @@ def test_no_key_gets_into_a_failure(key: str) -> None:
     with LoopbackServer() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINE", key)
         error = fail(at(server, "fault-unauthorized", api_key_env="MINE"))
+        close_clients()
     assert key not in error.message.removeprefix("openai/fault-unauthorized: ")
     assert "***" in error.message

@@ -75,7 +75,7 @@ def parts(run: Run) -> dict[str, Any]:
     "case",
     [
         Shows("result", ("Stopped for `completed` (natural)", "output", "90,001 tokens", EVIL)),
-        Shows("records", ("# kind at did came took", "infer", "user_message")),
+        Shows("records", ("# kind state action outcome duration", "infer", "user_message")),
         Shows("some-records", ("step llm_inference infer ok",)),
         Shows("record", ("record 2 step", "at llm_inference", f"reply {EVIL}", "next done")),
         Shows("facts", ("usage.total_tokens 90,001", "more with their initial values")),
@@ -198,7 +198,7 @@ class TestRecords:
     def test_as_a_frame(self, run: Run) -> None:
         frame = run.records.frame()
         assert list(frame.index) == [0, 1, 2]
-        assert list(frame.columns[:5]) == ["kind", "state", "action", "came", "ok"]
+        assert list(frame.columns[:5]) == ["kind", "state", "action", "outcome", "ok"]
         assert frame.loc[2, "tokens"] == 90_001
         assert str(frame.loc[0, "at"]) == "2023-11-14 22:13:20+00:00"
         assert len(run.records[:0].frame()) == 0

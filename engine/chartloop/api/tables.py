@@ -51,7 +51,7 @@ class Records(list[Record]):
         spent = outcome.spent if outcome is not None else None
         return {
             "seq": record.seq, "kind": record.kind, "state": record.state,
-            "action": action_of(self._chart, record), "came": outcome_of(record),
+            "action": action_of(self._chart, record), "outcome": outcome_of(record),
             "ok": None if outcome is None else not record.failures,
             "seconds": max(0.0, given.at - given.started) if outcome is not None else None,
             "tokens": spent.prompt_tokens + spent.completion_tokens if spent is not None else 0,
@@ -86,7 +86,7 @@ class Records(list[Record]):
         return "\n".join(line.text for line in lines)
 
 
-_HEAD = ("#", "kind", "at", "did", "came", "took", "then", "because")
+_HEAD = ("#", "kind", "state", "action", "outcome", "duration", "path", "because")
 _RIGHT = (0, 5)
 _WIDEST = 120
 """The width of a printed table, in columns."""

@@ -203,8 +203,9 @@ class RecordView:
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
-            "seq": self.seq, "kind": self.kind, "at": self.state, "did": self.action,
-            "came": shorten(self.outcome), "took": self.duration, "then": " → ".join(self.path),
+            "seq": self.seq, "kind": self.kind, "state": self.state, "action": self.action,
+            "outcome": shorten(self.outcome), "duration": self.duration,
+            "path": " → ".join(self.path),
             "because": shorten(self.because), "failed": self.failed,
         }  # fmt: skip
 

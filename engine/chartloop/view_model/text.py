@@ -178,7 +178,16 @@ def record_lines(records: Sequence[RecordView], width: int, *, brief: bool = Fal
         )
         for r in records
     ]  # fmt: skip
-    head = ("#", "kind", "at", "did", "came", "took", "then", "" if brief else "because")
+    head = (
+        "#",
+        "kind",
+        "state",
+        "action",
+        "outcome",
+        "duration",
+        "path",
+        "" if brief else "because",
+    )
     return table_lines(rows, head, width=width, right={0, 5}, spare=(5, 3, 1))
 
 

@@ -69,7 +69,7 @@ class Compare {
   }
 }
 
-const words = (record) => [record.at || "start", record.did, record.came === "ok" ? "" : record.came, record.then && `→ ${record.then}`].filter(Boolean).join(" ");
+const words = (record) => [record.state || "start", record.action, record.outcome === "ok" ? "" : record.outcome, record.path && `→ ${record.path}`].filter(Boolean).join(" ");
 
 class Side {
   constructor(id) {

@@ -99,15 +99,15 @@ export class Timeline {
   }
 
   line(record) {
-    const { seq, kind, at, did, came, took, then, because, failed } = record;
-    const what = did || (kind === "step" || !at ? "" : kind);
+    const { seq, kind, state, action, outcome, duration, path, because, failed } = record;
+    const what = action || (kind === "step" || !state ? "" : kind);
     const made = h(
       "li", { className: failed ? "cl-failed" : "" },
       h(
         "button", { type: "button", on: { click: () => this.choose(seq) } },
-        text("span", seq, "seq"), text("span", at || "start", "at"), text("span", what, "did"),
-        text("span", came === "ok" ? "" : came, "cl-came"),
-        text("span", then ? `→ ${then}` : "", "then"), text("span", took, "took"),
+        text("span", seq, "seq"), text("span", state || "start", "state"), text("span", what, "action"),
+        text("span", outcome === "ok" ? "" : outcome, "cl-col-outcome"),
+        text("span", path ? `→ ${path}` : "", "path"), text("span", duration, "duration"),
         because ? text("span", because, "because") : null,
       ),
     );
@@ -133,13 +133,13 @@ export class Timeline {
 
   /** The newest step that was done in a state. */
   find(state) {
-    const found = [...this.records.values()].findLast(({ at }) => at === state);
+    const found = [...this.records.values()].findLast((record) => record.state === state);
     if (found) this.choose(found.seq);
   }
 
   words(seq) {
-    const { at, did, came, then } = this.records.get(seq) ?? {};
-    return [at, did, came, then && `to ${then}`].filter(Boolean).join(", ");
+    const { state, action, outcome, path } = this.records.get(seq) ?? {};
+    return [state, action, outcome, path && `to ${path}`].filter(Boolean).join(", ");
   }
 
   reveal(seq) {

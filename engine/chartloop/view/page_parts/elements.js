@@ -5,7 +5,7 @@
 //
 // The files of this folder are put after each other, and are one module then: see `__init__.py`.
 
-const RECORD = ["kind", "at", "did", "came", "took", "then", "because"];
+const RECORD = ["kind", "state", "action", "outcome", "duration", "path", "because"];
 const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{"a": 1}' };
 const LONG = new Set(["str", "any", "list", "map"]);
 const MOST_ROWS = 12;
@@ -103,7 +103,7 @@ function recordRow(record, choose) {
     attrs: { "aria-label": `Decision of record ${record.seq}` },
     on: { click: () => choose(record.seq) },
   });
-  const cells = RECORD.map((name) => text("td", record[name] ?? "", `cl-${name}`));
+  const cells = RECORD.map((name) => text("td", record[name] ?? "", `cl-col-${name}`));
   const made = h("tr", { className: record.failed ? "cl-failed" : "" }, h("td", {}, button), ...cells);
   made.dataset.seq = record.seq;
   return made;
