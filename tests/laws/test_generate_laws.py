@@ -185,7 +185,7 @@ async def every_run(moves: Moves, start: Start, longest: int) -> dict[Target, in
         behind: list[Node] = []
         for node in layer:
             if node.rests:
-                for target in (t for at in node.way() for t in at.shown):
+                for target in (t for at in node.lineage() for t in at.shown):
                     found[target] = min(node.length, found.get(target, node.length))
             if node.length < longest:
                 behind += [after async for after in moves.behind(node) if after.length <= longest]
@@ -195,11 +195,11 @@ async def every_run(moves: Moves, start: Start, longest: int) -> dict[Target, in
 
 def different(found: dict[Target, int], search: Search) -> Iterator[str]:
     for target, length in found.items():
-        way = search.ways.get(target)
-        if way is None:
+        candidate = search.candidates.get(target)
+        if candidate is None:
             yield f"{target} was not found, and there is a run of {length}"
-        elif way.end.length > length:
-            yield f"{target} takes {way.end.length}, and there is a run of {length}"
+        elif candidate.end.length > length:
+            yield f"{target} takes {candidate.end.length}, and there is a run of {length}"
 
 
 STARTS = (Start(), Start(limits={"few": 1}), Start(task=""), Start(vars={"flag": True}))

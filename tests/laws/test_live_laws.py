@@ -171,7 +171,7 @@ def test_five_hundred_states_are_drawn_and_painted() -> None:
     arrows = (*ahead, *back)
     picture = LivePicture(Flowchart("Many", boxes, arrows), engine="pygraphviz", timeout=100)
     taken = {arrow.id: n for n, arrow in enumerate(arrows, start=1)}
-    svg = picture.svg(Standing("state_250", dict.fromkeys(names[:250], 3), taken, said="there"))
+    svg = picture.svg(Standing("state_250", dict.fromkeys(names[:250], 3), taken, caption="there"))
     root = element(svg)
     assert sum(1 for part in root.iter() if part.attrib.get("class") == "node") == 500
     assert sum(1 for part in root.iter() if (part.text or "").startswith("×")) == len(arrows)

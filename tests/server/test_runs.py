@@ -95,7 +95,7 @@ def test_cancel_pause_and_resume(served: Served) -> None:
     served.until(run, "paused")
     served.post(f"/runs/{run}/cancel", {"message": "wrong customer"})
     seen = served.until(run, "completed")
-    assert "wrong customer" in seen["said"]
+    assert "wrong customer" in seen["explanation"]
     assert served.post(f"/runs/{run}/cancel", status=409)["can"] == ["fork", "back"]
 
 

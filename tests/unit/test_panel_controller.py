@@ -119,7 +119,7 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
     shows = page.ask("step")
     assert (page.fault, [record["kind"] for record in shows["records"]]) == ("", ["start", "step"])
     assert (shows["state"], shows["status"]) == ("agree", "paused")
-    assert [record["then"] for record in shows["records"]] == ["look", "agree"]
+    assert [record["path"] for record in shows["records"]] == ["look", "agree"]
     changed = {
         fact["name"]: (fact["was"], fact["value"]) for fact in shows["facts"] if fact["changed"]
     }
@@ -185,7 +185,7 @@ def test_an_answer_is_read_by_the_types_of_its_fields(asking: Machine, opened: O
     page.ask("answer", event="no", data={"why": "7", "sure": True, "count": "7"})
     assert page.run.records[-1].input.data == {"why": "7", "sure": True, "count": 7}
     assert page.shows["ended"]
-    assert "user_requested" in page.shows["said"]
+    assert "user_requested" in page.shows["explanation"]
 
 
 def test_a_wrong_answer_is_told_and_changes_nothing(asking: Machine, opened: Opened) -> None:

@@ -38,10 +38,10 @@ CHART = Flowchart(
         Arrow("b", "done", "Yes", id="b.then"),
     ),
 )
-AT_B = Standing("b", {"a": 2, "b": 2}, {"a.next.0": 2, "b.else": 1}, said="running at b")
+AT_B = Standing("b", {"a": 2, "b": 2}, {"a.next.0": 2, "b.else": 1}, caption="running at b")
 DONE = Standing(
     "done", {"a": 2, "b": 2, "done": 1}, {"a.next.0": 2, "b.else": 1, "b.then": 1},
-    how="natural", reason="completed", said="stopped for completed",
+    how="natural", reason="completed", caption="stopped for completed",
 )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def test_a_label_like_the_text_of_a_room_stays() -> None:
         (Box("a", "o NOW\no NOW"), Box("b", "o stopped by a reason")),
         (Arrow("a", "b", "x0000", id="a.next.0"), Arrow("a", "b", "x0000")),
     )
-    root = element(live(chart).svg(Standing("a", {"a": 1}, {"a.next.0": 3}, said="here")))
+    root = element(live(chart).svg(Standing("a", {"a": 1}, {"a.next.0": 3}, caption="here")))
     texts = [" ".join("".join(e.itertext()).split()) for e in root.iter(f"{SVG}text")]
     assert sorted(text for text in texts if text) == sorted(
         ["o how the run stands in a few words", "here", "o NOW", "o NOW", "● NOW",

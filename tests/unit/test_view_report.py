@@ -67,9 +67,9 @@ def test_what_decisions_rules_and_waits_read() -> None:
     meters = meters_of(moderator().session)
     assert meters["check_tokens"] == Meter("0 / 1,000,000", 0.0)
     assert meters["check_errors"] == Meter("3 / 3", 1.0)
-    assert meters["check_error_rate"].said.endswith(" / 20%")
+    assert meters["check_error_rate"].text.endswith(" / 20%")
     assert meters["error_category"] == Meter("RECOVERABLE")
-    assert meters["user_responds"].said == "waiting 1 min 40 s of 5 min"
+    assert meters["user_responds"].text == "waiting 1 min 40 s of 5 min"
     assert meters["user_responds"].share == pytest.approx(1 / 3)
     assert "check_magnitude" not in meters  # nothing has been improved yet
     assert "check_queue" not in meters  # it asks for no more and no less
@@ -164,7 +164,7 @@ def test_whatever_a_label_says_is_shown(hostile: str) -> None:
         (Arrow("a", "a", hostile, "a.else"),),
         (rule,),
     )
-    standing = Standing("a", {"a": 1}, {"a.else": 2}, said=hostile)
+    standing = Standing("a", {"a": 1}, {"a.else": 2}, caption=hostile)
     meters = {"a": Meter(hostile, 0.5), "rules.0": Meter(hostile, 2.0)}
     svg = RunPicture(chart, standing, meters=meters).svg()
     assert words(svg, "-node-a") == f"{hostile} ● NOW {hostile}"

@@ -20,7 +20,7 @@ from chartloop.proofs.query import Answer, Questions
 from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.view.focus import around as around_state
 from chartloop.view.of_machine import OfMachine
-from chartloop.view.witness import Way, WayPicture
+from chartloop.view.witness import WitnessPath, WitnessPicture
 
 _TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
@@ -31,7 +31,7 @@ class DrawnBound(Bound):
 
     of: OfMachine = field(kw_only=True, compare=False, repr=False)
 
-    def draw(self, figure: str = "actions", *, rules: RuleDrawing = "box") -> WayPicture:
+    def draw(self, figure: str = "actions", *, rules: RuleDrawing = "box") -> WitnessPicture:
         """The run that reaches a figure, on the picture of the machine with these limits.
 
         The edges taken are blue, with their counts. The arrow that closes a loop is red, with the
@@ -47,8 +47,8 @@ class DrawnBound(Bound):
             states.update(dict.fromkeys(loop, times))
         uncut = chosen.value is None and not chosen.unit and bool(witness.loops)
         message = f"{WORDS[chosen.resource]}: {chosen.text}"
-        way = Way(states, witness.edges, frozenset(witness.closing), uncut, message)
-        return _picture(self.of, way, rules, self.limits)
+        path = WitnessPath(states, witness.edges, frozenset(witness.closing), uncut, message)
+        return _picture(self.of, path, rules, self.limits)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the figures, and the run with the most actions."""
@@ -69,11 +69,13 @@ class DrawnAnswer(Answer):
 
     of: OfMachine = field(kw_only=True, compare=False, repr=False)
 
-    def draw(self, *, rules: RuleDrawing = "box") -> WayPicture:
+    def draw(self, *, rules: RuleDrawing = "box") -> WitnessPicture:
         """The witness on the picture of the machine; only the machine if there is none."""
         text = f"{self.query}: {self.word}\n{self.reason}"
-        way = Way(Counter(self.witness), Counter(self.edges) if self.witness else None, said=text)
-        return _picture(self.of, way, rules, {})
+        path = WitnessPath(
+            Counter(self.witness), Counter(self.edges) if self.witness else None, text=text
+        )
+        return _picture(self.of, path, rules, {})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the text, and the picture if there is a witness."""
@@ -108,7 +110,7 @@ def _tone(figure: Figure) -> Tone:
     return "" if figure.value is not None else "warn" if figure.unit else "bad"
 
 
-def _image(picture: WayPicture, caption: str) -> str:
+def _image(picture: WitnessPicture, caption: str) -> str:
     """A picture for a page; if it cannot be drawn, the reason and the text form."""
     formats = picture.bundle()
     if "image/svg+xml" in formats:
@@ -117,10 +119,10 @@ def _image(picture: WayPicture, caption: str) -> str:
 
 
 def _picture(
-    machine: OfMachine, way: Way, rules: RuleDrawing, limits: Mapping[str, Any]
-) -> WayPicture:
+    machine: OfMachine, path: WitnessPath, rules: RuleDrawing, limits: Mapping[str, Any]
+) -> WitnessPicture:
     facts = Facts(limits={**{n: x.value for n, x in machine.spec.limits.items()}, **limits})
-    return WayPicture(machine.draw(rules=rules, facts=facts).chart, way)
+    return WitnessPicture(machine.draw(rules=rules, facts=facts).chart, path)
 
 
 class DrawOptions(TypedDict, total=False):

@@ -46,12 +46,12 @@ Writes = Literal["", "report", "snapshot"]
 
 StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
 
-Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "own", "wait"]
+Family = Literal["model", "tools", "child", "work", "prune", "pure", "report", "own", "wait"]
 """How a simulation plays an action.
 
 `model` draws a reply; `tools` draws the results of a reply's calls; `child` draws the results of
 children; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
-itself, which has no effects; `said` draws only whether it fails; `own` draws a result; `wait` is
+itself, which has no effects; `report` draws only whether it fails; `own` draws a result; `wait` is
 not an action.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from chartloop.interchange.machine_names import as_name
-from chartloop.interchange.skeleton import Skeleton, State, Way
+from chartloop.interchange.skeleton import Edge, Skeleton, State
 from chartloop.view.flowchart import one_line, printable
 
 _PLAIN = re.compile(r"[A-Za-z][\w ./()'-]*[\w.)]|[A-Za-z]")
@@ -105,7 +105,7 @@ def _state(state: State) -> Iterator[str]:
     keys = list(_keys(state))
     flow = ", ".join(f"{key}: {value}" for key, value in keys)
     where = _where(state)
-    if not (state.acts or state.ways[1:] or _waits(state)):
+    if not (state.acts or state.edges[1:] or _waits(state)):
         todo = "  # TODO: for which reason" if state.stop == "custom" else ""
         line = f"  {state.name}: {{{flow}}}{todo}{where if not todo else where.replace('  #', ',')}"
         if len(line) <= _WIDEST + 20:
@@ -116,8 +116,8 @@ def _state(state: State) -> Iterator[str]:
         yield f"    {key}: {value}{_TODO.get((key, value), '')}"
     if _waits(state):
         yield f"    on:  # TODO: {'who decides' if state.asks else 'which way, or `all`'}"
-        for way in state.ways:
-            yield f"      {_edge(way)}"
+        for edge in state.edges:
+            yield f"      {_edge(edge)}"
 
 
 _TODO = {
@@ -127,7 +127,7 @@ _TODO = {
 
 
 def _waits(state: State) -> bool:
-    return bool(state.ways and state.ways[0].event)
+    return bool(state.edges and state.edges[0].event)
 
 
 def _where(state: State) -> str:
@@ -153,15 +153,15 @@ def _keys(state: State) -> Iterator[tuple[str, str]]:
         yield "stop", state.stop
     if state.end:
         yield "end", state.end
-    if state.ways and not _waits(state):
-        yield "next", _target(state.ways[0])
+    if state.edges and not _waits(state):
+        yield "next", _target(state.edges[0])
 
 
-def _target(way: Way) -> str:
-    return f"{{to: {way.to}, label: {_label(way.label)}}}" if one_line(way.label) else way.to
+def _target(edge: Edge) -> str:
+    return f"{{to: {edge.to}, label: {_label(edge.label)}}}" if one_line(edge.label) else edge.to
 
 
-def _edge(way: Way) -> str:
-    if way.label == way.event:
-        return f"{way.event}: {way.to}"
-    return f"{way.event}: {{to: {way.to}, label: {_label(way.label)}}}"
+def _edge(edge: Edge) -> str:
+    if edge.label == edge.event:
+        return f"{edge.event}: {edge.to}"
+    return f"{edge.event}: {{to: {edge.to}, label: {_label(edge.label)}}}"

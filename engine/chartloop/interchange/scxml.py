@@ -23,7 +23,7 @@ from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from chartloop.api import Machine
-from chartloop.interchange.statechart import PARENT, Deed, Node, Predicate, Statechart, Way
+from chartloop.interchange.statechart import PARENT, Action, Node, Predicate, Statechart, Transition
 from chartloop.interchange.statechart_of_machine import statechart, status_chart
 
 NAMESPACE = "urn:chartloop:1"
@@ -74,7 +74,12 @@ def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> st
 
 
 def _decides(chart: Statechart) -> bool:
-    return any(way.guard for node in chart.nodes if not node.rests for way in node.ways)
+    return any(
+        transition.guard
+        for node in chart.nodes
+        if not node.rests
+        for transition in node.transitions
+    )
 
 
 def _begins(chart: Statechart) -> str:
@@ -100,14 +105,14 @@ class _Region:
     def write(self) -> None:
         if not self.prefix and _begins(self.chart) == ENTRY:
             with self.page.element("state", {"id": ENTRY}):
-                self._transition(Way("start", self.chart.start, "start"))
+                self._transition(Transition("start", self.chart.start, "start"))
         under = self.chart.under
         if under:
             names = [node.name for node in under]
             first = self.chart.start if self.chart.start in names else names[0]
             with self.page.element("state", {"id": PARENT, "initial": first}):
-                for way in self.chart.checks:
-                    self._transition(way)
+                for transition in self.chart.checks:
+                    self._transition(transition)
                 for node in under:
                     self._state(node)
         for node in self.chart.beside:
@@ -118,28 +123,30 @@ class _Region:
             "id": f"{self.prefix}{node.name}", "chartloop:job": node.job,
             "chartloop:label": node.label, "chartloop:about": node.about,
             "chartloop:within": node.deadline.text if node.deadline is not None else "",
-            **_action_attributes(node.deeds),
+            **_action_attributes(node.actions),
         }  # fmt: skip
         with self.page.element("final" if node.job == "end" else "state", about):
-            for way in (*node.checks, *node.ways):
-                self._transition(way)
+            for transition in (*node.checks, *node.transitions):
+                self._transition(transition)
 
-    def _transition(self, way: Way) -> None:
-        guard = self.predicates.get(way.guard)
+    def _transition(self, transition: Transition) -> None:
+        guard = self.predicates.get(transition.guard)
         about = {
-            "event": way.event,
-            "cond": "" if guard is None else _cond(guard, "_event.data" if way.event else HOLDING),
-            "target": f"{self.prefix}{way.target}",
-            "chartloop:edge": way.edge,
-            "chartloop:kind": "" if way.kind == "advance" else way.kind,
-            "chartloop:label": way.label,
+            "event": transition.event,
+            "cond": ""
+            if guard is None
+            else _cond(guard, "_event.data" if transition.event else HOLDING),
+            "target": f"{self.prefix}{transition.target}",
+            "chartloop:edge": transition.edge,
+            "chartloop:kind": "" if transition.kind == "advance" else transition.kind,
+            "chartloop:label": transition.label,
             "chartloop:when": guard.text if guard is not None else "",
             "chartloop:before": " ".join(guard.before) if guard is not None else "",
-            "chartloop:data": json.dumps(dict(way.fields)) if way.fields else "",
-            **_action_attributes(way.deeds),
+            "chartloop:data": json.dumps(dict(transition.fields)) if transition.fields else "",
+            **_action_attributes(transition.actions),
         }
         with self.page.element("transition", about):
-            if way.event and way.target in self.deciding:
+            if transition.event and transition.target in self.deciding:
                 self.page.empty("assign", {"location": HOLDING, "expr": "_event.data"})
 
 
@@ -152,17 +159,17 @@ def _cond(guard: Predicate, data: str) -> str:
     return f"{data} && {data}.{guard.name}"
 
 
-def _action_attributes(deeds: tuple[Deed, ...]) -> dict[str, str]:
+def _action_attributes(actions: tuple[Action, ...]) -> dict[str, str]:
     """Actions as attributes; assignments in JSON."""
     out: dict[str, str] = {}
-    for deed in deeds:
-        match deed.name:
+    for action in actions:
+        match action.name:
             case "chartloop.set":
-                out["chartloop:set"] = json.dumps(dict(deed.given), ensure_ascii=False)
+                out["chartloop:set"] = json.dumps(dict(action.params), ensure_ascii=False)
             case "chartloop.stop":
-                out["chartloop:stop"] = deed.given["reason"]
+                out["chartloop:stop"] = action.params["reason"]
             case "chartloop.status":
-                out["chartloop:status"] = deed.given["status"]
+                out["chartloop:status"] = action.params["status"]
             case action:
                 out["chartloop:do"] = action
     return out

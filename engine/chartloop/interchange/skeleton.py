@@ -36,7 +36,7 @@ _BEGINS = re.compile(r"\b(?:start|begin|entry|init)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Way:
+class Edge:
     """An edge of the skeleton."""
 
     to: str
@@ -60,7 +60,7 @@ class State:
     acts: bool = False
     stop: str = ""
     end: str = ""
-    ways: list[Way] = field(default_factory=list[Way])
+    edges: list[Edge] = field(default_factory=list[Edge])
 
 
 @dataclass(slots=True)
@@ -104,16 +104,16 @@ class _Maker:
         """The whole skeleton."""
         start = self._start()
         states = [self._state(box, start) for box in self.chart.boxes]
-        stopping = [s.name for s in states if s.stop and s.ways]
-        ways = {state.name: [way.to for way in state.ways] for state in states}
+        stopping = [s.name for s in states if s.stop and s.edges]
+        edges = {state.name: [edge.to for edge in state.edges] for state in states}
         unstopped = _reachable(
-            [self.names[start]], {n: w for n, w in ways.items() if n not in stopping}
+            [self.names[start]], {n: w for n, w in edges.items() if n not in stopping}
         )
-        after = _reachable(stopping, ways)
+        after = _reachable(stopping, edges)
         for state in states:
             if state.end and state.name in after and state.name not in unstopped:
                 state.end = "by_reason"
-        reached = _reachable([self.names[start]], ways)
+        reached = _reachable([self.names[start]], edges)
         missed = tuple(state.name for state in states if state.name not in reached)
         return Skeleton(states, self.names[start], missed)
 
@@ -140,9 +140,9 @@ class _Maker:
         state.asks = box.shape == "diamond"
         state.shape = "pill" if box.shape == "pill" else ""
         if state.asks or len(arrows) > 1:
-            state.ways = _events(arrows, self.names)
+            state.edges = _events(arrows, self.names)
             return state
-        state.ways = [Way(self.names[arrows[0].target], arrows[0].label)]
+        state.edges = [Edge(self.names[arrows[0].target], arrows[0].label)]
         if self._stops_on_the_way(box):
             state.stop = self._reason(box)
         led_to = box.id in self.entered or arrows[0].target == box.id
@@ -175,25 +175,25 @@ class _Maker:
         return box.role in ("stop", "completed") and box.id not in self.endless
 
 
-def _events(arrows: Sequence[Arrow], names: Mapping[str, str]) -> list[Way]:
+def _events(arrows: Sequence[Arrow], names: Mapping[str, str]) -> list[Edge]:
     """An event for each arrow out of a box: named by its label, else by where it leads."""
     taken = set(_RESERVED)
-    ways: list[Way] = []
+    edges: list[Edge] = []
     for arrow in arrows:
         target = names[arrow.target]
         event = once(as_name(one_line(arrow.label)) or f"to_{target}", other="is", taken=taken)
         taken.add(event)
-        ways.append(Way(target, arrow.label, event))
-    return ways
+        edges.append(Edge(target, arrow.label, event))
+    return edges
 
 
-def _reachable(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> set[str]:
+def _reachable(first: Iterable[str], edges: Mapping[str, Sequence[str]]) -> set[str]:
     seen: set[str] = set()
     waiting = list(first)
     while waiting:
         if (name := waiting.pop()) not in seen:
             seen.add(name)
-            waiting += ways.get(name, ())
+            waiting += edges.get(name, ())
     return seen
 
 

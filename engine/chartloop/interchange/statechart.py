@@ -24,12 +24,12 @@ PARENT = "under-rules"
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Action:
     """An effect of entering a state or of taking a transition."""
 
     name: str
     """The action of a state, or `chartloop.set`, `chartloop.status`, `chartloop.stop`."""
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Its parameters, as plain data."""
 
 
@@ -50,7 +50,7 @@ class Predicate:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Transition:
     """One transition."""
 
     event: str
@@ -63,7 +63,7 @@ class Way:
     """As shown in the picture."""
     guard: str = ""
     """The name of its predicate; empty if the transition is unconditional."""
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[Action, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     """For an event of the file: the fields of the answer and their types."""
 
@@ -86,11 +86,11 @@ class Node:
     job: str
     """`act`, `wait`, `decide`, `fork`, `pass` or `end`."""
     about: str = ""
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[Action, ...] = ()
     """On entry, in order."""
-    ways: tuple[Way, ...] = ()
+    transitions: tuple[Transition, ...] = ()
     """In the order in which they are tried, event by event."""
-    checks: tuple[Way, ...] = ()
+    checks: tuple[Transition, ...] = ()
     """The transitions tried at `check`; empty if the parent's list suffices."""
     deadline: Deadline | None = None
     ruled: bool = False
@@ -111,7 +111,7 @@ class Statechart:
     about: str
     start: str
     nodes: tuple[Node, ...]
-    checks: tuple[Way, ...] = ()
+    checks: tuple[Transition, ...] = ()
     """The common rules, on the parent; empty if no parent is needed."""
     predicates: tuple[Predicate, ...] = ()
     rules: tuple[Mapping[str, Any], ...] = ()

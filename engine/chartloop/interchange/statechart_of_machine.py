@@ -13,7 +13,15 @@ from dataclasses import replace
 
 from chartloop.api import Machine, lifecycle
 from chartloop.core.facts import Facts
-from chartloop.interchange.statechart import CHECK, Deadline, Deed, Node, Predicate, Statechart, Way
+from chartloop.interchange.statechart import (
+    CHECK,
+    Action,
+    Deadline,
+    Node,
+    Predicate,
+    Statechart,
+    Transition,
+)
 from chartloop.language.dump import written_sets
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.machine.build import Chart
@@ -41,7 +49,7 @@ def status_chart(machine: Machine, beside: Statechart) -> Statechart:
     reading.names.update(predicate.name for predicate in beside.predicates)
     chart = reading.statechart()
     nodes = (
-        replace(n, ways=tuple(replace(w, event=f"status.{w.event}") for w in n.ways))
+        replace(n, transitions=tuple(replace(w, event=f"status.{w.event}") for w in n.transitions))
         for n in chart.nodes
     )
     return replace(chart, nodes=tuple(nodes))
@@ -62,7 +70,7 @@ class _Reading:
 
     def statechart(self) -> Statechart:
         nodes = [self._node(name) for name in self.region.nodes]
-        shared = _common_ways([node.checks for node in nodes if node.ruled and node.rests])
+        shared = _common_transitions([node.checks for node in nodes if node.ruled and node.rests])
         nodes = [replace(n, checks=()) if n.checks == shared else n for n in nodes]
         spec = self.chart.spec
         return Statechart(
@@ -71,10 +79,12 @@ class _Reading:
             predicates=tuple(self.predicates.values()), rules=tuple(self.graph.graph["rules"]),
         )  # fmt: skip
 
-    def _visible_nodes(self, nodes: Sequence[Node], shared: Sequence[Way]) -> Iterator[Node]:
+    def _visible_nodes(self, nodes: Sequence[Node], shared: Sequence[Transition]) -> Iterator[Node]:
         """The states of the file, and those ends of the engine that a transition leads to."""
-        targets = {way.target for node in nodes for way in (*node.ways, *node.checks)}
-        targets |= {way.target for way in shared}
+        targets = {
+            transition.target for node in nodes for transition in (*node.transitions, *node.checks)
+        }
+        targets |= {transition.target for transition in shared}
         for node in nodes:
             if self.all or node.name in targets or self.region.nodes[node.name].spec is not None:
                 yield node
@@ -85,28 +95,32 @@ class _Reading:
         spec, drawn = self.region.nodes[name].spec, self.graph.nodes[name]
         if spec is None:
             return Node(name, drawn["label"], "end", drawn["about"])
-        ways = [self._way(t, trigger) for trigger, t in self._own(name)]
-        checks = [self._way(t, CHECK) for t in self._checks(name)]
+        transitions = [self._transition_of(t, trigger) for trigger, t in self._own(name)]
+        checks = [self._transition_of(t, CHECK) for t in self._checks(name)]
         if not spec.rests:  # no `check` happens here: early rules become transitions of their own
-            early = [way for way in checks if self._is_early(way)]
-            ways, checks = [replace(way, event="") for way in (*early, *ways)], []
+            early = [transition for transition in checks if self._is_early(transition)]
+            transitions, checks = (
+                [replace(transition, event="") for transition in (*early, *transitions)],
+                [],
+            )
         return Node(
             name, drawn["label"], "act" if spec.action is not None else spec.job, drawn["about"],
-            deeds=tuple(self._entering(name)), ways=tuple(ways), checks=tuple(checks),
+            actions=tuple(self._entering(name)), transitions=tuple(transitions),
+            checks=tuple(checks),
             deadline=self._deadline(name), ruled=name in self.ruled,
         )  # fmt: skip
 
-    def _entering(self, name: str) -> Iterator[Deed]:
+    def _entering(self, name: str) -> Iterator[Action]:
         """The effects of entering a state, in the order of the engine."""
         spec = self.chart.spec.states[name]
         if spec.status:
-            yield Deed("chartloop.status", {"status": spec.status})
+            yield Action("chartloop.status", {"status": spec.status})
         if spec.set:
-            yield Deed("chartloop.set", written_sets(spec.set))
+            yield Action("chartloop.set", written_sets(spec.set))
         if spec.stop:
-            yield Deed("chartloop.stop", {"reason": spec.stop})
+            yield Action("chartloop.stop", {"reason": spec.stop})
         if spec.action is not None:
-            yield Deed(spec.action.name)
+            yield Action(spec.action.name)
 
     def _deadline(self, name: str) -> Deadline | None:
         within = self.chart.spec.states[name].within
@@ -132,15 +146,15 @@ class _Reading:
                 if t.dest is not None and (t.kind == "rule" or self.all):
                     yield t
 
-    def _is_early(self, way: Way) -> bool:
-        return any(rule.id == way.edge and rule.before for rule in self.chart.spec.rules)
+    def _is_early(self, transition: Transition) -> bool:
+        return any(rule.id == transition.edge and rule.before for rule in self.chart.spec.rules)
 
-    def _way(self, t: GuardedTransition, trigger: str) -> Way:
+    def _transition_of(self, t: GuardedTransition, trigger: str) -> Transition:
         assert t.dest is not None  # rules that lead nowhere are not exported as transitions
         edge = t.edge
-        return Way(
+        return Transition(
             trigger, t.dest, t.origin, t.kind, self._label(t), self._predicate(t),
-            deeds=tuple(_taking(t)),
+            actions=tuple(_taking(t)),
             fields={n: str(type) for n, type in edge.data} if edge is not None else {},
         )  # fmt: skip
 
@@ -178,17 +192,21 @@ class _Reading:
         return name
 
 
-def _common_ways(lists: Sequence[tuple[Way, ...]]) -> tuple[Way, ...]:
+def _common_transitions(lists: Sequence[tuple[Transition, ...]]) -> tuple[Transition, ...]:
     """The transitions that all lists contain, in order."""
-    return tuple(way for way in lists[0] if all(way in each for each in lists)) if lists else ()
+    return (
+        tuple(transition for transition in lists[0] if all(transition in each for each in lists))
+        if lists
+        else ()
+    )
 
 
-def _taking(t: GuardedTransition) -> Iterator[Deed]:
+def _taking(t: GuardedTransition) -> Iterator[Action]:
     if t.set:
-        yield Deed("chartloop.set", written_sets(t.set))
+        yield Action("chartloop.set", written_sets(t.set))
     reason = t.stop or (t.rule.stop if t.rule is not None else "")
     if reason:
-        yield Deed("chartloop.stop", {"reason": reason})
+        yield Action("chartloop.stop", {"reason": reason})
 
 
 # where rules are evaluated ------------------------------------------------------------------

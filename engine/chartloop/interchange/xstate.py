@@ -17,7 +17,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chartloop.api import Machine
-from chartloop.interchange.statechart import CHECK, PARENT, Deed, Node, Predicate, Statechart, Way
+from chartloop.interchange.statechart import (
+    CHECK,
+    PARENT,
+    Action,
+    Node,
+    Predicate,
+    Statechart,
+    Transition,
+)
 from chartloop.interchange.statechart_of_machine import statechart, status_chart
 
 Data = dict[str, Any]
@@ -69,7 +77,7 @@ def _region(chart: Statechart, root: str) -> Data:
     if under:
         inner: Data = {node.name: _state(node, under, root) for node in chart.under}
         first = start if start in under else next(iter(inner))
-        checks = [_transition(way, set(), under, root) for way in chart.checks]
+        checks = [_transition(transition, set(), under, root) for transition in chart.checks]
         parent = {"initial": first, "on": {CHECK: checks}, "states": inner}
         states = {PARENT: parent, **states}
         start = PARENT if start in under else start
@@ -81,14 +89,14 @@ def _state(node: Node, under: set[str], root: str) -> Data:
     out: Data = _description(node.label, node.about)
     if node.job == "end":
         out["type"] = "final"
-    if node.deeds:
-        out["entry"] = [_action(deed) for deed in node.deeds]
+    if node.actions:
+        out["entry"] = [_action(action) for action in node.actions]
     groups: dict[str, list[Data]] = {CHECK: []} if node.checks else {}
-    for way in (*node.checks, *node.ways):
-        made = _transition(way, peers, under, root)
-        if way.target == node.name:  # a self-transition runs the entry actions again
+    for transition in (*node.checks, *node.transitions):
+        made = _transition(transition, peers, under, root)
+        if transition.target == node.name:  # a self-transition runs the entry actions again
             made["reenter"] = True
-        groups.setdefault(way.event, []).append(made)
+        groups.setdefault(transition.event, []).append(made)
     if "" in groups:
         out["always"] = groups.pop("")
     if "expired" in groups:
@@ -99,23 +107,27 @@ def _state(node: Node, under: set[str], root: str) -> Data:
     return out
 
 
-def _transition(way: Way, peers: set[str], under: set[str], root: str) -> Data:
+def _transition(transition: Transition, peers: set[str], under: set[str], root: str) -> Data:
     """One transition. `peers` are the states that a bare name reaches from its source."""
-    path = f"{PARENT}.{way.target}" if way.target in under else way.target
-    out: Data = {"target": way.target if way.target in peers else f"{root}.{path}"}
-    if way.guard:
-        out["guard"] = {"type": way.guard}
-    if way.deeds:
-        out["actions"] = [_action(deed) for deed in way.deeds]
-    if way.label:
-        out["description"] = way.label
-    data = {"data": dict(way.fields)} if way.fields else {}
-    out["meta"] = {"edge": way.edge, "kind": way.kind, **data}
+    path = f"{PARENT}.{transition.target}" if transition.target in under else transition.target
+    out: Data = {"target": transition.target if transition.target in peers else f"{root}.{path}"}
+    if transition.guard:
+        out["guard"] = {"type": transition.guard}
+    if transition.actions:
+        out["actions"] = [_action(action) for action in transition.actions]
+    if transition.label:
+        out["description"] = transition.label
+    data = {"data": dict(transition.fields)} if transition.fields else {}
+    out["meta"] = {"edge": transition.edge, "kind": transition.kind, **data}
     return out
 
 
-def _action(deed: Deed) -> Data:
-    return {"type": deed.name, "params": dict(deed.given)} if deed.given else {"type": deed.name}
+def _action(action: Action) -> Data:
+    return (
+        {"type": action.name, "params": dict(action.params)}
+        if action.params
+        else {"type": action.name}
+    )
 
 
 def _description(label: str, about: str) -> Data:

@@ -97,7 +97,7 @@ class Live:
 
     def __repr__(self) -> str:
         where = "" if self._screen is not None else "; `print` shows it outside a notebook"
-        return f"<Live picture of run {self._run.id}: {self.standing.said}{where}>"
+        return f"<Live picture of run {self._run.id}: {self.standing.caption}{where}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The view for a notebook: the picture as it is now, with text as the fallback."""

@@ -89,7 +89,7 @@ class Played:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop test --format json` prints it."""
         return {"file": self.file, "passed": self.passed, "problems": list(self.problems),
-                "said": self.text}  # fmt: skip
+                "text": self.text}  # fmt: skip
 
 
 def played_lines(played: Iterable[Played]) -> list[Line]:

@@ -278,7 +278,7 @@ class ComparedRun(BaseModel):
     status: str
     state: str
     ended: bool
-    said: str
+    explanation: str
     """Why it stopped, or where it is."""
     spent: str
 
@@ -304,7 +304,7 @@ class ComparedValue(BaseModel):
 
 _COMPARED: Json = {
     "machine": "review", "status": "completed", "state": "done", "ended": True,
-    "said": "Stopped for `completed` at `done`.", "spent": "3 steps",
+    "explanation": "Stopped for `completed` at `done`.", "spent": "3 steps",
 }  # fmt: skip
 
 
@@ -315,17 +315,17 @@ class Comparison(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "said": "They differ from the start.",
+                    "summary": "They differ from the start.",
                     "first": 0,
                     "left": _COMPARED | {"run": "k3f9"},
                     "right": _COMPARED | {"run": "f81a", "state": "draft", "ended": False},
-                    "steps": [{"seq": 0, "same": False, "right": {"seq": 0, "at": ""}}],
+                    "steps": [{"seq": 0, "same": False, "right": {"seq": 0, "state": ""}}],
                     "facts": [{"name": "run.steps", "left": "2", "right": "3"}],
                 }
             ]
         }
     )
-    said: str
+    summary: str
     first: int | None = None
     """The first record that differs, or that only one of them has; null if they are the same."""
     left: ComparedRun

@@ -45,7 +45,7 @@ _ROOM = (
 """A count, on white, since it may lie over another arrow."""
 
 
-class Way(NamedTuple):
+class WitnessPath(NamedTuple):
     """A path through a chart, as it is drawn."""
 
     states: Mapping[str, int]
@@ -56,15 +56,15 @@ class Way(NamedTuple):
     """The edges that close a loop."""
     endless: bool = False
     """Nothing bounds how often the closing edges are taken."""
-    said: str = ""
+    text: str = ""
     """Its meaning, for the lines under the title; text formats show only the first line."""
 
 
-class WayDress(Dress):
+class WitnessDress(Dress):
     """The plain look with the colours of a path."""
 
-    def __init__(self, chart: Flowchart, plan: Plan, way: Way) -> None:
-        self._way = way
+    def __init__(self, chart: Flowchart, plan: Plan, path: WitnessPath) -> None:
+        self._path = path
         self._plan = plan
         self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
         self._most = max(plan.counts.values(), default=0)
@@ -73,12 +73,12 @@ class WayDress(Dress):
         """For each box that lists rules: whether the path takes each rule, in order."""
         for rule in chart.rules:
             if rule.id in listed and rule.id not in arrows:
-                fires = bool((way.edges or {}).get(rule.id))
+                fires = bool((path.edges or {}).get(rule.id))
                 self._rules.setdefault(listed[rule.id], []).append(fires)
 
     def title(self, chart: Flowchart) -> Style:
         """The title, with the meaning of the path under it."""
-        lines = [part for text in self._way.said.split("\n") for part in wrap(text, _LINE)]
+        lines = [part for text in self._path.text.split("\n") for part in wrap(text, _LINE)]
         if not lines:
             return title_style(chart)
         small = LEFT.join(
@@ -105,31 +105,38 @@ class WayDress(Dress):
         if times is None:
             faded = arrow.id and self._plan.counted
             return style | {"color": PALE, "fontcolor": PALE_INK} if faded else style
-        closes = edge_of(arrow) in self._way.closing
+        closes = edge_of(arrow) in self._path.closing
         colour = CLOSING if closes else TAKEN
         style |= {
             "color": colour,
             "fontcolor": INK,
             "penwidth": str(width(max(times, 2), self._most)),
         }
-        caption = FOR_EVER if closes and self._way.endless else say_times(times)
+        caption = FOR_EVER if closes and self._path.endless else say_times(times)
         if times < 2 and caption != FOR_EVER:
             return style
         # Graphviz places an `xlabel` after everything else, so that it moves nothing
         return style | {"xlabel": Html(f"<{_ROOM.format(colour, caption)}>")}
 
 
-class WayPicture(RunPicture):
+class WitnessPicture(RunPicture):
     """A path through a chart, in every format of a picture."""
 
     def __init__(
-        self, chart: Flowchart, way: Way, *, prefix: str | None = None, engine: Engine | None = None
+        self,
+        chart: Flowchart,
+        path: WitnessPath,
+        *,
+        prefix: str | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        standing = Standing(visits=way.states, taken=way.edges, said=way.said.partition("\n")[0])
+        standing = Standing(
+            visits=path.states, taken=path.edges, caption=path.text.partition("\n")[0]
+        )
         super().__init__(chart, standing, prefix=prefix, engine=engine)
-        self._way = way
-        self._dress = WayDress(chart, self._plan, way)
+        self._path = path
+        self._dress = WitnessDress(chart, self._plan, path)
 
     def of(self, chart: Flowchart) -> Picture:
         """The same path through another chart."""
-        return WayPicture(chart, self._way, engine=self._engine)
+        return WitnessPicture(chart, self._path, engine=self._engine)

@@ -52,7 +52,7 @@ class Moment(NamedTuple):
     def to_dict(self) -> Json:
         """Plain data, for a page; the standing goes into a picture."""
         return {
-            "record": self.record.to_dict(), "said": self.standing.said,
+            "record": self.record.to_dict(), "caption": self.standing.caption,
             "facts": [fact.to_dict() for fact in self.facts],
             "messages": plain([shown_message(m) for m in self.messages]),
             "left_out": self.left_out, "steps": self.now.run.steps,

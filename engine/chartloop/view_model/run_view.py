@@ -140,7 +140,7 @@ class EndView:
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
-            "kind": self.kind, "said": shorten(self.explanation, 4 * LONGEST_TEXT),
+            "kind": self.kind, "explanation": shorten(self.explanation, 4 * LONGEST_TEXT),
             "output": shorten(str(self.output), 4 * LONGEST_TEXT) if self.output else "",
         }  # fmt: skip
 
@@ -224,7 +224,7 @@ class DecisionView:
             if not groups or groups[-1]["name"] != row.group:
                 groups.append({"name": row.group, "rows": []})
             groups[-1]["rows"] += _row_dicts(row)
-        led = [{"what": what, "said": shorten(text)} for what, text in self._consequences()]
+        led = [{"what": what, "text": shorten(text)} for what, text in self._consequences()]
         return {"seq": self.seq, "title": self.explanation.title, "groups": groups, "led": led}
 
     def _consequences(self) -> Iterator[tuple[str, str]]:
@@ -312,7 +312,7 @@ class RunView(StandingView):
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         asked, end = self.question, self.end
-        ending = end.to_dict() if end is not None else {"kind": "", "said": "", "output": ""}
+        ending = end.to_dict() if end is not None else {"kind": "", "explanation": "", "output": ""}
         listed = sorted(self.facts, key=lambda fact: (not fact.is_news, not fact.guarded))
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
         return {
@@ -347,7 +347,7 @@ class RunView(StandingView):
 def limit_dict(budget: Budget) -> Json:
     """A bound as plain data: its use, and whether it is near or reached."""
     return {
-        "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "said": budget.text,
+        "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "text": budget.text,
         "level": _LEVELS[budget.colour],
     }  # fmt: skip
 

@@ -36,7 +36,7 @@ def state_now(run: Run, chart: Flowchart) -> DrawAt | None:
     }
     roots = run.machine.spec.roots
     values = {edge: _values_now(guard, run.facts, roots) for edge, guard in guards.items()}
-    notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
+    notes = {edge: Note(text=f"now {value}") for edge, value in values.items() if value}
     return _drawing(run, run.state, chart, notes)
 
 

@@ -79,7 +79,7 @@ class TwoRuns(NamedTuple):
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
-            "said": self.summary, "first": self.first,
+            "summary": self.summary, "first": self.first,
             "left": _standing(self.left), "right": _standing(self.right),
             "steps": [step.to_dict() for step in self.steps], "next": self.next,
             "facts": [fact.to_dict() for fact in self.facts],
@@ -148,4 +148,8 @@ def _values(run: Run) -> dict[str, str]:
 def _standing(view: StandingView) -> Json:
     end = view.end
     message = f"{view.head.status} at `{view.head.state}`" if end is None else end.explanation
-    return {**view.head.to_dict(), "ended": view.ended, "said": shorten(message, 4 * LONGEST_TEXT)}
+    return {
+        **view.head.to_dict(),
+        "ended": view.ended,
+        "explanation": shorten(message, 4 * LONGEST_TEXT),
+    }

@@ -24,7 +24,7 @@ KEYS: Mapping[Family, frozenset[str]] = {
     "work": _ANY | _TOKENS,
     "prune": frozenset({"fails", "duration"}),
     "pure": frozenset({"duration"}),
-    "said": frozenset({"fails", "duration"}),
+    "report": frozenset({"fails", "duration"}),
     "own": _ANY,
     "wait": frozenset({"answers", "delay", "data"}),
 }
@@ -49,7 +49,7 @@ def keys_of(state: StateSpec) -> frozenset[str]:
 
 def asks_for_itself(state: StateSpec) -> bool:
     """Whether the state's action has a drawn result that costs a model call."""
-    return family_of(state) in ("own", "said") and state.asks_model != "never"
+    return family_of(state) in ("own", "report") and state.asks_model != "never"
 
 
 def family_of(state: StateSpec) -> Family:
@@ -84,7 +84,7 @@ def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
                 {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=constant(500),
                 completion_tokens=constant(200), duration=constant(30.0),
             )  # fmt: skip
-        case "prune" | "said":
+        case "prune" | "report":
             return Behaviour({}, duration=NOTHING)
         case "pure":
             return Behaviour(duration=NOTHING)

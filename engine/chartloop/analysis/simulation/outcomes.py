@@ -128,7 +128,7 @@ class Outcomes:
                 done = Case(_succeeds(behaviour), keep, behaviour.duration or NOTHING)
                 return _always([done, *_failures(behaviour, 0)])
             case family:
-                only = {"text": (("", 1.0),)} if family == "said" else behaviour.results or {}
+                only = {"text": (("", 1.0),)} if family == "report" else behaviour.results or {}
                 requests = int(asks_for_itself(state))
                 return _always(
                     [*self._own(state, behaviour, only), *_failures(behaviour, requests)]

@@ -161,7 +161,7 @@ class Simulation:
             "exceeded": list(self.bound_violations), "unplayed": list(self.unplayed),
             "visits": dict(self.sample.visits), "taken": self.paths,
             "suggestions": [s.to_dict() for s in self.suggestions],
-            "assumptions": [{"said": a.text, "states": list(a.states)} for a in self.assumptions],
+            "assumptions": [{"text": a.text, "states": list(a.states)} for a in self.assumptions],
         }  # fmt: skip
 
     # as plots -----------------------------------------------------------------------------------

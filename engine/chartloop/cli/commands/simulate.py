@@ -292,7 +292,7 @@ def _draw(machine: Machine, simulation: Simulation, path: Path) -> None:
 
     standing = Standing(
         visits=simulation.sample.visits, taken=simulation.sample.taken,
-        said=f"{simulation.runs:,} simulated runs",
+        caption=f"{simulation.runs:,} simulated runs",
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
     console.say(f"{path}: how often {simulation.runs:,} runs took each edge", "dim")

@@ -31,7 +31,7 @@ def still(run: Run) -> dict[str, str]:
     except ChartloopError:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text}
     html = on_page(svg, describe_picture(picture, standing)) + line(
-        f"{_STILL} {run.id}: {standing.said}", "dim"
+        f"{_STILL} {run.id}: {standing.caption}", "dim"
     )
     return {"text/html": html, "image/svg+xml": svg, "text/plain": text}
 

@@ -36,7 +36,7 @@ from chartloop.scenarios.generator.scenario_keys import (
     without,
     without_each,
 )
-from chartloop.scenarios.generator.search import WORK, OnProgress, Search, Way
+from chartloop.scenarios.generator.search import WORK, Candidate, OnProgress, Search
 from chartloop.scenarios.generator.search_targets import Target, shown_by, targets_of
 from chartloop.scenarios.generator.unreached import Reasons, impossible
 from chartloop.scenarios.generator.world import World
@@ -93,11 +93,11 @@ def generate(
     if wanted:
         _look(search)
     writer = _Writer(subject, path, folder, player)
-    reached = [(t, search.ways[t]) for t in missing if t in search.ways]
+    reached = [(t, search.candidates[t]) for t in missing if t in search.candidates]
     played = dict(_each(search, reached, lambda one: (one[0], writer.play(*one))))
     passed = {t: p for t, p in played.items() if isinstance(p, _Played)}
     scenarios = tuple(_each(search, list(_fewest(passed)), lambda one: writer.write(
-        *one, shortest=search.is_shortest(one[0].way)
+        *one, shortest=search.is_shortest(one[0].candidate)
     )))  # fmt: skip
     shown = {target for one in scenarios for target in one.shows}
     unknown = [t for t in missing if t not in shown and t not in proven]
@@ -244,7 +244,7 @@ def _covered_targets(
 class _Played(NamedTuple):
     """A path of the search that was played as a scenario and passed."""
 
-    way: Way
+    candidate: Candidate
     keys: Mapping[str, Any]
     report: ScenarioReport
     shown: frozenset[Target]
@@ -267,11 +267,11 @@ class _Writer:
         """The machine for playing it, as the folder may not exist yet."""
         self._made: dict[int, tuple[Mapping[str, Any], ScenarioReport] | str] = {}
 
-    def play(self, target: Target, way: Way) -> _Played | str:
+    def play(self, target: Target, candidate: Candidate) -> _Played | str:
         """Play a path as a scenario; a text if no scenario can say it, with the reason."""
-        key = id(way.end)
+        key = id(candidate.end)
         if key not in self._made:
-            self._made[key] = self._play(way)
+            self._made[key] = self._play(candidate)
         made = self._made[key]
         if isinstance(made, str):
             return made
@@ -280,14 +280,14 @@ class _Writer:
         shown = shown_by(report.run)
         if target not in shown:
             return "the run of the scenario does not show it"
-        return _Played(way, keys, report, shown, target)
+        return _Played(candidate, keys, report, shown, target)
 
-    def _play(self, way: Way) -> tuple[Mapping[str, Any], ScenarioReport] | str:
-        keys = keys_of(way.end.way(), self._path)
+    def _play(self, candidate: Candidate) -> tuple[Mapping[str, Any], ScenarioReport] | str:
+        keys = keys_of(candidate.end.lineage(), self._path)
         unknown: dict[str, list[Any]] = {name: [] for name in self._subject.unknown}
         if unknown:
             keys["tools"] = {**unknown, **keys.get("tools", {})}
-        path = [state for node in way.end.way() for state in node.path]
+        path = [state for node in candidate.end.lineage() for state in node.path]
         report = self._run({**keys, "expect": {"path": path}})
         if isinstance(report, str):
             return report
@@ -314,8 +314,8 @@ class _Writer:
         keys = {**keys, "machine": self._named, "expect": expect_result(result, facts)}
         text = scenario_text(keys, head(chart, targets))
         return Written(
-            file_name(targets[0]), stamp_checksum(text), tuple(targets), played.way.end.records,
-            shortest,
+            file_name(targets[0]), stamp_checksum(text), tuple(targets),
+            played.candidate.end.records, shortest,
         )  # fmt: skip
 
     def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:
@@ -355,9 +355,12 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
     A greedy set cover: always the path that serves most of the remaining targets. It is evaluated
     lazily, as the worth of a path never grows.
     """
-    length = {target: one.way.end.length for target, one in played.items()}
-    ways = list({id(one.way.end): one for one in played.values()}.values())
-    serves = [{t for t in one.shown if length.get(t, -1) >= one.way.end.length} for one in ways]
+    length = {target: one.candidate.end.length for target, one in played.items()}
+    candidates = list({id(one.candidate.end): one for one in played.values()}.values())
+    serves = [
+        {t for t in one.shown if length.get(t, -1) >= one.candidate.end.length}
+        for one in candidates
+    ]
     heap = [(-len(served), number) for number, served in enumerate(serves)]
     heapq.heapify(heap)
     left = set(played)
@@ -368,7 +371,7 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
             heapq.heappush(heap, (-len(new), number))
             continue
         left -= new
-        yield ways[number], sorted(new, key=_order)
+        yield candidates[number], sorted(new, key=_order)
 
 
 def _first(target: Target, of: Target) -> tuple[bool, bool]:

@@ -95,7 +95,7 @@ class Generated:
                 for one in self.scenarios
             ],
             "unreached": [
-                {**_plain(u.target), "why": u.why, "said": u.text} for u in self.unreached
+                {**_plain(u.target), "why": u.why, "text": u.text} for u in self.unreached
             ],
             "unread": list(self.unread), "tried": self.tried, "work": self.work,
             "stopped": self.stopped,

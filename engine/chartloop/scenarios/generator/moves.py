@@ -102,7 +102,7 @@ class Node:
         position = self.position
         return position.ended or (position.status == "paused" and position.wake_at is None)
 
-    def way(self) -> list[Node]:
+    def lineage(self) -> list[Node]:
         """The nodes from the start to this one."""
         nodes: list[Node] = []
         node: Node | None = self

@@ -23,10 +23,10 @@ FACTS = 4
 """Maximum number of expected facts."""
 
 
-def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
+def keys_of(nodes: Sequence[Node], machine: str) -> dict[str, Any]:
     """The keys of a scenario for a path, without `expect`."""
-    start = way[0].start
-    answers = [answer for node in way for answer in node.answers]
+    start = nodes[0].start
+    answers = [answer for node in nodes for answer in node.answers]
     tools: dict[str, list[Any]] = {}
     for answer in answers:
         if answer.kind == "result":
@@ -36,7 +36,7 @@ def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
         "tasks": None if start.tasks is None else [*start.tasks],
         "limits": dict(start.limits), "vars": dict(start.vars),
         "replies": [_reply(a.value) for a in answers if a.kind == "reply"],
-        "tools": tools, "events": list(_events(way)),
+        "tools": tools, "events": list(_events(nodes)),
     }  # fmt: skip
     # an empty list of tasks replaces those of the file
     return {name: v for name, v in keys.items() if v or (name == "tasks" and v is not None)}
@@ -68,8 +68,8 @@ def _reply(option: Any) -> Any:
     return reply
 
 
-def _events(way: Sequence[Node]) -> Iterator[dict[str, Any]]:
-    for node in way:
+def _events(nodes: Sequence[Node]) -> Iterator[dict[str, Any]]:
+    for node in nodes:
         if (event := node.event) is not None:
             data = {"data": dict(event.data)} if event.data else {}
             at = {"at": event.at} if event.at else {}

@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     """The progress of the work after the search; empty during it."""
 
 
-class Way(NamedTuple):
+class Candidate(NamedTuple):
     """A whole run, given by its last node."""
 
     end: Node
@@ -72,18 +72,18 @@ class Way(NamedTuple):
     @property
     def targets_shown(self) -> frozenset[Target]:
         """All targets that it shows."""
-        return frozenset(target for node in self.end.way() for target in node.shown)
+        return frozenset(target for node in self.end.lineage() for target in node.shown)
 
 
 @dataclass
 class Search:
-    """One search; `ways` holds its results."""
+    """One search; `candidates` holds its results."""
 
     moves: Moves
     wanted: frozenset[Target]
     work: int = WORK
     on_progress: OnProgress = lambda _: None
-    ways: dict[Target, Way] = field(default_factory=dict[Target, Way])
+    candidates: dict[Target, Candidate] = field(default_factory=dict[Target, Candidate])
     arrivals: dict[Target, dict[Key, Node]] = field(default_factory=dict[Target, dict[Key, Node]])
     """The nodes that showed a target, whether or not their runs were finished."""
     stopped: bool = False
@@ -146,9 +146,9 @@ class Search:
         done = self._frontier is None or self._frontier.ended
         return not self.stopped and not self._open and done
 
-    def is_shortest(self, way: Way) -> bool:
+    def is_shortest(self, candidate: Candidate) -> bool:
         """Whether no shorter run shows the same target, as far as the search distinguishes runs."""
-        return not self.stopped and way.end.length <= self._level + 1
+        return not self.stopped and candidate.end.length <= self._level + 1
 
     @property
     def _out_of_work(self) -> bool:
@@ -224,12 +224,14 @@ class Search:
 
     def report(self, phase: str = "") -> None:
         """Report the progress."""
-        found, wanted = len(self.ways), len(self.wanted)
+        found, wanted = len(self.candidates), len(self.wanted)
         self.on_progress(Progress(self.moves.tried, self.work, found, wanted, phase))
 
     def _is_settled(self, node: Node) -> bool:
         """Whether no open node can lead to a target by a shorter path."""
-        return all(way.end.length <= node.length + 1 for way in self.ways.values())
+        return all(
+            candidate.end.length <= node.length + 1 for candidate in self.candidates.values()
+        )
 
     # nodes ----------------------------------------------------------------------------------
 
@@ -258,11 +260,11 @@ class Search:
 
     def _keep_best(self, end: Node) -> None:
         """Keep a whole run for each target that no cheaper run shows."""
-        way = Way(end)
-        for target in sorted(way.targets_shown & self.wanted):
-            known = self.ways.get(target)
+        candidate = Candidate(end)
+        for target in sorted(candidate.targets_shown & self.wanted):
+            known = self.candidates.get(target)
             if known is None or end.cost < known.cost:
-                self.ways[target] = way
+                self.candidates[target] = candidate
                 self._missing.pop(target, None)
 
     # whole runs -----------------------------------------------------------------------------
@@ -271,7 +273,7 @@ class Search:
         """Finish a run for each missing target; with `before`, from nodes shorter than that."""
         for target in [target for target in self._missing if target in self.arrivals]:
             for node in _nearest(self.arrivals[target]):
-                if target in self.ways or self.moves.tried >= self.work + self.work // 4:
+                if target in self.candidates or self.moves.tried >= self.work + self.work // 4:
                     break
                 if plainly and node not in self._on_plainly:
                     self._on_plainly.add(node)
@@ -284,7 +286,7 @@ class Search:
         until = self.moves.tried + int(self.work * _SHORTENING)
         for target, arrivals in list(self.arrivals.items()):
             for node in _nearest(arrivals):
-                known = self.ways.get(target)
+                known = self.candidates.get(target)
                 if known is not None and known.end.length <= node.length + 1:
                     break
                 if self.moves.tried >= until:

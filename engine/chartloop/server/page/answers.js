@@ -51,9 +51,9 @@ export class Question {
     return made;
   }
 
-  block(said) {
+  block(message) {
     this.busy = true;
-    this.note.textContent = said;
+    this.note.textContent = message;
     this.note.hidden = false;
     for (const button of this.root.querySelectorAll("button")) button.setAttribute("aria-disabled", "true");
   }

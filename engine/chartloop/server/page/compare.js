@@ -56,7 +56,7 @@ class Compare {
     const [found] = await Promise.all([
       get(`${runPath(this.ids[0])}/compare${query({ other: this.ids[1] })}`, signal), ...this.sides.map((side) => side.load(signal)),
     ]);
-    this.about.textContent = found.next === null ? found.said : `${found.said} The table ends before step ${found.next}.`;
+    this.about.textContent = found.next === null ? found.summary : `${found.summary} The table ends before step ${found.next}.`;
     this.sides.forEach((side, place) => side.put(place ? found.right : found.left));
     const cell = (id, record) => h("td", {}, record ? h("a", { href: `${runPath(id)}?step=${record.seq}`, textContent: words(record) }) : "");
     this.body.replaceChildren(
@@ -76,7 +76,7 @@ class Side {
     this.id = id;
     this.picture = new RunPicture();
     this.facts = h("tbody");
-    this.about = h("div", { className: "said" });
+    this.about = h("div", { className: "summary" });
     this.root = h(
       "section", { className: "side", attrs: { "aria-label": `Run ${id}` } },
       h("h2", {}, h("a", { href: runPath(id), textContent: id })), this.about,
@@ -97,7 +97,7 @@ class Side {
 
   put(view) {
     const [, elapsed, tokens, cost] = this.spent;
-    this.about.replaceChildren(...view.said.split("\n").map((line) => ticked(line, "p")));
+    this.about.replaceChildren(...view.explanation.split("\n").map((line) => ticked(line, "p")));
     const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
     this.facts.replaceChildren(...rows.map(([name, value]) => h("tr", {}, h("th", { textContent: name, attrs: { scope: "row" } }), text("td", value))));
   }

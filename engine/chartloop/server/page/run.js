@@ -125,9 +125,9 @@ class RunPage {
 
   buildBar() {
     this.buttons = {};
-    for (const [name, said] of Object.entries(NAMES)) {
+    for (const [name, label] of Object.entries(NAMES)) {
       const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
-      const made = h("button", { type: "button", textContent: said, on: { click: () => this.press(name) } });
+      const made = h("button", { type: "button", textContent: label, on: { click: () => this.press(name) } });
       if (key) made.setAttribute("aria-keyshortcuts", key);
       this.buttons[name] = made;
     }
@@ -266,22 +266,22 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
+    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     this.task.textContent = view.task;
-    this.status.textContent = said;
+    this.status.textContent = words;
     this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
     this.state.textContent = view.state;
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const words = `${said} at ${view.state}`;
-    if (words !== this.spoken) this.app.speak(`Run ${this.id}: ${words}`);
-    this.spoken = words;
+    const heading = `${words} at ${view.state}`;
+    if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
+    this.spoken = heading;
   }
 
   /** The first thing to be read: what it waits for, why it stopped, or what comes next. */
   showBanner(view) {
-    const known = JSON.stringify([view.ended, view.said, view.output, view.wait, view.question, view.answers, view.due, view.next, view.errors, view.request]);
+    const known = JSON.stringify([view.ended, view.explanation, view.output, view.wait, view.question, view.answers, view.due, view.next, view.errors, view.request]);
     if (known === this.asked) return;
     this.asked = known;
     this.question = null;
@@ -299,7 +299,7 @@ class RunPage {
   }
 
   ending(view) {
-    const [first, ...rest] = view.said.split("\n");
+    const [first, ...rest] = view.explanation.split("\n");
     const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
     const stopped = view.kind === "error" || view.kind === "limit";
     const faults = stopped ? failures({ errors: view.errors.slice(-1) }) : [];
@@ -320,11 +320,11 @@ class RunPage {
 
   showMeters({ limits, spent }) {
     const cost = this.spending?.points.at(-1)?.[3];
-    const tiles = limits.map(({ fact, share, said, level }) => {
+    const tiles = limits.map(({ fact, share, text: value, level }) => {
       const bar = h("span", { className: "cl-share", attrs: { "aria-hidden": "true" } }, h("span"));
       bar.firstChild.style.width = `${Math.round(share * 100)}%`;
       bar.dataset.level = { ok: "low", near: "high", reached: "full" }[level];
-      return h("div", { className: level }, text("dt", fact), h("dd", {}, said, bar));
+      return h("div", { className: level }, text("dt", fact), h("dd", {}, value, bar));
     });
     const all = [h("div", {}, text("dt", "spent"), text("dd", spent)), h("div", {}, text("dt", "cost"), text("dd", money(cost))), ...tiles];
     this.meters.replaceChildren(...all);
@@ -502,6 +502,6 @@ function activity({ driver, request }) {
 }
 
 function failures({ errors = [], warnings = [] }) {
-  const said = errors.slice(-3).map(({ category, message, state, step }) => h("p", { className: "refused" }, `${category} at ${state}, step ${step}: ${message}`));
-  return [...said, ...warnings.slice(-2).map((warning) => ledLine({ what: "warning", said: warning }))];
+  const failures = errors.slice(-3).map(({ category, message, state, step }) => h("p", { className: "refused" }, `${category} at ${state}, step ${step}: ${message}`));
+  return [...failures, ...warnings.slice(-2).map((warning) => ledLine({ what: "warning", text: warning }))];
 }

@@ -68,7 +68,7 @@ class Runs {
       const made = h("select", { name, on: { change } }, ...options);
       return h("label", {}, `${label} `, made);
     };
-    const option = (value, said = value) => h("option", { value, textContent: said, selected: false });
+    const option = (value, label = value) => h("option", { value, textContent: label, selected: false });
     this.machines = choice("machine", "machine", [option("", "any")]);
     const statuses = choice("status", "status", [option("", "any"), ...STATUSES.map((one) => option(one, statusWords(one)))]);
     const waits = h("input", { type: "checkbox", name: "waiting", checked: this.filters.waiting === "true", on: { change } });

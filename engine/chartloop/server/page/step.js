@@ -20,9 +20,9 @@ export class Step {
     const table = h("table", {}, columns("", "rule or edge", "values", "left", "leads to"), h("tbody", {}, ...rows));
     const led = h("div", { className: "cl-led" }, ...(why?.led ?? []).map(ledLine));
     const news = h("table", {}, columns("fact", "value"), h("tbody", {}, ...[...facts].sort((a, b) => b.read - a.read).map(factRow)));
-    const said = `step ${record.seq}: ${why?.title ?? record.kind}`;
+    const title = `step ${record.seq}: ${why?.title ?? record.kind}`;
     this.root.replaceChildren(
-      part("Decision", text("span", said, "cl-about"), scrolled("cl-why", "Decision", rows.length ? table : null, led)),
+      part("Decision", text("span", title, "cl-about"), scrolled("cl-why", "Decision", rows.length ? table : null, led)),
       part("Changed", "", facts.length ? scrolled("cl-facts", "Changed facts", news) : text("p", "It changed no fact.", "cl-muted")),
       part("Sent and received", text("span", moment(full.at), "cl-about"), ...this.folds(full, messages, older)),
     );

@@ -50,7 +50,7 @@ def describe_picture(picture: LivePicture, standing: Standing) -> str:
     entered = [state for state, times in standing.visits.items() if times]
     way = f"; it went through {', '.join(entered[:_NAMED])}" if entered else ""
     more = f" and {len(entered) - _NAMED} more" if len(entered) > _NAMED else ""
-    return f"Flowchart of {title}: {standing.said}{way}{more}"
+    return f"Flowchart of {title}: {standing.caption}{way}{more}"
 
 
 _NAMED = 12

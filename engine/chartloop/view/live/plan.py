@@ -72,7 +72,7 @@ class Planner:
         taken = standing.taken
         return Plan(
             now, standing.how, self._badge(now, standing), self._failure_counts(now, standing),
-            shorten(standing.said, _CAPTION), visited,
+            shorten(standing.caption, _CAPTION), visited,
             {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
 

@@ -31,14 +31,14 @@ class Standing(NamedTuple):
     """The rule, state or caller that raised the reason."""
     failed: Mapping[str, int] = {}
     """The failures in each state, of its action or of tool calls."""
-    said: str = ""
+    caption: str = ""
     """Its status in words, for the line under the title."""
 
 
 class Meter(NamedTuple):
     """The current value of a decision, a rule or a wait."""
 
-    said: str
+    text: str
     """The value against its bound: `412,318 / 1,000,000`; or a value alone."""
     share: float | None = None
     """The used share of the bound; None without a bound."""

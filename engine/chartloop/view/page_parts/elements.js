@@ -21,7 +21,7 @@ function h(tag, properties = {}, ...children) {
   return made;
 }
 
-const text = (tag, said, className = "") => h(tag, { textContent: said, className });
+const text = (tag, content, className = "") => h(tag, { textContent: content, className });
 
 /** A line with its names in backticks as code. */
 function ticked(line, tag = "span") {
@@ -91,8 +91,8 @@ function shareBar(share) {
   return made;
 }
 
-function ledLine({ what, said }) {
-  return h("p", {}, text("span", `${what} `, "cl-muted"), said);
+function ledLine({ what, text: consequence }) {
+  return h("p", {}, text("span", `${what} `, "cl-muted"), consequence);
 }
 
 function recordRow(record, choose) {
@@ -110,8 +110,8 @@ function recordRow(record, choose) {
 }
 
 function olderRecords(count) {
-  const said = `${count} older records are not shown`;
-  return h("tr", {}, h("td", { colSpan: RECORD.length + 1, className: "cl-muted", textContent: said }));
+  const note = `${count} older records are not shown`;
+  return h("tr", {}, h("td", { colSpan: RECORD.length + 1, className: "cl-muted", textContent: note }));
 }
 
 // answers ----------------------------------------------------------------------------------------

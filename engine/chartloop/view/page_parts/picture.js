@@ -45,9 +45,9 @@ class Sheet {
     this.painted = {};
     this.dark = false;
     this.zoom = 0; // 0: as wide as there is room
-    const zoom = (said, title, by) => {
+    const zoom = (label, title, by) => {
       const on = { click: () => this.resize(by) };
-      return h("button", { type: "button", textContent: said, title, attrs: { "aria-label": title }, on });
+      return h("button", { type: "button", textContent: label, title, attrs: { "aria-label": title }, on });
     };
     const click = (event) => chosen(this.boxes[event.target.closest?.("g.node")?.id]);
     this.frame = h("div", { className: "cl-picture", attrs: { role: "img", tabindex: "0" }, on: { click } });

@@ -59,8 +59,8 @@ def _arrow(arrow: Arrow, meters: Mapping[str, Meter]) -> Arrow:
 
 
 def _with(label: str, meter: Meter | None, sign: str = "") -> str:
-    if meter is None or not meter.said.strip():
+    if meter is None or not meter.text.strip():
         return label
     full = 0 if meter.share is None else full_cells(meter.share)
     bar = "" if meter.share is None else f" {'█' * full}{'░' * (CELLS - full)}"
-    return f"{label}\n{sign}{meter.said}{word(meter.share)}{bar}"
+    return f"{label}\n{sign}{meter.text}{word(meter.share)}{bar}"

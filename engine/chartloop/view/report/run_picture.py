@@ -113,7 +113,7 @@ class ReportDress(PaintedDress):
 
     def _meter(self, meter: Meter, *, align: str = "CENTER", faded: bool = False) -> Iterator[str]:
         ink = PALE_INK if faded else SMALL_INK
-        yield row(small(f"{SPACE}{meter.said}{word(meter.share)} ", ink), align)
+        yield row(small(f"{SPACE}{meter.text}{word(meter.share)} ", ink), align)
         if meter.share is not None:
             yield row(bar(meter.share, bright=not faded, align=align), align)
 
@@ -124,7 +124,7 @@ class ReportDress(PaintedDress):
             parts = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
-            caption = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
+            caption = small(f"{SPACE * 3}{meter.text}{word(meter.share)}{SPACE * 2}", SMALL_INK)
             rows.append(cells("".join(f"{html_text(p)}{LEFT}" for p in parts), caption, measured))
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 

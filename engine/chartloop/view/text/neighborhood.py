@@ -30,7 +30,7 @@ class Note(NamedTuple):
 
     mark: str = ""
     """The outcome of its guard: `✓` held, `✗` did not, `·` was not evaluated."""
-    said: str = ""
+    text: str = ""
     """A text, such as the values that the guard read."""
 
 
@@ -135,10 +135,10 @@ class _Leaving:
         for number, line in enumerate(lines[1:], start=1):
             canvas.put(row + number, left + (2 if note.mark else 0), line, kind)
         end = row + max(1, len(lines))
-        if note.said and note_at + size(note.said) <= self._width:
-            canvas.put(row, note_at, printable(note.said), "dim")
-        elif note.said:
-            for line in wrap_text(printable(note.said), self._width - left - 2):
+        if note.text and note_at + size(note.text) <= self._width:
+            canvas.put(row, note_at, printable(note.text), "dim")
+        elif note.text:
+            for line in wrap_text(printable(note.text), self._width - left - 2):
                 canvas.put(end, left + 2, line, "dim")
                 end += 1
         return end

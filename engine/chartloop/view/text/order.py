@@ -21,7 +21,7 @@ from chartloop.view.flowchart import Arrow, Box, Flowchart
 BESIDE = 6
 """The most boxes of a branch next to the spine."""
 
-Way = Literal["below", "beside", "lane"]
+Placement = Literal["below", "beside", "lane"]
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Exit:
     """How an arrow leaves its box."""
 
     arrow: Arrow
-    way: Way
+    placement: Placement
     beside: Column | None = None
     """The column beside the box, if the arrow leads there."""
 
@@ -44,7 +44,7 @@ class Node:
     @property
     def below(self) -> Exit | None:
         """The exit to the next box of the column."""
-        return next((way for way in self.exits if way.way == "below"), None)
+        return next((exit_ for exit_ in self.exits if exit_.placement == "below"), None)
 
 
 Column = list[Node]
@@ -60,8 +60,8 @@ def all_nodes(column: Column) -> Iterator[Node]:
     """Every box of a column and of the columns beside it."""
     for node in column:
         yield node
-        for way in node.exits:
-            yield from all_nodes(way.beside) if way.beside is not None else ()
+        for exit_ in node.exits:
+            yield from all_nodes(exit_.beside) if exit_.beside is not None else ()
 
 
 class _Order:
@@ -102,9 +102,9 @@ class _Order:
             column.append(node)
             after = self._below(name, own, depth)
             node.exits = [Exit(a, "lane") for a in self._leaving[name]]
-            leads = [way for way in node.exits if way.arrow.target == after]
+            leads = [exit_ for exit_ in node.exits if exit_.arrow.target == after]
             if leads:
-                leads[-1].way = "below"
+                leads[-1].placement = "below"
             self._put_beside(node, after, depth)
 
     def _below(self, name: str, members: frozenset[str], depth: int) -> str | None:
@@ -131,12 +131,12 @@ class _Order:
         return only and depth < self._depth and self._weight[target] <= BESIDE
 
     def _put_beside(self, node: Node, below: str | None, depth: int) -> None:
-        for way in node.exits:
-            target = way.arrow.target
-            free = way.way == "lane" and target != below and target not in self._placed
+        for exit_ in node.exits:
+            target = exit_.arrow.target
+            free = exit_.placement == "lane" and target != below and target not in self._placed
             if free and self._fits(node.box.id, target, depth):
-                way.way = "beside"
-                way.beside = self._column(self._through(target), depth + 1)
+                exit_.placement = "beside"
+                exit_.beside = self._column(self._through(target), depth + 1)
 
     def _through(self, target: str) -> list[str]:
         """A box and the boxes that it dominates, in order."""

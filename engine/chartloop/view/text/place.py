@@ -142,7 +142,7 @@ class _Placing:
     def __init__(self, spine: Column, form: Form, here: str) -> None:
         self._spine, self._here, self._layout = spine, here, Layout()
         nodes = list(all_nodes(spine))
-        self._lanes = {w.arrow.target for n in nodes for w in n.exits if w.way == "lane"}
+        self._lanes = {w.arrow.target for n in nodes for w in n.exits if w.placement == "lane"}
         self._lines = {n.box.id: self._words(n.box, form) for n in nodes}
         self._lefts, self._widths = self._columns()
 
@@ -182,12 +182,12 @@ class _Placing:
     def _between(self, node: Node, wide: int) -> int:
         """The distance to the next column that the labels of a box's arrows need."""
         room = 0
-        leaving = [way for way in node.exits if way.way != "below"]
-        for number, way in enumerate(leaving):
-            if way.beside is None:
+        leaving = [exit_ for exit_ in node.exits if exit_.placement != "below"]
+        for number, exit_ in enumerate(leaving):
+            if exit_.beside is None:
                 continue
-            words = max(map(size, arrow_lines(way.arrow)), default=0)
-            at_border = number == 0 and way.arrow.target not in self._lanes
+            words = max(map(size, arrow_lines(exit_.arrow)), default=0)
+            at_border = number == 0 and exit_.arrow.target not in self._lanes
             # a line and an arrow around the label, and the distance between trunk and border
             needed = words + 6 if words else 4
             room = max(room, needed if at_border else needed - (wide - TRUNK - 2))
@@ -250,41 +250,41 @@ class _Placing:
         Returns the first free row, and the row of the trunk's last exit or None.
         """
         row, last = area.bottom + 1, None
-        leaving = [way for way in node.exits if way.way != "below"]
-        for number, way in enumerate(leaving):
-            if number == 0 and self._has_room(way, area, depth):
-                row = max(row, self._to_the_right(way, area, depth))
+        leaving = [exit_ for exit_ in node.exits if exit_.placement != "below"]
+        for number, exit_ in enumerate(leaving):
+            if number == 0 and self._has_room(exit_, area, depth):
+                row = max(row, self._to_the_right(exit_, area, depth))
             else:
-                row, last = self._from_trunk(way, area, depth, row)
+                row, last = self._from_trunk(exit_, area, depth, row)
         return row, last
 
-    def _has_room(self, way: Exit, area: Area, depth: int) -> bool:
+    def _has_room(self, exit_: Exit, area: Area, depth: int) -> bool:
         """Whether an exit can leave at the right border."""
-        if way.beside is None:
+        if exit_.beside is None:
             return True
-        wide = max(map(size, arrow_lines(way.arrow)), default=0)
+        wide = max(map(size, arrow_lines(exit_.arrow)), default=0)
         fits = area.right + wide + 6 <= self._lefts[depth + 1]
-        return fits and way.arrow.target not in self._lanes
+        return fits and exit_.arrow.target not in self._lanes
 
-    def _to_the_right(self, way: Exit, area: Area, depth: int) -> int:
+    def _to_the_right(self, exit_: Exit, area: Area, depth: int) -> int:
         row, left = area.top + 1, area.right + 1
-        end = row + self._label(way.arrow, row, left + 2)
-        if way.beside is None:
-            self._layout.runs.append(Run(way.arrow, row, left))
+        end = row + self._label(exit_.arrow, row, left + 2)
+        if exit_.beside is None:
+            self._layout.runs.append(Run(exit_.arrow, row, left))
             return end
-        end = max(end, self._column(way.beside, depth + 1, area.top))
-        self._layout.runs.append(Run(way.arrow, row, left, self._root(way)))
+        end = max(end, self._column(exit_.beside, depth + 1, area.top))
+        self._layout.runs.append(Run(exit_.arrow, row, left, self._root(exit_)))
         return end
 
-    def _from_trunk(self, way: Exit, area: Area, depth: int, row: int) -> tuple[int, int]:
+    def _from_trunk(self, exit_: Exit, area: Area, depth: int, row: int) -> tuple[int, int]:
         left, end = area.trunk + 1, row
-        if way.beside is not None:
-            end = self._column(way.beside, depth + 1, row)
-            row = self._root(way).top + 1
-        beside = None if way.beside is None else self._root(way)
-        self._layout.runs.append(Run(way.arrow, row, left, beside))
+        if exit_.beside is not None:
+            end = self._column(exit_.beside, depth + 1, row)
+            row = self._root(exit_).top + 1
+        beside = None if exit_.beside is None else self._root(exit_)
+        self._layout.runs.append(Run(exit_.arrow, row, left, beside))
         self._layout.take(row, left)
-        return max(end, row + 1, row + self._label(way.arrow, row, left + 1)), row
+        return max(end, row + 1, row + self._label(exit_.arrow, row, left + 1)), row
 
-    def _root(self, way: Exit) -> Area:
-        return self._layout.areas[way.arrow.target]
+    def _root(self, exit_: Exit) -> Area:
+        return self._layout.areas[exit_.arrow.target]

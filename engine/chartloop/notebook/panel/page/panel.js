@@ -170,9 +170,9 @@ class Panel {
     return part("Records", text("span", "choose one to see its decision", "cl-about"), this.recordsBox);
   }
 
-  button(name, said, about, does) {
+  button(name, label, about, does) {
     const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
-    const made = h("button", { type: "button", textContent: said, on: { click: () => this.press(name) } });
+    const made = h("button", { type: "button", textContent: label, on: { click: () => this.press(name) } });
     if (key) made.setAttribute("aria-keyshortcuts", key);
     return Object.assign(made, { does, about: key ? `${about} (${key})` : about });
   }
@@ -343,10 +343,10 @@ class Panel {
   }
 
   showEnding() {
-    const { ended, kind, output, said } = this.board;
+    const { ended, kind, output, explanation } = this.board;
     this.ending.hidden = !ended;
     this.ending.dataset.kind = kind ?? "";
-    this.ending.replaceChildren(output ? text("p", output, "cl-output") : "", text("p", said ?? ""));
+    this.ending.replaceChildren(output ? text("p", output, "cl-output") : "", text("p", explanation ?? ""));
   }
 
   showFacts() {
@@ -414,8 +414,8 @@ class Panel {
       textContent: "Close",
       on: { click: () => (this.fault.hidden = true) },
     });
-    const said = [text("span", message, "cl-message"), text("span", hint, "cl-hint"), close];
-    this.fault.replaceChildren(...said);
+    const parts = [text("span", message, "cl-message"), text("span", hint, "cl-hint"), close];
+    this.fault.replaceChildren(...parts);
     this.fault.hidden = false;
   }
 }
