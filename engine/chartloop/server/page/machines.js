@@ -92,7 +92,7 @@ function findingPart(found) {
 
 function boundPart(bound) {
   if (!bound) return null;
-  const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: said, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", said), why ? ticked(why, "td") : text("td", by.join(", "), "cl-code")));
+  const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: value, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", value), why ? ticked(why, "td") : text("td", by.join(", "), "cl-code")));
   const table = h("table", { className: "words" }, columns("", "at worst", "because"), h("tbody", {}, ...rows));
   return part("Bound", text("span", "no run can go past it", "cl-about"), h("div", { className: "cl-scroll" }, table));
 }
