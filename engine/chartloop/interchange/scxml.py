@@ -162,14 +162,14 @@ def _cond(guard: Predicate, data: str) -> str:
 def _action_attributes(actions: tuple[Action, ...]) -> dict[str, str]:
     """Actions as attributes; assignments in JSON."""
     out: dict[str, str] = {}
-    for action in actions:
-        match action.name:
+    for effect in actions:
+        match effect.name:
             case "chartloop.set":
-                out["chartloop:set"] = json.dumps(dict(action.params), ensure_ascii=False)
+                out["chartloop:set"] = json.dumps(dict(effect.params), ensure_ascii=False)
             case "chartloop.stop":
-                out["chartloop:stop"] = action.params["reason"]
+                out["chartloop:stop"] = effect.params["reason"]
             case "chartloop.status":
-                out["chartloop:status"] = action.params["status"]
+                out["chartloop:status"] = effect.params["status"]
             case action:
                 out["chartloop:do"] = action
     return out
