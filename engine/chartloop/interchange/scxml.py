@@ -74,12 +74,7 @@ def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> st
 
 
 def _decides(chart: Statechart) -> bool:
-    return any(
-        transition.guard
-        for node in chart.nodes
-        if not node.rests
-        for transition in node.transitions
-    )
+    return any(t.guard for node in chart.nodes if not node.rests for t in node.transitions)
 
 
 def _begins(chart: Statechart) -> str:
@@ -131,11 +126,10 @@ class _Region:
 
     def _transition(self, transition: Transition) -> None:
         guard = self.predicates.get(transition.guard)
+        data = "_event.data" if transition.event else HOLDING
         about = {
             "event": transition.event,
-            "cond": ""
-            if guard is None
-            else _cond(guard, "_event.data" if transition.event else HOLDING),
+            "cond": "" if guard is None else _cond(guard, data),
             "target": f"{self.prefix}{transition.target}",
             "chartloop:edge": transition.edge,
             "chartloop:kind": "" if transition.kind == "advance" else transition.kind,

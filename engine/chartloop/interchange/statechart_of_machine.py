@@ -81,9 +81,7 @@ class _Reading:
 
     def _visible_nodes(self, nodes: Sequence[Node], shared: Sequence[Transition]) -> Iterator[Node]:
         """The states of the file, and those ends of the engine that a transition leads to."""
-        targets = {
-            transition.target for node in nodes for transition in (*node.transitions, *node.checks)
-        }
+        targets = {t.target for node in nodes for t in (*node.transitions, *node.checks)}
         targets |= {transition.target for transition in shared}
         for node in nodes:
             if self.all or node.name in targets or self.region.nodes[node.name].spec is not None:
@@ -99,10 +97,8 @@ class _Reading:
         checks = [self._transition_of(t, CHECK) for t in self._checks(name)]
         if not spec.rests:  # no `check` happens here: early rules become transitions of their own
             early = [transition for transition in checks if self._is_early(transition)]
-            transitions, checks = (
-                [replace(transition, event="") for transition in (*early, *transitions)],
-                [],
-            )
+            transitions = [replace(t, event="") for t in (*early, *transitions)]
+            checks = []
         return Node(
             name, drawn["label"], "act" if spec.action is not None else spec.job, drawn["about"],
             actions=tuple(self._entering(name)), transitions=tuple(transitions),
@@ -194,11 +190,9 @@ class _Reading:
 
 def _common_transitions(lists: Sequence[tuple[Transition, ...]]) -> tuple[Transition, ...]:
     """The transitions that all lists contain, in order."""
-    return (
-        tuple(transition for transition in lists[0] if all(transition in each for each in lists))
-        if lists
-        else ()
-    )
+    if not lists:
+        return ()
+    return tuple(t for t in lists[0] if all(t in each for each in lists))
 
 
 def _taking(t: GuardedTransition) -> Iterator[Action]:

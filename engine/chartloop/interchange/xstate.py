@@ -123,11 +123,8 @@ def _transition(transition: Transition, peers: set[str], under: set[str], root: 
 
 
 def _action(action: Action) -> Data:
-    return (
-        {"type": action.name, "params": dict(action.params)}
-        if action.params
-        else {"type": action.name}
-    )
+    params = {"params": dict(action.params)} if action.params else {}
+    return {"type": action.name, **params}
 
 
 def _description(label: str, about: str) -> Data:

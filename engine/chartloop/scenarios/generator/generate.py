@@ -356,10 +356,9 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
     lazily, as the worth of a path never grows.
     """
     length = {target: one.candidate.end.length for target, one in played.items()}
-    candidates = list({id(one.candidate.end): one for one in played.values()}.values())
+    distinct = list({id(one.candidate.end): one for one in played.values()}.values())
     serves = [
-        {t for t in one.shown if length.get(t, -1) >= one.candidate.end.length}
-        for one in candidates
+        {t for t in one.shown if length.get(t, -1) >= one.candidate.end.length} for one in distinct
     ]
     heap = [(-len(served), number) for number, served in enumerate(serves)]
     heapq.heapify(heap)
@@ -371,7 +370,7 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
             heapq.heappush(heap, (-len(new), number))
             continue
         left -= new
-        yield candidates[number], sorted(new, key=_order)
+        yield distinct[number], sorted(new, key=_order)
 
 
 def _first(target: Target, of: Target) -> tuple[bool, bool]:
