@@ -108,7 +108,7 @@ class Run:
         self._prepare = prepare
         """Checks that the run has everything it needs; None once it has passed."""
         self._moved = moved
-        """It was started with another machine: when driven, it continues as a fork."""
+        """It was started with another machine: when driven, it moves to a new run."""
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
@@ -126,6 +126,14 @@ class Run:
     def parent(self) -> str:
         """The id of the parent, or of the run that this one follows or is forked from; or empty."""
         return self.session.row.parent
+
+    @property
+    def moved_to(self) -> str:
+        """The id of the run that continues this one under a changed machine; empty for none.
+
+        A moved run can be read, replayed and forked. It takes no messages, and is driven no more.
+        """
+        return self.session.row.moved_to
 
     @property
     def state(self) -> str:
@@ -552,13 +560,12 @@ class Run:
         self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
-        """Continue a run of another machine as a fork under this one."""
+        """Continue a run of another machine as a new one under this one."""
         if not self._moved:
             return
         self.session = await move_session(
-            self.session, await self.arecords(), run_id=new_run_id(),
-            machine=self.machine.canonical(),
-        )  # fmt: skip
+            self.session, run_id=new_run_id(), machine=self.machine.canonical()
+        )
         self._moved = False
 
 

@@ -394,6 +394,21 @@ class StatusError(RunError):
     code = "CL601"
 
 
+class MovedError(StatusError):
+    """The run continues as another one, under a changed file: this one does nothing more.
+
+    `successor` is the id of the run that continues it.
+    """
+
+    code = "CL623"
+
+    def __init__(
+        self, message: str, *, hint: str = "", run_id: str = "", successor: str = ""
+    ) -> None:
+        self.run_id, self.successor = run_id, successor
+        super().__init__(message, hint=hint)
+
+
 class ClosedChartError(RunError):
     """Code tried to change a machine that is built: its picture would no longer be what runs."""
 

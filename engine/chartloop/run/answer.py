@@ -30,7 +30,7 @@ from chartloop.core.position import IN_DOUBT
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.run.elicitation import complete_data, content_fault, form_in
-from chartloop.run.journal import Check, InboxMessage, RunRow
+from chartloop.run.journal import Check, InboxMessage, RunRow, refuse_moved
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
 
@@ -66,6 +66,7 @@ async def send_answer(
     session: Session, answer: Answer, *, at: float | None = None, message_id: str | None = None
 ) -> Sent:
     """Send an answer. `AnswerError`, or a subclass that says why, if it is refused."""
+    refuse_moved(session.row)
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)

@@ -1,8 +1,9 @@
 """The journal: an append-only log, the single source of truth about a run.
 
     run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
-        session, parent, fork_seq, created, updated, question, tokens, cost)
-    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt
+        session, parent, fork_seq, moved_to, created, updated, question, tokens, cost)
+    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt,
+                                                        moved
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
@@ -33,7 +34,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.core.errors import (
+    Fenced,
+    JournalCorrupt,
+    MovedError,
+    RunError,
+    UnknownRunError,
+)
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -49,9 +56,11 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.journal_records import (
     DAMAGED,
+    MOVED,
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -80,14 +89,15 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
         """Create runs with their whole content, in one transaction: all of them, or none.
 
-        `after` lists the rows, as they were read, of the runs that the new ones replace: their
-        epochs rise. Raises `Driven` if one of these is being driven, unless `take_over`; `Fenced`
-        if one has continued since it was read; `RunError` if an id is taken. Nothing is written
-        then.
+        `moves` lists the runs that the new ones replace. Each gets an event that names its
+        successor, its epoch rises, and from then on it is driven no more and takes no messages.
+        Raises `MovedError` if one of them was moved before, `Driven` if one is being driven, unless
+        `take_over`; `Fenced` if one has continued since it was read; `RunError` if an id is taken.
+        Nothing is written then.
         """
         ...
 
@@ -103,6 +113,7 @@ class Journal(Leases, Requests, Protocol):
 
         `driver` gets a lease for `ttl` seconds; without a driver no lease is stored. `Driven`
         while another driver's lease of the run or of an ancestor is alive, unless `take_over`.
+        `MovedError` if the run continues as another one.
         """
         ...
 
@@ -182,7 +193,8 @@ class Journal(Leases, Requests, Protocol):
         """Put a message into the run's inbox. False if a message with its id was already sent.
 
         `check` is called for a new message, in the same transaction: what it sees is still true
-        when the message is written. If it raises, nothing is written.
+        when the message is written. If it raises, nothing is written. `MovedError` for a new
+        message to a run that continues as another one.
         """
         ...
 
@@ -270,6 +282,40 @@ def duplicate_run_error(run_id: str) -> RunError:
     return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
 
 
+def refuse_moved(row: RunRow) -> None:
+    """Raise `MovedError` if the run continues as another one."""
+    if row.moved_to:
+        raise MovedError(
+            f"run `{row.run_id}` continues as run `{row.moved_to}`, under a changed file",
+            hint=f"`chartloop show {row.moved_to}` shows it; `chartloop fork {row.run_id}` starts "
+            "another run from the records of this one",
+            run_id=row.run_id, successor=row.moved_to,
+        )  # fmt: skip
+
+
+def moved_row(row: RunRow, to: str) -> RunRow:
+    """The row of a run after its move to another one. Its event takes the number `head`."""
+    return row.replace(
+        status=MOVED, moved_to=to, epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None
+    )  # fmt: skip
+
+
+async def successor_of(journal: Journal, row: RunRow) -> RunRow:
+    """The row of the run that continues this one, the last if that was moved as well.
+
+    `MovedError` if the journal does not hold it.
+    """
+    seen = {row.run_id}
+    while row.moved_to:
+        following = await journal.row(row.moved_to)
+        if following is None or following.run_id in seen:
+            refuse_moved(row)
+        assert following is not None
+        seen.add(following.run_id)
+        row = following
+    return row
+
+
 def refuse_overtaken(row: RunRow, read: RunRow) -> None:
     """Raise `Fenced` if a run was driven or moved since its row was `read`."""
     if (row.head, row.epoch) != (read.head, read.epoch):
@@ -321,31 +367,40 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         self._changes += 1
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
-        for read in after:
+        for read, _ in moves:
             row = self._log(read.run_id).row
+            refuse_moved(row)
             self.grant(read.run_id, Claim(take_over=take_over))
             refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
                 raise duplicate_run_error(run.row.run_id)
-        waiting = [await self.inbox(run.inbox_of) if run.inbox_of else [] for run in runs]
-        for read in after:
-            await self.acquire(read.run_id, take_over=True)
-        for (row, events, _), messages in zip(runs, waiting, strict=True):
+        for row, events, inbox_of, carries in runs:
+            messages = await self.inbox(inbox_of) if inbox_of else []
             self._logs[row.run_id] = _Log(
                 row.replace(head=len(events), epoch=0),
                 [event.replace(epoch=0) for event in events],
-                {message.msg_id: (message, False) for message in messages},
+                {m.msg_id: (m, False) for m in messages if carries is None or carries(m)},
             )
             self._count(row.run_id, 0, len(events))
+        for read, to in moves:
+            self.take(read.run_id, Claim(take_over=True))
+            log = self._log(read.run_id)
+            moved = moved_row(log.row, to)
+            log.events.append(
+                Event(log.row.head, MOVED, self._now(), None, {"to": to}, moved.epoch)
+            )
+            log.row = moved
+            self._count(read.run_id, moved.head - 1, 1)
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
         take_over: bool = False,
     ) -> tuple[RunRow, Acquired]:  # fmt: skip
         log = self._log(run_id)
+        refuse_moved(log.row)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
         log.row = log.row.replace(epoch=log.row.epoch + 1)
         self._changes += 1
@@ -371,7 +426,8 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
             log.row = RunRow(
                 row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
                 update.reason, update.steps, update.wake_at, row.agent, row.session, row.parent,
-                row.fork_seq, row.created, events[-1].at if events else row.updated,
+                row.fork_seq, row.moved_to, row.created,
+                events[-1].at if events else row.updated,
                 update.question, update.tokens, update.cost,
             )  # fmt: skip
         for msg_id in consumed:
@@ -446,6 +502,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         inbox = log.inbox
         if message.msg_id in inbox:
             return False
+        refuse_moved(log.row)
         if check is not None:
             check(log.row, await self.inbox(run_id))
         inbox[message.msg_id] = (message, False)

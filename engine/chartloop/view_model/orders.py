@@ -120,6 +120,9 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
 
     For a run that is not being driven; `records` is the number of its records.
     """
+    if run.moved_to:
+        giving = _READ.keys() - {"break", "why", "show"}
+        return dict.fromkeys(sorted(giving), f"The run continues as run {run.moved_to}")
     refused: dict[str, str] = {}
     if run.ended:
         refused["step"] = refused["run"] = "The run has ended: Back takes its last record back"

@@ -26,6 +26,7 @@ from chartloop.run.journal import (
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -98,16 +99,16 @@ class JournalFace(ABC):
         await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
         write = self._writer
         given = [
-            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), of)
-            for row, events, of in runs
+            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), *inbox)
+            for row, events, *inbox in runs
         ]
         claim = Claim(None, take_over=take_over)
         await self._perform(
-            "", lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()), long=True
+            "", lambda db: sqlite_rows.create_whole(db, given, moves, claim, self._now()), long=True
         )
 
     async def acquire(

@@ -123,7 +123,7 @@ def _head(
         (ended, _how_it_ended(result, row.status)),
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
         ("took", f"{took}, {calls}"),
-        ("parent", parent),
+        ("parent", parent), ("moved to", row.moved_to),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
         ("wait", result.wait or ""),
         ("output", _short(result.output)), ("last text", _last_text(result)),
@@ -162,6 +162,8 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
 
 def _how_it_ended(result: Result, status: str) -> str:
     """Reason, kind and status, without repetitions."""
+    if result.moved_to:
+        return f"moved to {result.moved_to}, stood at {result.state}"
     reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
     kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
     return f"{reason}{kind}" + (f", {status}" if status != reason else "")
