@@ -325,9 +325,9 @@ class Machine:
 
         A run that was started with another machine is refused, unless `changed` or the file's
         `renamed` declare this one its successor. Then its records are decided again, and must come
-        out as recorded. Reading leaves it as it is; when driven, it moves: it continues as a new run
-        with another id, since the records of a run belong to one machine. A run moves once: if it
-        was moved to this machine before, that run is opened, the last if that was moved as well.
+        out as recorded. Reading leaves it as it is; when driven, it moves: it continues as a new
+        run with another id, since the records of a run belong to one machine. A run moves once: if
+        it was moved to this machine before, the run that continues it is opened.
 
         A run that another process drives can be read; driving it raises `Driven`, which names the
         driver, since when and until when. With `take_over` it is driven here anyway: the other

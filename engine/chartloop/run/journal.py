@@ -30,11 +30,13 @@ import hashlib
 import heapq
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from chartloop.core.errors import (
+    Driven,
     Fenced,
     JournalCorrupt,
     MovedError,
@@ -68,7 +70,7 @@ from chartloop.run.journal_records import (
 )
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 from chartloop.run.redact import Redactor
-from chartloop.run.requests import MemoryRequests, Requests
+from chartloop.run.requests import MemoryRequests, Requests, StoredRequest
 
 
 class Journal(Leases, Requests, Protocol):
@@ -295,9 +297,21 @@ def refuse_moved(row: RunRow) -> None:
 
 def moved_row(row: RunRow, to: str) -> RunRow:
     """The row of a run after its move to another one. Its event takes the number `head`."""
-    return row.replace(
-        status=MOVED, moved_to=to, epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None
-    )  # fmt: skip
+    after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
+    return after.replace(status=MOVED, moved_to=to)
+
+
+def holds(row: RunRow | None, epoch: int, grant: Callable[[Claim], object]) -> bool:
+    """Whether a driver since an epoch may still speak for a run: no other has had it since.
+
+    `grant` decides a claim for the run. A driver may have released its lease; a run that was
+    removed belongs to nobody.
+    """
+    try:
+        grant(Claim())
+    except Driven:
+        return False
+    return row is None or row.epoch == epoch
 
 
 async def successor_of(journal: Journal, row: RunRow) -> RunRow:
@@ -437,6 +451,22 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         return self._log(run_id).events[start : None if limit is None else start + limit]
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        log = self._logs.get(request.run_id)
+        if log is not None and request.is_open and not await self.requests(key=request.key):
+            refuse_moved(log.row)
+        return await MemoryRequests.place_request(self, request)
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        request = self.open_request(key)
+        if request is None:
+            return False
+        log = self._logs.get(request.run_id)
+        if not holds(None if log is None else log.row, epoch, partial(self.grant, request.run_id)):
+            return False
+        self.settle(request, outcome)
+        return True
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)

@@ -119,8 +119,8 @@ class CrashAt:
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         return await self._write(lambda: self.journal.place_request(request))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
-        await self._write(lambda: self.journal.settle_request(key, outcome))
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        return await self._write(lambda: self.journal.settle_request(key, outcome, epoch))
 
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))

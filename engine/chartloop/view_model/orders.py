@@ -152,7 +152,7 @@ def is_held(run: Run) -> bool:
     """Whether it was paused on request, rather than by a wait or a back-off."""
     position = run.session.position
     blocked = position.blocked_on or position.wake_at is not None
-    return position.status == "paused" and not blocked and not run.answers
+    return position.status == "paused" and not blocked and not run.answers and not run.moved_to
 
 
 def order_of(message: object) -> Order:

@@ -138,9 +138,11 @@ class JournalFace(ABC):
         given = sqlite_requests.RequestText(request, data, outcome)
         return await self._perform(request.run_id, lambda db: sqlite_requests.place(db, given))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
         text = self._writer.document(outcome)
-        await self._perform("", lambda db: sqlite_requests.settle(db, key, text))
+        return await self._perform(
+            "", lambda db: sqlite_requests.settle(db, key, text, epoch, self._now())
+        )
 
     async def withdraw_request(self, key: str) -> None:
         await self._perform("", lambda db: sqlite_requests.withdraw(db, key))
