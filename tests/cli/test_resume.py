@@ -402,7 +402,8 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
     )
     assert told.json["reason"] == "steps_limit"
     assert f"run c continues as run {told.json['run']}, with the new file" in told.err
-    assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
+    old = state_of(sh, "c")  # the old one stands where it stood
+    assert (old["status"], old["moved_to"]) == ("moved", told.json["run"])
     assert sh("replay", told.json["run"]).code == 0
 
 

@@ -380,6 +380,7 @@ class Run:
         message_id: str | None = None,
     ) -> Sent:
         """Answer the current wait; see `send`."""
+        await self._move()  # the question is the one that this machine asks
         if ahead and not self.session.head:
             await advance(self.session)
         answer = Answer(event, data or EMPTY, wait, ahead)

@@ -32,6 +32,7 @@ from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
+from chartloop.run.journal_records import MOVED
 from chartloop.run.lease import CHILD_MARK
 from chartloop.run.redact import Redactor
 
@@ -452,7 +453,10 @@ class Hub:
 
 def _may_end(batch: Batch) -> bool:
     """Whether one of the events may be the last of its run."""
-    return any(item.id and item.data.get("status") in _ENDS for item in batch.items)
+    return any(
+        item.id and (item.event == MOVED or item.data.get("status") in _ENDS)
+        for item in batch.items
+    )
 
 
 def _names(run_id: str) -> Iterator[str]:
