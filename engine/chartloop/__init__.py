@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         MissingPluginError,
         ModelError,
         MovedError,
-    MovedError,
+        MovedError,
         Note,
         Place,
         PluginError,

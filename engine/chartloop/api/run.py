@@ -540,6 +540,23 @@ class Run:
 
     # sync and async -------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        """Load and check what driving the run needs, now instead of when it is first driven.
+
+        A model's library may take many seconds to load. The run is not taken meanwhile: others may
+        drive it. `SetupError` for what is missing.
+        """
+        return self._wait(self.aprepare())
+
+    async def aprepare(self) -> None:
+        """Load and check what driving the run needs; see `prepare`."""
+        if self._prepare is not None:
+            if self.suspends:  # the event loop drives other runs, with leases of their own
+                await off_loop(self._prepare)
+            else:
+                self._prepare()
+            self._prepare = None
+
     @property
     def suspends(self) -> bool:
         """Whether driving this run may yield to the event loop."""
@@ -552,10 +569,8 @@ class Run:
         return wait(coroutine, suspends=self.suspends)
 
     async def _ready(self) -> None:
-        """Prepare to drive the run: check its components; fork it if it is another machine's."""
-        if self._prepare is not None:
-            self._prepare()
-            self._prepare = None
+        """Prepare to drive the run: load its components; move it if it is another machine's."""
+        await self.aprepare()
         await self._move()
         self._listeners.attach(self.session)
         self.session.breakpoints = self.breakpoints

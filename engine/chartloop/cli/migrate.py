@@ -26,11 +26,18 @@ def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
     return seq
 
 
-def records_of(journal: Journal, row: RunRow) -> list[Record]:
-    """The records of a run."""
+def records_of(journal: Journal, row: RunRow, at: int | None = None) -> list[Record]:
+    """The records of a run, or those before record `at`, whatever damage follows them."""
     from chartloop.run.sync import by_hand
 
-    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+    if at is None:
+        return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+    records: list[Record] = []
+    for seq in range(row.head):
+        if len(records) >= at:
+            break
+        records += [e.record for e in by_hand(journal.events(row.run_id, seq, 1)) if e.record]
+    return records
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
@@ -38,7 +45,7 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
     from chartloop.api.continuing import judge_stored_run
     from chartloop.run.sync import by_hand
 
-    count_of(row, records_of(journal, row), at)
+    count_of(row, records_of(journal, row, at), at)
     verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
     if verdict is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
@@ -97,7 +104,7 @@ def fork_run_under(
     from chartloop.run.migrate import fork_under
     from chartloop.run.sync import by_hand
 
-    seq = count_of(row, records_of(journal, row), at)
+    seq = count_of(row, records_of(journal, row, at), at)
     made = fork_under(
         journal, row.run_id, seq, _row_under(journal, row, machine, run_id), machine.chart,
         names=verdict.names, origin=verdict.origin(row.machine_hash),

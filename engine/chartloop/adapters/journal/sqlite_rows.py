@@ -57,7 +57,7 @@ from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
-from chartloop.run.validate_record import as_row, wrong_with_message
+from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
 
 class Line(NamedTuple):
@@ -480,7 +480,10 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
         return Event(seq, kind, at, None, data, epoch)
     if data["kind"] not in _KINDS and isinstance(data["kind"], str):
         raise _too_new(seq, data["kind"])
-    return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+    record = Record.from_dict(number, data)
+    if wrong := wrong_with(record):
+        raise ValueError(f"record {number}: {wrong}")
+    return Event(seq, kind, at, record, EMPTY, epoch)
 
 
 def _too_new(seq: int, kind: object) -> JournalTooNew:

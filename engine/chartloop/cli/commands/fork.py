@@ -79,7 +79,7 @@ def fork_run(
     from chartloop.run.replay import replay
     from chartloop.run.sync import by_hand
 
-    records = records_of(journal, row)
+    records = records_of(journal, row, at)
     seq = count_of(row, records, at)
     replayed = replay(machine.chart, records[:seq], row.run_id)
     if not replayed.same:

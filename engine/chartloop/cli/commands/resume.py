@@ -93,6 +93,7 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         script=script,
         not_before=row.updated,
     )
+    opened.prepare()  # may take long, so before its lease: a driver of the run does something
     wait(opened.session.take_over(), suspends=opened.suspends)  # refuses before a message is sent
     _wake(opened, journal)
     drive(opened, options, interrupts, script)
