@@ -18,7 +18,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import Fenced, MovedError
-from chartloop.run.journal import InboxMessage, Journal, MemoryJournal
+from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 

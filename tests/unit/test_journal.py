@@ -339,7 +339,8 @@ BEFORE: dict[str, tuple[Callable[[Desk], Any], type[Exception], str]] = {
     "child-driven-on": (lambda d: d.write("r/a/0", 2, [step(2)]), Fenced, "`r/a/0` was driven"),
     "moved": (
         lambda d: d(d.journal.create_whole([], moves=[Move(d.all("r")[0], "other")])),
-        MovedError, "run `r` continues as run `other`",
+        MovedError,
+        "run `r` continues as run `other`",
     ),
     "gone": (lambda d: d(d.journal.remove(["r"])), UnknownRunError, "there is no run `r`"),
     "id-is-taken": (lambda d: d.begin("new/a/0"), RunError, "there is a run `new/a/0` already"),
