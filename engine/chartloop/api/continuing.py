@@ -34,7 +34,7 @@ from chartloop.run.journal import (
     WholeRun,
     digest,
 )
-from chartloop.run.migrate import fork_under, move
+from chartloop.run.migrate import fork_point, fork_under, move
 from chartloop.run.question import update_at
 from chartloop.run.recorded import Unread, read_run
 from chartloop.run.replay import moment_before
@@ -167,6 +167,7 @@ async def fork_session(
 ) -> Session:
     """A new run with the records before `at` (default: all), under another `machine` if given.
 
+    It keeps fewer if these end with an answer that it may not take along: see `fork_point`.
     `machine` is its canonical text. `RunError` if `at` is out of range.
     """
     count = old.tally.records
@@ -175,7 +176,7 @@ async def fork_session(
         numbers = f"records are numbered 0 to {count - 1}; `at` is the first that is left out"
         hint = numbers if count else "the run has no records yet"
         raise RunError(f"there is no record {seq} to fork at", hint=hint)
-    now = old.ports.clock.now()
+    now, seq = old.ports.clock.now(), fork_point(old.chart, records, seq)
     if machine is None:
         row = row_below(old.row, old.chart, records, seq, run_id=run_id, now=now)
         await old.journal.fork(old.run_id, seq, row)

@@ -461,7 +461,8 @@ class Run:
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records before `at` (default: all); this one stays unchanged.
 
-        `at` is the number of the first record left out; `RunError` if it is out of range.
+        `at` is the number of the first record left out; `RunError` if it is out of range. A fork
+        takes no answer to an approval along whose calls were not executed yet: it asks again.
         """
         return self._wait(self.afork(at, run_id=run_id))
 

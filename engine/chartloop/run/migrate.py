@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import MovedError
+from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
@@ -44,18 +45,40 @@ ORIGIN = "upgraded"
 """Key in the data of a `start`: the run that it continues, and the verdict on the change."""
 
 
+def fork_point(chart: Chart, records: Sequence[Record], seq: int) -> int:
+    """The number of records that a fork at record `seq` keeps.
+
+    Fewer, if they end with an answer to an approval whose calls have not been executed yet: both
+    runs would execute them, and they were accepted once. The fork asks again.
+    """
+    gate = () if chart.spec.approve is None else chart.spec.approve.made
+    for at in range(seq - 1, 0, -1):
+        record = records[at]
+        if record.kind == "answer" and record.state in gate:
+            seq = at
+        elif record.kind == "step":
+            action = chart.spec.states[record.state].action
+            if record.state not in gate or action is None or action.traits.calls != "none":
+                break
+    return seq
+
+
 async def fork_under(
     journal: Journal, run_id: str, record_seq: int, row: RunRow, chart: Chart, *,
     names: Names, origin: Mapping[str, Any],
 ) -> RunRow:  # fmt: skip
     """Create the run `row` of this machine, with the records of `run_id` before `record_seq`.
 
-    It takes no messages and no children along, as any fork: what it still has to ask is asked
+    It takes no answers, messages and children along, as any fork: what it still has to ask is asked
     again, and children start anew. The original run stays as it is.
     """
+    ids = _Ids(run_id, row.run_id, names)
     kept = await _events_below(journal, run_id, record_seq)
-    made, there = _as_decided(kept, chart, _Ids(run_id, row.run_id, names), origin)
-    row = _row_at(row.replace(parent=run_id, fork_seq=record_seq), chart, there)
+    made, there = _as_decided(kept, chart, ids, origin)
+    seq = fork_point(chart, [e.record for e in made if e.record is not None], record_seq)
+    if seq < record_seq:
+        made, there = _as_decided(kept[: events_below(kept, seq)], chart, ids, origin)
+    row = _row_at(row.replace(parent=run_id, fork_seq=seq), chart, there)
     await journal.create_whole([WholeRun(row, made)])
     return row
 
@@ -119,11 +142,11 @@ async def moved_before(journal: Journal, row: RunRow, machine_hash: str) -> RunR
     )  # fmt: skip
 
 
-def _content(question: OpenQuestion | None) -> OpenQuestion | None:
+def _content(question: OpenQuestion | None) -> Any:
     """What a question asks, without where and when; None for none, or an unknown one."""
     if question is None or not question.text:
         return None
-    return question.replace(run="", state="", wait="", due=None)
+    return plain(question.replace(run="", state="", wait="", due=None).to_mapping())
 
 
 async def _events_below(journal: Journal, run_id: str, record_seq: int | None) -> list[Event]:

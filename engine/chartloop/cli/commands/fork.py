@@ -76,6 +76,7 @@ def fork_run(
     from chartloop.api import new_run_id
     from chartloop.api.continuing import row_below
     from chartloop.cli.migrate import count_of, records_of
+    from chartloop.run.migrate import fork_point
     from chartloop.run.replay import replay
     from chartloop.run.sync import by_hand
 
@@ -87,8 +88,9 @@ def fork_run(
         message = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(message, hint=hint if first.seq else "start a new run")
+    kept = fork_point(machine.chart, records, seq)
     made = row_below(
-        row, machine.chart, records, seq, run_id=run_id or new_run_id(), now=time.time()
+        row, machine.chart, records, kept, run_id=run_id or new_run_id(), now=time.time()
     )
-    by_hand(journal.fork(row.run_id, seq, made))
+    by_hand(journal.fork(row.run_id, kept, made))
     return made
