@@ -15,6 +15,7 @@ Source: design "architecture", section 4 (`fork`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -106,6 +107,11 @@ async def move(
     made, there = _as_decided(kept, chart, ids, {"run": read.run_id, **origin})
     row = _row_at(row.replace(parent=read.run_id, fork_seq=records), chart, there)
     asks_the_same = _content(read.question) == _content(row.question) is not None
+    if (
+        asks_the_same and chart.spec.approve is not None
+    ):  # its words are on the record: compare them
+        old = await journal.blob(read.machine_hash)
+        asks_the_same = old is not None and _gate(old) == _gate(chart.text)
 
     def carries(message: InboxMessage) -> bool:
         is_answer = message.data.get("kind") == "answer"
@@ -140,6 +146,14 @@ async def moved_before(journal: Journal, row: RunRow, machine_hash: str) -> RunR
         "starts another run from the records of the old one",
         run_id=row.run_id, successor=last.run_id,
     )  # fmt: skip
+
+
+def _gate(machine: str) -> Any:
+    """The key `approve` of a machine's canonical text; None for none, or an unreadable text."""
+    try:
+        return json.loads(machine).get("approve")
+    except (AttributeError, ValueError):
+        return None
 
 
 def _content(question: OpenQuestion | None) -> Any:
