@@ -58,7 +58,7 @@ def hosted(tmp_path: Path, happens: Callable[[MemoryJournal], None]) -> tuple[Wo
     runs = Runs(settings, journal, Machines(settings, journal))
     failing = Failing(runs, lambda: happens(journal))
     runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "run"}, Caller())
-    return Workers(failing, lambda run, event: None), journal
+    return Workers(failing, lambda *_: None), journal
 
 
 def carry_out(workers: Workers, journal: MemoryJournal) -> Any:
@@ -117,7 +117,7 @@ def test_what_does_not_pass_is_the_outcome(tmp_path: Path, case: str) -> None:
 
 
 def test_an_order_of_a_run_that_rests_in_between_is_settled_by_who_ends_it(tmp_path: Path) -> None:
-    workers, journal = hosted(tmp_path, lambda journal: None)
+    workers, journal = hosted(tmp_path, lambda _: None)
     assert carry_out(workers, journal) is None  # it waits for an answer
     load(REVIEW).open("r", journal=journal, script=["x"]).send("approve")
     load(REVIEW).open("r", journal=journal, script=["x"]).run()

@@ -77,7 +77,7 @@ def test_an_edited_request_is_passed_over(tmp_path: Path, edit: str) -> None:
 
 ELSEWHERE = Driver("other", "chartloop serve", Process("another-host", 1, "x", "y"))
 HAPPENS: dict[str, tuple[Callable[[Desk], Any], bool]] = {
-    "nothing": (lambda d: None, True),
+    "nothing": (lambda _: None, True),
     "driven-by-another": (lambda d: d(d.journal.acquire("r", ELSEWHERE)), False),
     "driven-and-left-by-another": (
         lambda d: (

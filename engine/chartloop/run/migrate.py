@@ -107,9 +107,7 @@ async def move(
     made, there = _as_decided(kept, chart, ids, {"run": read.run_id, **origin})
     row = _row_at(row.replace(parent=read.run_id, fork_seq=records), chart, there)
     asks_the_same = _content(read.question) == _content(row.question) is not None
-    if (
-        asks_the_same and chart.spec.approve is not None
-    ):  # its words are on the record: compare them
+    if asks_the_same and chart.spec.approve is not None:  # the words of a gate are on the record
         old = await journal.blob(read.machine_hash)
         asks_the_same = old is not None and _gate(old) == _gate(chart.text)
 
