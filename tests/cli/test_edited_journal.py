@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -295,17 +295,21 @@ def test_what_a_newer_version_wrote_is_refused_as_that(case: Newer, edited: Shel
 # fields of stored records -------------------------------------------------------------------------
 
 
-def _places(data: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+def _places(data: object, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The place of every value in JSON data, itself included."""
-    below = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()  # fmt: skip
+    below: list[tuple[Any, Any]] = []
+    if isinstance(data, dict):
+        below = [*cast("dict[str, Any]", data).items()]
+    elif isinstance(data, list):
+        below = [*enumerate(cast("list[Any]", data))]
     return [at, *(place for name, value in below for place in _places(value, (*at, name)))]
 
 
-def _with(data: Any, at: tuple[str | int, ...], value: Any) -> Any:
+def _with(data: Any, at: tuple[Any, ...], value: Any) -> Any:
     """JSON data with another value at a place."""
     if not at:
         return value
-    copy = {**data} if isinstance(data, dict) else [*data]
+    copy: Any = data.copy()
     copy[at[0]] = _with(copy[at[0]], at[1:], value)
     return copy
 

@@ -58,7 +58,11 @@ def hosted(tmp_path: Path, happens: Callable[[MemoryJournal], None]) -> tuple[Wo
     runs = Runs(settings, journal, Machines(settings, journal))
     failing = Failing(runs, lambda: happens(journal))
     runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "run"}, Caller())
-    return Workers(failing, lambda *_: None), journal
+    return Workers(failing, _ignore), journal
+
+
+def _ignore(run_id: str, event: object) -> None:
+    """Nobody listens."""
 
 
 def carry_out(workers: Workers, journal: MemoryJournal) -> Any:
