@@ -103,8 +103,13 @@ class JournalFace(ABC):
     ) -> None:
         write = self._writer
         given = [
-            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), *inbox)
-            for row, events, *inbox in runs
+            Filled(
+                write.row(run.row.replace(head=len(run.events), epoch=0)),
+                write.lines(run.events),
+                run.inbox_of,
+                run.carries,
+            )
+            for run in runs
         ]
         claim = Claim(None, take_over=take_over)
         await self._perform(
