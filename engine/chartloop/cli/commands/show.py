@@ -123,7 +123,7 @@ def _head(
         (ended, _how_it_ended(result, row.status)),
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
         ("took", f"{took}, {calls}"),
-        ("parent", parent), ("moved to", row.moved_to),
+        ("parent", parent),
         ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
         ("wait", result.wait or ""),
         ("output", _short(result.output)), ("last text", _last_text(result)),
