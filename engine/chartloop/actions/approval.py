@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chartloop.actions.run_tool import failed_result
-from chartloop.core.conversation import open_calls
+from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, list_of, struct
+from chartloop.core.visible import visible_json
 from chartloop.run.context import Context
 
 CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
@@ -41,7 +42,8 @@ def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
     what = "this" if len(calls) == 1 else "all of these"
     head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
-    return "\n".join([head, *who, *(f"  {call.name} {call.arguments}" for call in calls)])
+    shown = (f"  {call.name} {visible_json(arguments_of(call))}" for call in calls)
+    return "\n".join([head, *who, *shown])
 
 
 class Approvals:

@@ -55,6 +55,9 @@ METADATA = "metadata"
 """The key of `Position.kept` for the metadata that the caller passed at the start."""
 
 
+SUBMITTER = "submitter"
+"""The key of `Position.kept` for who submitted the run, where that is known."""
+
 APPROVAL = "ask_approval"
 """The key of `Position.kept` for the calls to be approved and the answers given."""
 
@@ -79,11 +82,13 @@ class Asked(Value, frozen=True, gc=False):
     """The id of the wait in the child's run; empty in a journal of an older version."""
     form: Mapping[str, Any] = EMPTY
     """The form that an MCP server wants filled in; empty for any other question."""
+    about: str = ""
+    """What is decided: the newest reply of the child's model."""
 
     def to_data(self) -> dict[str, Any]:
         """The question as plain data, for a record."""
         data = self.to_mapping()
-        return data if self.form else {name: data[name] for name in data if name != "form"}
+        return {n: v for n, v in data.items() if v or n not in ("form", "about")}
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
@@ -185,7 +190,7 @@ class Position(Value, frozen=True, gc=False):
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
             given["state"], given["closing"], given["waiting"], given.get("wait", ""),
-            given.get("form", EMPTY),
+            given.get("form", EMPTY), given.get("about", ""),
         )  # fmt: skip
 
     @property

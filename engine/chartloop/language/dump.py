@@ -101,8 +101,8 @@ def _approve(given: Approve | None) -> Data | None:
     if given is None:
         return None
     return _some(
-        tools=list(given.tools), by=given.by, ask=_text(given.ask), within=_duration(given.within),
-        expired=given.expired,
+        tools=list(given.tools), by=given.by, not_by=given.not_by, ask=_text(given.ask),
+        within=_duration(given.within), expired=given.expired,
     )  # fmt: skip
 
 

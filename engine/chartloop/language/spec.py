@@ -9,7 +9,7 @@ Source: design "language".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -316,6 +316,8 @@ class Approve:
 
     tools: tuple[str, ...]
     by: str = ""
+    not_by: str = ""
+    """`submitter`: who submitted the run cannot accept."""
     ask: Template | None = None
     within: Expression | float | None = None
     expired: str = ""
@@ -408,6 +410,12 @@ class MachineSpec:
         """The tools that a state may use, in the file's order."""
         names, known = self.tools if state.allow is None else state.allow, self.registry.tools
         return tuple(known[name] for name in names if name in known)
+
+    @property
+    def gates(self) -> Collection[str]:
+        """The waits that `approve` made: they take no answer before the calls were shown."""
+        names = () if self.approve is None else self.approve.made
+        return [name for name in names if self.states[name].job == "wait"]
 
     def family(self) -> Iterator[MachineSpec]:
         """The machine and all its descendants."""

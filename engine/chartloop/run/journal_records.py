@@ -45,6 +45,10 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """The state in which that run waits."""
     due: float | None = None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
+    about: str = ""
+    """What is decided. With `text`, at most the first `run.question.LONGEST` characters."""
+    rest: int = 0
+    """The number of characters that follow."""
 
     def __hash__(self) -> int:
         return hash((self.run, self.wait))  # `answers` is not hashable, and rows are put into sets

@@ -27,7 +27,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if shape.expired is not None:
         expired = reader.state(("approve", "expired"), shape.expired) or ""
     ask = reader.template(("approve", "ask"), shape.ask) if shape.ask else None
-    made = Approve(named, shape.by or "", ask, within, expired)
+    made = Approve(named, shape.by or "", shape.not_by or "", ask, within, expired)
     if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)
