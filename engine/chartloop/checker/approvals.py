@@ -39,7 +39,9 @@ def _answered_ahead(context: CheckContext) -> None:
             if paid:
                 message = f"`{wait.name}` may be answered ahead, before the call of `{paid[0]}`"
                 message += f" that `{name}` makes was seen"
-                hint = f"write `approve: {{tools: [{paid[0]}]}}` instead: its answer is for the call"
+                hint = (
+                    f"write `approve: {{tools: [{paid[0]}]}}` instead: its answer is for the call"
+                )
                 context.say("CL360", ("states", wait.name), message, hint=hint, key=True)
                 break
             if state.job != "wait" and state.traits.asks == "never":

@@ -18,7 +18,7 @@ from chartloop.cli.costs import fields_of
 from chartloop.cli.value_options import read_value
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
-from chartloop.core.units import say_elapsed
+from chartloop.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -50,7 +50,12 @@ def ask(run: Run) -> bool:
         return False
     forget_typed()
     console.say()
-    console.say(f"{console.plain(question.text)}  (wait {console.plain(question.wait)})", "cyan")
+    shown = question.begin()
+    console.say(f"{console.plain(shown.text)}  (wait {console.plain(question.wait)})", "cyan")
+    if shown.about:
+        console.say(console.plain(shown.about))
+    if question.rest and not _opened(run, question):
+        return False
     for number, (event, answer) in enumerate(question.answers.items(), 1):
         fields = fields_of(answer)
         console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
@@ -68,6 +73,20 @@ def ask(run: Run) -> bool:
     except (EOFError, KeyboardInterrupt):
         console.say()
         return False
+
+
+def _opened(run: Run, question: Question) -> bool:
+    """Whether the user lets the rest of a long question be shown, which an answer needs."""
+    console.say(f"  {say_count(question.rest, 'character')} more follow", "yellow")
+    try:
+        word = read_line("show them (y), or leave it waiting (Enter): ", _over(run)).strip()
+    except (Overtaken, EOFError, KeyboardInterrupt):
+        console.say()
+        return False
+    if _YES.get(word.lower()) is not True:
+        return False
+    console.say(console.plain(f"{question.text}\n{question.about}".rstrip()))
+    return True
 
 
 def forget_typed() -> None:
@@ -89,7 +108,7 @@ def _ask_and_send(run: Run, question: Question) -> bool:
         answer = question.answers[event]
         data = {name: _field(name, type, over) for name, type in answer.items()}
         try:
-            run.send(event, data, wait=question.wait)
+            run.send(event, data, wait=question.wait, shown=question.digest)
         except WaitError:
             raise
         except AnswerError as error:

@@ -80,8 +80,7 @@ def start(
 
 def _submitter(machine: Machine, options: RunOptions) -> str:
     """Who submits a run; the user of this process where a gate of the file asks."""
-    asks = any(part.approve is not None and part.approve.not_by for part in machine.spec.family())
-    if options.submitter is not None or not asks:
+    if options.submitter is not None or not machine.spec.needs_submitter:
         return options.submitter or ""
     try:
         return getpass.getuser()

@@ -417,6 +417,11 @@ class MachineSpec:
         names = () if self.approve is None else self.approve.made
         return [name for name in names if self.states[name].job == "wait"]
 
+    @property
+    def needs_submitter(self) -> bool:
+        """Whether a gate, of the machine or of a child, depends on who submits a run."""
+        return any(part.approve is not None and part.approve.not_by for part in self.family())
+
     def family(self) -> Iterator[MachineSpec]:
         """The machine and all its descendants."""
         yield self

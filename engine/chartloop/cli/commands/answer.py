@@ -20,6 +20,7 @@ class AnswerOptions(RunOptions):
     wait: str | None = None
     ahead: str | None = None
     message_id: str | None = None
+    shown: str | None = None
 
 
 @click.command(
@@ -28,8 +29,8 @@ Examples:
   chartloop answer last abort
   chartloop answer 3kf fix note="use 3"
   chartloop answer 3kf fix --data '{"note": "use 3"}'
-  chartloop answer 3kf accept --wait 5
-  chartloop answer 3kf accept --ahead approve
+  chartloop answer 3kf accept by=eve --wait 5
+  chartloop answer 3kf yes --ahead review
 
 \b
 `chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for a
@@ -48,7 +49,13 @@ wait that has ended or for a run that does not wait is refused (exit code 2).
 @click.option(
     "--ahead",
     metavar="STATE",
-    help="Answer before the question is asked: the first wait of this state takes it.",
+    help="Answer before the question is asked: the first wait of this state takes it. A state that"
+    " `approve` made takes none.",
+)
+@click.option(
+    "--shown",
+    metavar="DIGEST",
+    help="The digest of a long question, as `chartloop show RUN --question` prints it.",
 )
 @parameters.message_id_option
 @parameters.tools_option
@@ -76,7 +83,10 @@ def answer(
     if ahead:
         taken = opened.machine.chart.answer_fields(ahead, event)
     data = answer_data(event, taken, fields, options.data)
-    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
+    sent = opened.send(
+        event, data, wait=wait, ahead=ahead, shown=options.shown or "",
+        message_id=options.message_id,
+    )  # fmt: skip
     message = {"kind": "answer", "event": event, "data": data}
     message |= {"ahead": ahead} if ahead else {"wait": sent.wait}
     report_message(journal, row, options, Posted(message, sent.run, sent.message_id, sent.new))
