@@ -256,7 +256,7 @@ def test_an_answer_that_an_older_version_kept_ahead_of_a_gate_is_dropped() -> No
     by_hand(journal.send(run.id, InboxMessage("old", run.session.ports.clock.now(), old)))
     assert run.run().kind == "waiting"
     assert DONE == []
-    dropped = next(record for record in run.records if record.kind == "dropped")
+    dropped = next(record for record in run.records if record.kind == "drop")
     assert "which it was given ahead of" in str(dropped.to_dict())
 
 
