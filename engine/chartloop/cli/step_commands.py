@@ -162,7 +162,9 @@ class Commands:
         if len(pairs) < len(fields) or not all(name for name, _ in pairs):
             raise RunError("a field is written NAME=VALUE", hint="answer fix note='use 3'")
         fields_of_event = self.run.answers.get(event, {})
-        data = answer_data(event, fields_of_event, pairs, None)
+        question = self.run.question
+        calls = question.calls if question is not None else ()
+        data = answer_data(event, fields_of_event, pairs, calls=calls)
         self.run.send(event, data, wait=wait, shown=shown)
         self._opened = ""
         self._step()

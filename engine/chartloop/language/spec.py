@@ -316,11 +316,15 @@ class Approve:
 
     tools: tuple[str, ...]
     by: str = ""
-    not_by: str = ""
-    """`submitter`: who submitted the run cannot accept."""
     ask: Template | None = None
     within: Expression | float | None = None
     expired: str = ""
+    when: Expression | None = None
+    """Holds for the calls that wait, over `call` and the facts; None: every call of `tools`."""
+    edit: bool = False
+    remember: bool = False
+    not_by: str = ""
+    """`submitter`: who submitted the run cannot accept."""
     states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
     """The calling states before the expansion, by name."""
     rules: tuple[Rule, ...] = ()

@@ -214,6 +214,7 @@ class Child:
             position.closing,
             wait=wait_of(session),
             form=position.form or (below.form if below else EMPTY),
+            calls=question.calls if question else (),
             about=question.about if question else "",
         )
 

@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from chartloop.core.approvals import request_at, shown_calls
 from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
@@ -58,6 +59,8 @@ class Question(NamedTuple):
     """The state in which that run waits."""
     due: float | None = None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """The tool calls that the question is about: see `core.approvals.shown_calls`."""
     about: str = ""
     """What is decided, whole and with its line breaks: the newest reply of the model. Empty if the
     text holds all of it."""
@@ -74,9 +77,9 @@ class Question(NamedTuple):
         return hashlib.sha256(shown).hexdigest()[:16]
 
     def begin(self) -> Question:
-        """The question with its first `LONGEST` characters."""
-        text = self.text[:LONGEST]
-        return self._replace(text=text, about=self.about[: LONGEST - len(text)])
+        """The question with its first `LONGEST` characters; its calls only if they fit."""
+        text, calls = self.text[:LONGEST], () if self.rest else self.calls
+        return self._replace(text=text, about=self.about[: LONGEST - len(text)], calls=calls)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it."""
@@ -85,7 +88,10 @@ class Question(NamedTuple):
 
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""
-        return OpenQuestion(**self.begin().to_dict() | {"rest": self.rest})
+        calls = tuple({n: v for n, v in one.items() if n != "schema"} for one in self.calls)
+        return OpenQuestion(**self.begin().to_dict() | {"rest": self.rest}).replace(
+            calls=() if self.rest else calls
+        )
 
 
 def question_of(session: Standing) -> Question | None:
@@ -102,16 +108,17 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
         answers = _of_child(chart, asked)
         return Question(
             wait, visible(asked.question), answers, asked.run, asked.state, position.wake_at,
-            visible(asked.about),
+            asked.calls, visible(asked.about),
         )  # fmt: skip
     text, answers = _own(chart, position)
     if not answers:
         return None
     text, reply = visible(text), visible(position.facts.last.text).strip()
+    calls = shown_calls(request) if (request := request_at(position)) is not None else ()
     waits = position.state in chart.waiting and not position.blocked_on
-    told = not waits or position.state in chart.spec.gates or reply in text
-    about = "" if told else reply
-    return Question(wait, text, answers, run_id, position.state, due_at(chart, position), about)
+    about = "" if not waits or calls or reply in text else reply
+    due = due_at(chart, position)
+    return Question(wait, text, answers, run_id, position.state, due, calls, about)
 
 
 def due_at(chart: Chart, position: Position) -> float | None:

@@ -412,7 +412,7 @@ class RunPage {
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
     else if (key === "m") this.more();
-    else if (key === "a") this.banner.querySelector("button, input, textarea")?.focus();
+    else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
