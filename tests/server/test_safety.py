@@ -62,7 +62,8 @@ def signed(serve: Serve, machines: Path, *replies: Any, **settings: Any) -> Serv
 
 def test_the_name_of_a_token_signs_runs_and_answers(serve: Serve, machines: Path) -> None:
     served = signed(serve, machines, tokens=(BOB, ANSWER))
-    bob, eve = {"headers": bearer(BOB)}, {"headers": bearer(ANSWER)}
+    bob: Any = {"headers": bearer(BOB)}
+    eve: Any = {"headers": bearer(ANSWER)}
     assert served.get("/me", **eve) == {"name": "eve", "scope": "answer"}
     body = {"machine": "signed", "task": "x", "run_id": "r"}
     refused = served.post("/runs", {**body, "submitter": "eve"}, 403, **bob)

@@ -89,9 +89,8 @@ class Question(NamedTuple):
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""
         calls = tuple({n: v for n, v in one.items() if n != "schema"} for one in self.calls)
-        return OpenQuestion(**self.begin().to_dict() | {"rest": self.rest}).replace(
-            calls=() if self.rest else calls
-        )
+        row = OpenQuestion(**self.begin().to_dict())
+        return row.replace(calls=() if self.rest else calls, rest=self.rest)
 
 
 def question_of(session: Standing) -> Question | None:
