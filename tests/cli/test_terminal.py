@@ -435,11 +435,11 @@ def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> N
         assert "hkyzz" not in t.raw
 
 
-LONG = "The letter begins. " + "word " * 2_500 + "The letter ends."
+LETTER = "The letter begins. " + "word " * 2_500 + "The letter ends."
 
 
 def test_a_long_question_is_answered_once_it_was_shown(folder: Path) -> None:
-    (folder / "long.yaml").write_text(json.dumps({"replies": [LONG]}))
+    (folder / "long.yaml").write_text(json.dumps({"replies": [LETTER]}))
     rests = program(
         "run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", "--no-input", cwd=folder
     )
@@ -458,7 +458,7 @@ def test_a_long_question_is_answered_once_it_was_shown(folder: Path) -> None:
 @pytest.mark.slow("plays at a terminal for seconds")
 @pytest.mark.parametrize("shows", [True, False])
 def test_the_prompt_asks_to_show_the_rest_of_a_question(folder: Path, shows: bool) -> None:
-    (folder / "long.yaml").write_text(json.dumps({"replies": [LONG]}))
+    (folder / "long.yaml").write_text(json.dumps({"replies": [LETTER]}))
     with Terminal(
         "run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", cwd=folder
     ) as t:
