@@ -80,8 +80,8 @@ def run_scenario(
 
     `tools` are the machine's tools, actions, guards and classes that are not built in, except tools
     whose results the scenario gives. `model` with its `settings` replaces the scenario's replies,
-    as in `Machine.start`: a `LoopbackServer` gives the same replies over HTTP. Raises `SpecError` if the
-    scenario or its machine has faults; all later problems are in the report.
+    as in `Machine.start`: a `LoopbackServer` gives the same replies over HTTP. Raises `SpecError`
+    if the scenario or its machine has faults; all later problems are in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
     return play_scenario(made, machine_of(made), tools, model=model, settings=settings)
