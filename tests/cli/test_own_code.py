@@ -177,16 +177,17 @@ def test_mcp_takes_them(folder: Path) -> None:
     assert done.code == 0, done.err
 
 
-def test_functions_take_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(folder)
+def test_functions_take_them(folder: Path) -> None:
     space: dict[str, object] = {"__name__": "own_code"}
     exec(compile(OWN, "own.py", "exec", dont_inherit=True), space)  # noqa: S102  written above
     own = [space[name] for name in ("Ticket", "stamp", "note", "is_urgent")]
     load(folder / "m.yaml", tools=own)
     assert run_scenario(folder / "s.scenario.yaml", tools=own).passed
-    keys = {"replies": [REPLY], "events": [{"after": 4, "send": "yes"}], "expect": {"output": 5}}
     for machine in (folder / "m.yaml", MACHINE):
-        assert scenario(machine, "Down!", own=own, **keys).passed
+        assert scenario(
+            machine, "Down!", own=own, replies=[REPLY], events=[{"after": 4, "send": "yes"}],
+            expect={"output": 5},
+        ).passed  # fmt: skip
     made = generate(folder / "m.yaml", folder, tools=own)
     assert made.covered
     assert not made.unread
