@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
     from chartloop.server import Settings
+    from chartloop.server.watch import Page
 
 REVIEW = """\
 chartloop: 1
@@ -110,6 +112,31 @@ def serving(settings: Settings) -> Generator[Served]:
         server.should_exit = True
         thread.join(20)
         listener.close()
+
+
+class Heard(NamedTuple):
+    """An event of a stream."""
+
+    id: str
+    event: str
+    data: Any
+
+
+def events_in(lines: Iterable[str]) -> Iterator[Heard]:
+    """The events of a stream, as they come."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            yield Heard(fields.get("id", ""), fields.get("event", ""), json.loads(fields["data"]))
+            fields = {}
+
+
+def events_of(page: Page) -> list[Heard]:
+    """The events of a page."""
+    return [*events_in(b"".join(page.parts).decode().split("\n"))]
 
 
 Serve = Callable[..., Served]

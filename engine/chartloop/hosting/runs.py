@@ -39,8 +39,8 @@ from chartloop.hosting.reading import (
     count_of,
     records_from,
 )
-from chartloop.hosting.settings import Settings
-from chartloop.language.values import limit_value, var_value
+from chartloop.hosting.settings import Scope, Settings
+from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import Lease, driven
@@ -65,6 +65,8 @@ class Caller(NamedTuple):
     """The header `Idempotency-Key`; empty for none."""
     name: str = ""
     """The name of the token: the same key of another token is a different key."""
+    scope: Scope = "edit"
+    """What the token allows."""
 
 
 class Runs:
@@ -73,6 +75,8 @@ class Runs:
     def __init__(self, settings: Settings, journal: Journal, machines: Machines) -> None:
         self.settings = settings
         self.journal = journal
+        if settings.tokens and (hide := getattr(journal, "hide", None)) is not None:
+            hide([token.secret for token in settings.tokens])  # a task may hold one
         self.machines = machines
         self._open = OpenRuns(journal, machines, settings.face)
         self._history = LruCache[tuple[str, str, str], History](OPENED)
@@ -179,6 +183,14 @@ class Runs:
         self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
+        if caller.scope != "edit" and (
+            raised := raised_limits(machine.spec, values.get("limits", {}))
+        ):
+            raise Refusal(
+                403, f"limit `{raised[0]}` above the machine's needs a token with the scope `edit`",
+                hint="keep it, or give a lower one", scope="edit",
+                wrong=[Wrong(f"/limits/{raised[0]}", "above the machine's limit")],
+            )  # fmt: skip
         run_id = body.get("run_id") or new_run_id()
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
