@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import random
+import os
 import statistics
 import subprocess
 import sys
@@ -302,7 +302,7 @@ def fill_large(folder: Path, run_id: str, count: int) -> str:
     row, _ = by_hand(journal.acquire(run_id))
     begun = by_hand(journal.tail(limit=0)).newest
     for seq in range(count):
-        data = {"key": f"k{seq}", "state": "think", "data": random.randbytes(LARGE // 2).hex()}
+        data = {"key": f"k{seq}", "state": "think", "data": os.urandom(LARGE // 2).hex()}
         event = Event(seq, "result", time.time(), None, data)
         by_hand(journal.append(run_id, seq, row.epoch, [event]))
     first = by_hand(journal.tail(begun, 1)).cursor

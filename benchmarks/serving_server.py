@@ -100,7 +100,7 @@ def settings_of(folder: Path, workers: int) -> Settings:
 
 def memory() -> str:
     """The memory that this process has, and the most that it has had, in MB. Linux only."""
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     kilobytes = [re.search(rf"{name}:\s*(\d+)", status) for name in ("VmRSS", "VmHWM")]
     return " ".join(str(int(found[1]) // 1_000) for found in kilobytes if found)
 

@@ -3,9 +3,10 @@
     python benchmarks/serving_watchers.py PORT COUNT hear RUNS
     python benchmarks/serving_watchers.py PORT COUNT mute ID        # who read nothing
 
-The mute ask for what is behind event ID of all runs; where that is 0, for what is new. Each other hears of one of `run-0` to `run-RUNS`; where that is 0, of all. Prints `ready` once all are
-connected. A line of JSON on its standard input says how many events each run has; once every
-watcher has all of its own, or nothing has come for ten seconds, it prints what it found.
+Who hears, hears of one of `run-0` to `run-RUNS`; where that is 0, of all. The mute ask for what is
+behind event ID; where that is 0, for what is new. Prints `ready` once all are connected. A line of
+JSON on its standard input says how many events each run has; once every watcher has all of its own,
+or nothing has come for ten seconds, it prints what it found.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ async def listen(port: int, count: int, runs: int) -> None:
 
 
 def mute(port: int, count: int, last: str) -> None:
-    """Connect, and read nothing until the standard input ends."""
+    """Connect one after the other, and read nothing until the standard input ends."""
     open_ones: list[socket.socket] = []
     for _ in range(count):
         one = socket.socket()
@@ -133,9 +134,8 @@ def mute(port: int, count: int, last: str) -> None:
         one.connect(("127.0.0.1", port))
         resumed = "" if last == "0" else f"Last-Event-ID: {last}\r\n"
         one.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n{resumed}\r\n".encode())
-        open_ones.append(one)
-    for one in open_ones:
         one.recv(16)  # the status: it is open
+        open_ones.append(one)
     print("ready", flush=True)
     sys.stdin.read()
 

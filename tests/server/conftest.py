@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
     from chartloop.server import Settings
+    from chartloop.server.serve import Server
     from chartloop.server.watch import Page
 
 REVIEW = """\
@@ -51,9 +52,10 @@ def machines(tmp_path: Path) -> Path:
 class Served:
     """A server that runs, and a client of it."""
 
-    def __init__(self, client: httpx.Client, settings: Settings) -> None:
+    def __init__(self, client: httpx.Client, settings: Settings, server: Server) -> None:
         self.client = client
         self.settings = settings
+        self.server = server
 
     def get(self, path: str, status: int = 200, **more: Any) -> Any:
         return self._read(self.client.get(path, **more), status)
@@ -107,7 +109,7 @@ def serving(settings: Settings) -> Generator[Served]:
     port = listener.getsockname()[1]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            yield Served(client, settings)
+            yield Served(client, settings, server)
     finally:
         server.should_exit = True
         thread.join(20)

@@ -161,7 +161,9 @@ class CountedJournal(MemoryJournal):
         self.asked["tail"] += len(found.events)
         return found
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None, **more: Any) -> Any:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, **more: Any
+    ) -> Any:
         found = await super().events(run_id, start, limit, **more)
         self.asked["events"] += len(found)
         return found
@@ -309,9 +311,7 @@ def test_a_stream_of_a_run_has_its_children_and_no_other(served: Served) -> None
                 break
         assert heard == ["r", "r/state/1"]
         missed: list[str] = []
-        async for page in hub.of_all(
-            hub.add("q", family=True), (await journal.tail("", 1)).cursor
-        ):
+        async for page in hub.of_all(hub.add("q", family=True), (await journal.tail("", 1)).cursor):
             missed += [one.data["run"] for one in events_of(page)]
             if len(missed) == 2:
                 break

@@ -216,7 +216,7 @@ def test_a_watcher_whose_place_has_left_the_log_reads_on_from_the_journal() -> N
         await hear(1)
         for seq in range(2, count):
             await write(seq)
-        while slow.log.end < count - 1:  # noqa: ASYNC110  nobody says it but the log
+        while slow.log.end < count - 1:
             await asyncio.sleep(0.01)
             assert slow.log.size <= 4_000
         await hear(count - 1)

@@ -51,12 +51,12 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
     """A connection of uvicorn that is closed after `silence` seconds for nothing.
 
     uvicorn itself waits forever for the rest of a head, and for a reader that takes nothing of a
-    response. Its own connection limit responds in plain text and counts idle connections too, so the
-    application refuses instead: see `safety`.
+    response. Its own connection limit responds in plain text and counts idle connections too, so
+    the application refuses instead: see `safety`.
     """
 
     class Connection(_BASE):
-        """Requests find in their state how it is dropped, with all that its reader has not taken."""
+        """A request's state has `abort`, which drops it and what its reader has not taken."""
 
         _head: asyncio.TimerHandle | None = None
         """Runs while a head is awaited: the first, or the rest of one that has begun."""
@@ -65,7 +65,8 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:
             _BASE.connection_made(self, transport)
-            self.app_state = {**self.app_state, "abort": transport.abort}
+            state: dict[str, Any] = self.app_state
+            self.app_state = {**state, "abort": transport.abort}
             self._head = self.loop.call_later(silence, transport.close)
 
         def data_received(self, data: bytes) -> None:

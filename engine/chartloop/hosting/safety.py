@@ -189,8 +189,10 @@ _PORT = re.compile(r":[0-9]{1,5}\Z")
 
 
 def _refuse_two_lengths(headers: Mapping[str, str]) -> None:
-    """Refuse a request with two lengths (RFC 9112, 6.1): a proxy may have believed the other one,
-    and taken what follows for a request that it has checked."""
+    """Refuse a request with two lengths, and close its connection (RFC 9112, 6.1).
+
+    A proxy may have believed the other one, and have checked another request.
+    """
     if "content-length" in headers and "transfer-encoding" in headers:
         raise Refusal(
             400, "a request has Content-Length or Transfer-Encoding, not both",

@@ -1,16 +1,16 @@
 """Watchers of the journal: one reader for all, and pages that all watchers of the same place share.
 
-    journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ page ─▶ watchers that are up to date
-    journal ─ events behind a place ─────────────────────────────▶ page ─▶ watchers that are behind
+    journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ page ─▶ up-to-date watchers
+    journal ─ events behind a place ─────────────────────────────▶ page ─▶ watchers behind
     worker ─ text as it arrives ─▶ the same logs, best effort
 
 Streams are fed from the journal, so they are the same whichever process drives, and a client that
 was disconnected resumes after the last id it saw. Text as it arrives is not stored: it has no id,
 and only the server that drives the run sends it.
 
-An event is encoded and redacted once for all its watchers, in a thread: never on the web loop, which
-would hold up every request. A log holds the newest events; a watcher whose place has left the log
-reads on from the journal, page by page, as one that was disconnected does.
+An event is encoded and redacted once for all its watchers, in a thread: on the web loop it would
+hold up every request. A log holds the newest events; a watcher whose place has left the log reads
+on from the journal, page by page, as one that was disconnected does.
 
 Everything is bounded in bytes, however large an event is: what the logs hold, and the pages that
 streams are being sent. A page is handed to a connection in parts, the next once the last was taken.
@@ -454,8 +454,8 @@ class Hub:
     async def _stored(self, watcher: Watcher) -> Page | None:
         """The page of the journal after what a watcher was sent; None if the log goes on there.
 
-        One page is made at a time, so that requests get their turn at the journal, and whoever waited
-        for the same page finds it.
+        One page is made at a time, so that requests get their turn at the journal, and whoever
+        waited for the same page finds it.
         """
         key = (watcher.run_id, watcher.family, watcher.created, watcher.after)
         async with self._turn:
@@ -497,8 +497,10 @@ class Hub:
             self._hand(watcher, None)
 
     def _hand(self, watcher: Watcher, page: Page | None) -> None:
-        """Note what a watcher is being sent. Ends the streams that have waited longest, if the
-        pages are too large together."""
+        """Note what a watcher is being sent.
+
+        Ends the streams that have waited longest, if the pages are too large together.
+        """
         before, watcher.page = watcher.page, page
         for one, more in ((page, 1), (before, -1)):
             if one is not None:
