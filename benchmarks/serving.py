@@ -1,6 +1,6 @@
 """The server under load: streams, reads while many runs are driven, long lists, a long run.
 
-    python benchmarks/serving.py                   # all rows, once: about two minutes
+    python benchmarks/serving.py                   # all rows, once: about three minutes
     python benchmarks/serving.py --only load,idle  # some of: load, idle, slow, mute, many, long
     python benchmarks/serving.py --write           # and the table of docs/server.md
 
@@ -260,7 +260,8 @@ def measure_mute() -> Iterator[Figure]:
         first = fill_large(Path(folder), "old", HISTORY // LARGE)
         with server(Path(folder), workers=0) as (served, port):
             client = Client(port)
-            client.get("/healthz")
+            with program("serving_watchers.py", port, 1, "mute", 0) as one:
+                one.line()  # the first request of all builds the routes
             before = int(served.ask("memory").split()[0])
             took: list[float] = []
 

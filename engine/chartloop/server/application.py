@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -56,7 +55,6 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        await run_in_threadpool(int)  # loads what runs routes now, not in the first request
         await hub.start()
         workers.start()
         try:
