@@ -147,6 +147,7 @@ def server_settings(
         host=host,
         port=port,
         names=options.names,
+        proxies=options.proxies,
         face=face,
     )
 
