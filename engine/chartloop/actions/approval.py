@@ -30,10 +30,8 @@ def ask_approval(
     open_ = open_calls(ctx.messages, ctx.machine.wire_names)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     data = [call.to_mapping() for call in calls]
-    kept: dict[str, Any] = {APPROVAL: {"calls": data, "wait": wait}}
-    if calls:
-        kept["ask_user"] = question(calls, by, text)
-    return Outcome(result=data, kept=kept)
+    asked = {"calls": data, "wait": wait, "text": question(calls, by, text) if calls else ""}
+    return Outcome(result=data, kept={APPROVAL: asked})
 
 
 def question(calls: Sequence[ToolCall], by: str, text: str) -> str:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from chartloop.core.facts import Facts
+from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
-from chartloop.core.position import IN_DOUBT, Asked, Position
+from chartloop.core.position import APPROVAL, IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
@@ -139,6 +139,9 @@ def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[st
 
 
 def _text(chart: Chart, position: Position) -> str:
+    approval = position.kept.get(APPROVAL, EMPTY)
+    if approval.get("wait") == position.state and approval.get("text"):
+        return str(approval["text"])  # whatever else was asked before this wait was reached
     if asked := position.kept.get("ask_user"):
         return str(asked)
     spec = chart.spec.states[position.state]
