@@ -28,61 +28,109 @@ from tests.gated import (
     Data,
     Naming,
     built_gated,
-    gated_machines,
     naming_adversaries,
 )
 
 slowly = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 SHOWN = re.compile(r'^\s*(\w+) (\{"call":.*\})$', re.MULTILINE)
-GATES = (["buy"], ["buy"], ["buy", "send"], list(TOOLS))
+GATES = (None, ["buy"], ["buy"], ["buy", "send"], list(TOOLS))
+ALLOWED = (None, None, None, ["buy"], ["look", "send"])
+JOBS: Mapping[str, Data] = {
+    "infer": {"do": "infer", "failed": "next"},
+    "calls": {"do": "call_tools", "failed": "next"},
+    "call": {"do": "call_tool", "failed": "next"},
+    "strict": {
+        "do": "call_tools",
+        "with": {"on_error": "fail"},
+        "failed": "next",
+        "retry": {"times": 2, "on": ["RECOVERABLE"]},
+    },
+    "file": {
+        "do": "tool",
+        "with": {"name": "buy", "arguments": {"call": "file"}},
+        "failed": "next",
+    },
+    "task": {"do": "work", "failed": "next"},
+    "ask": {"do": "ask_user", "with": {"text": "Do you like cats?"}},
+    "child": {"do": "run_machine", "with": {"machine": "child", "task": "x"}, "failed": "next"},
+    "shared": {
+        "do": "run_machine",
+        "with": {"machine": "child", "task": "x", "share": ["messages"]},
+        "failed": "next",
+    },
+    "gate": {"on": {"accept": "", "deny": ""}, "within": "30s"},
+}
+"""What a state of a generated machine may do."""
+LINES = (
+    ("infer", "calls"),
+    ("infer", "calls"),
+    ("infer", "strict"),
+    ("infer", "call"),
+    ("infer", "calls", "infer", "calls"),
+    ("infer", "gate", "calls"),
+    ("gate", "infer", "calls"),
+    ("infer", "child", "calls"),
+)
+MOMENTS = (
+    "run.visits.s1 == 1",
+    "last.answer is not None",
+    "run.visits.s1 == 1 and last.answer is not None",
+    "run.steps == 1",
+    "run.steps == 3",
+)
+"""When a detour is made, once."""
+
+
+def gate(draw: st.DrawFn) -> Data:
+    """The key `approve`, or nothing."""
+    tools = draw(st.sampled_from(GATES))
+    return {} if tools is None else {"approve": {"tools": tools, "within": "30s"}}
 
 
 @st.composite
 def consenting_machines(draw: st.DrawFn) -> Data:
-    """A machine that shows, executes and holds back, here and in its child, or that waits itself."""
-    data = draw(gated_machines())
-    body, line = data["states"], list(data["states"])
-    for state in body.values():
-        if "on" in state:
-            state["on"] = dict(zip(("accept", "deny"), state["on"].values(), strict=True))
-        elif state.get("do") in ("call_tools", "call_tool") and draw(st.booleans()):
-            retry = {"times": draw(st.integers(1, 2)), "on": ["RECOVERABLE"]}
-            state |= {"with": {"on_error": "fail"}, "retry": retry}
-    if "aside" in body:
-        words = {"text": "Do you like cats?"}
-        body["aside"] |= draw(
-            st.sampled_from([{}, {"do": "ask_user", "with": words}, {"do": "call_tools"}])
-        )
-        if body["aside"]["do"] == "ask_user":
-            del body["aside"]["allow"]
+    """A machine that asks, executes, waits and runs a child, with gates or without."""
+    line = [*draw(st.sampled_from(LINES)), *draw(st.lists(st.sampled_from([*JOBS]), max_size=2))]
+    names = [f"s{n}" for n in range(len(line))]
+    body: Data = {}
+    for name, job, ahead in zip(names, line, [*names[1:], "done"], strict=True):
+        state = body[name] = {**JOBS[job]}
+        onward = draw(st.sampled_from([ahead, ahead, ahead, *names]))
+        if job == "gate":
+            refused = st.sampled_from([onward, "done", names[0]])
+            state |= {"on": {"accept": onward, "deny": draw(refused)}, "expired": draw(refused)}
+            continue
+        state["next"] = onward
+        if (
+            job in ("infer", "calls", "call")
+            and (allow := draw(st.sampled_from(ALLOWED))) is not None
+        ):
+            state["allow"] = allow
+    rules: list[Data] = [{"when": "run.steps >= 14", "stop": "steps_limit"}]
     if draw(st.booleans()):
-        at = draw(st.sampled_from([name for name in line if name not in ("aside", "done")]))
-        data["tasks"] = [{"text": "file", "by": {"tool": draw(st.sampled_from(TOOLS))}}]
-        body["tasks"] = {"do": "work", "failed": "next", "next": "done"}
-        body[at]["next" if "next" in body[at] else "expired"] = "tasks"
+        when = f"{draw(st.sampled_from(MOMENTS))} and run.visits.aside == 0"
+        rules.append({"when": when, "to": "aside"})
+        job = draw(st.sampled_from(["infer", "infer", "ask", "calls", "child"]))
+        body["aside"] = {**JOBS[job], "next": "return"}
+    last: Data = {}
     if draw(st.integers(0, 3)) == 0:
-        data["on_stop"] = "last"
+        last = {"on_stop": "last"}
         body |= {"last": {"do": "call_tools", "next": "over"}, "over": {"end": "by_reason"}}
-    if draw(st.booleans()):
-        body |= {
-            "reply": {"do": "infer", "failed": "next", "next": "gate"},
-            "gate": {
-                "on": {"accept": "pay", "deny": draw(st.sampled_from(["pay", "done"]))},
-                "within": "30s", "expired": draw(st.sampled_from(["pay", "done"])),
-            },
-            "pay": {"do": "call_tools", "failed": "next", "next": draw(st.sampled_from(["reply", "done"]))},
-        }  # fmt: skip
-        data["start"] = "reply"
-    child = data["machines"]["child"]
-    child["tools"] = list(TOOLS)
-    child["states"]["think"]["allow"] = draw(st.sampled_from([["look"], list(TOOLS)]))
-    for one in (data, child):
-        one.pop("approve", None)
-        if draw(st.integers(0, 3)):
-            one["approve"] = {"tools": draw(st.sampled_from(GATES)), "within": "30s"}
-    if "approve" in data and draw(st.booleans()):
-        data["approve"]["expired"] = draw(st.sampled_from([n for n in line if n != "aside"]))
-    return data
+    held = gate(draw)
+    if held and draw(st.booleans()):
+        held["approve"]["expired"] = draw(st.sampled_from(names))
+    child = {
+        "model": {"name": "scripted"}, "tools": list(TOOLS), **gate(draw),
+        "states": {
+            "think": {"do": "infer", "failed": "next", "next": "act"},
+            "act": {"do": "call_tools", "next": "over"}, "over": {"stop": "completed"},
+        },
+    }  # fmt: skip
+    return {
+        "chartloop": 1, "machine": "m", "model": {"name": "scripted", "context_window": 100}, **held, **last,
+        "tools": list(TOOLS), "tasks": [{"text": "file", "by": {"tool": draw(st.sampled_from(TOOLS))}}],
+        "rules": rules, "machines": {"child": child}, "states": {**body, "done": {"stop": "completed"}},
+    }  # fmt: skip
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
