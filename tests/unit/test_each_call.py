@@ -37,7 +37,11 @@ DO_IT = "do_it: {do: call_tools, next: think}"
 CHILD = "machines: {{c: {{tools: [buy], {}model: {{name: scripted}}, states: {{t: {{do: infer, next: a}}, a: {{do: call_tools, next: z}}, z: {{stop: completed}}}}}}}}"
 RUNS = "act: {do: run_machine, with: {machine: c, task: x}, next: think}"
 NO = "no: tool `buy` can be executed with no event `accept` of its own"
-APPROVED = "yes: `approve` asks about each call of tool `buy` with its arguments"
+SHOWS = "yes: `approve` shows the arguments of each call of tool `buy`"
+ONCE = ", and executes the call once, after its own `accept`"
+APPROVED = SHOWS + ONCE
+WHEN = 'approve: {tools: [buy], when: call.arguments.call == "x"}'
+
 NO_CALL = "yes: no path leads to tool `buy`"
 LOOSE = "unknown: event `accept` comes before each tool `buy` on every path, but only `approve: {tools: [buy]}` ties"
 
@@ -60,10 +64,16 @@ CASES = [
     Case("silence-asks-again", machine(ACT, head=APPROVE.replace("1h", "1h, expired: act")), APPROVED),
     Case("a-detour-asks-the-model", machine(ACT, head=APPROVE, more="aside: {do: infer, next: return}").replace("rules: [", "rules: [{when: run.steps == 3, to: aside}, "), APPROVED),
     Case("tasks-cannot-have-it", machine("act: {do: work, failed: next, next: think}", head=f"{APPROVE}\ntasks: [{{text: x, by: {{tool: buy}}}}]"), NO_CALL),
-    Case("another-answer", machine(ACT, head=APPROVE), "no: tool `buy` can be executed with no event `deny` of its own", "think → act → approve → act_approved", "each tool:buy after its own deny"),
+    Case("another-answer", machine(ACT, head=APPROVE), "no: tool `buy` can be executed with no event `deny` of its own: `approve` executes what is answered with `accept`", "think → act → approve → act_approved", "each tool:buy after its own deny"),
     Case("another-tool", machine(ACT, head=APPROVE), "no: tool `look` can be executed with no event `accept` of its own", "think → act → act_others", "each look after its own event:accept"),
-    Case("some-of-them", machine(ACT, head=APPROVE), APPROVED, asked="each tool:buy when call.arguments.usd > 100 after its own accept"),
+    Case("some-of-them", machine(ACT, head=APPROVE), SHOWS + " with `call.arguments.usd > 100`" + ONCE, asked="each tool:buy when call.arguments.usd > 100 after its own accept"),
     Case("put-by-hand-too", machine(ACT, head=APPROVE, more="mine: {do: ask_approval, with: {tools: [buy], wait: ok}, next: ok}\n  ok: {on: {accept: act}}"), "unknown: event `accept` comes before each tool `buy` on every path, but `mine` puts the question to a wait of the file"),
+    # its keys
+    Case("edit", machine(ACT, head="approve: {tools: [buy], edit: true}"), f"{SHOWS}, again once a person changed them{ONCE}"),
+    Case("when", machine(ACT, head=WHEN), NO + ": `approve` holds back only those with `call.arguments.call == \"x\"`; ask `each tool:buy when", "think → act → act_others"),
+    Case("asked-when", machine(ACT, head=WHEN), f"{SHOWS} with `(call.arguments.call == 'x')`{ONCE}", asked="each tool:buy when (call.arguments.call  == 'x') after its own accept"),
+    Case("asked-for-others", machine(ACT, head=WHEN), "unknown: `approve` holds back the calls with `call.arguments.call == \"x\"`", asked='each tool:buy when call.arguments.call == "y" after its own accept'),
+    Case("remember", machine(ACT, head="approve: {tools: [buy], remember: true}"), NO + ": an answer with `remember` is also for later calls", "think → act → act_others"),
     # no gate at all
     Case("no-gate", machine(ACT), NO, "think → act"),
     Case("not-shown", machine(ACT, think="infer, allow: [look]"), NO_CALL),
@@ -81,7 +91,7 @@ CASES = [
     Case("one-answer-for-two-payments", machine("act: {ask: 'OK?', on: {accept: one, deny: done}}", more="one: {do: tool, with: {name: buy, arguments: {call: x}}, next: two}\n  two: {do: tool, with: {name: buy, arguments: {call: x}}, next: done}"), NO, "think → act → one → two"),
     # children
     Case("in-a-child", machine(RUNS, head=CHILD.format("")), "no: child machine `c`: tool `buy` can be executed with no event `accept` of its own: t → a"),
-    Case("in-a-child-that-asks", machine(RUNS, head=CHILD.format("approve: {tools: [buy]}, ")), "yes: child machine `c`: `approve` asks"),
+    Case("in-a-child-that-asks", machine(RUNS, head=CHILD.format("approve: {tools: [buy]}, ")), "yes: child machine `c`: `approve` shows"),
     Case("in-a-child-but-not-in-this", machine(RUNS, head=f"{APPROVE}\n{CHILD.format('')}"), "no: child machine `c`: tool `buy` can"),
 ]  # fmt: skip
 
@@ -92,7 +102,7 @@ def test_each_call(case: Case) -> None:
     found = loaded.query(case.asked)
     assert str(found).startswith(case.says)
     assert " → ".join(found.witness) == case.path
-    assert (str(found).startswith(NO_CALL)) == (ASSUMED not in found.assumptions)
+    assert (case.says == NO_CALL) == (ASSUMED not in found.assumptions)
 
 
 def test_the_answer_is_plain_data_and_lists_what_it_takes_for_granted() -> None:
@@ -113,6 +123,7 @@ def test_the_answer_is_plain_data_and_lists_what_it_takes_for_granted() -> None:
         ("each buy after its own state:think", "has no event `state:think`"),
         ("each buy after accept", "each TOOL after its own EVENT"),
         ("each buy when after its own accept", "each TOOL after its own EVENT"),
+        ("each buy when call. > 1 after its own accept", "is not a condition"),
     ],
 )
 def test_what_is_no_such_query(text: str, says: str) -> None:

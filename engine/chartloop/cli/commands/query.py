@@ -37,9 +37,9 @@ Examples:
   chartloop query my.yaml "avoid tool:delete" "never action:infer after state:answer"
 
 \b
-Forms: reach A, avoid A, never A before B, never A after B, always B after A, and
-each TOOL after its own EVENT: a person accepted every call of the tool, by itself. A name is a
-state, an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
+Forms: reach A, avoid A, never A before B, never A after B, always B after A,
+each TOOL after its own EVENT, each TOOL when CONDITION after its own EVENT. A name is a state,
+an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
 
 \b
 Exit codes: 0 every query holds, 1 one does not, 2 a query is invalid.

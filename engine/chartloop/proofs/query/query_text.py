@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
-from chartloop.language.approval import ACCEPT
+from chartloop.language.expression import ExpressionFault
+from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
 
 Sort = Literal["state", "event", "action", "tool", "reason", "edge"]
@@ -84,8 +86,13 @@ def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:
     of_children = [tool for spec in chart.spec.family() for tool in spec.tools]
     known["tool"] = list(dict.fromkeys((*known["tool"], *of_children)))
     known["event"] = list(dict.fromkeys((*known["event"], ACCEPT)))
-    call, answer = (f"{sort}:{w.removeprefix(f'{sort}:')}" for sort, w in (("tool", a), ("event", b)))
-    return Query(text, "each", _atom(call, chart, known), _atom(answer, chart, known), when or "")
+    call = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
+    answer = _atom(f"event:{b.removeprefix('event:')}", chart, known)
+    try:
+        read_expression(when or "True")
+    except ExpressionFault as fault:
+        raise QueryFault(f"`{when}` is not a condition: {fault.message}", hint=fault.hint) from None
+    return Query(text, "each", call, answer, when or "")
 
 
 def _atom(word: str, chart: Chart, known: dict[Sort, list[str]] | None = None) -> Atom:
