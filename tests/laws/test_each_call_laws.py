@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine
+from chartloop.run.question import Question
 from chartloop.testing.clock import ManualClock
 from tests.exploring import Choices
 from tests.gated import (
@@ -81,10 +82,16 @@ MOMENTS = (
 """When a detour is made, once."""
 
 
+SOME = ("1.0", "2.0", "4.0", "given", "file")
+WHEN = f"call.arguments.call in {json.dumps(SOME)}"
+"""The condition of gates with `when`, and the calls for which it holds."""
+
+
 def gate(draw: st.DrawFn) -> Data:
     """The key `approve`, or nothing."""
     tools = draw(st.sampled_from(GATES))
-    return {} if tools is None else {"approve": {"tools": tools, "within": "30s"}}
+    more = draw(st.sampled_from([{}, {}, {"when": WHEN}, {"edit": True}, {"remember": True}]))
+    return {} if tools is None else {"approve": {"tools": tools, "within": "30s", **more}}
 
 
 @st.composite
@@ -141,16 +148,25 @@ def test_no_call_lacks_its_own_accept_where_a_query_says_that_each_has_it(
 ) -> None:
     machine = built_gated(data)
     questions = machine.questions()
-    answers = {t: questions.ask(f"each tool:{t} after its own accept") for t in TOOLS}
-    sure = [tool for tool, answer in answers.items() if answer]
-    for answer in answers.values():
-        event(f"{answer.word}: {answer.reason.split('`')[0]}")
+    sure: set[tuple[str, str]] = set()
+    for name in TOOLS:
+        for when in ("", WHEN):
+            text = f"each tool:{name} {when and f'when {when}'} after its own accept"
+            answer = questions.ask(text)
+            event(f"{answer.word}: {answer.reason.split('`')[0]}")
+            if answer:
+                sure.add((name, when))
     for choices in naming_adversaries(seed):
         asyncio.run(judged(machine, choices, sure, given=given_))
 
 
-async def judged(machine: Machine, choices: Choices, sure: list[str], *, given: bool) -> None:
-    """One run. After each record, every call of a `sure` tool had an `accept` for it, and its own."""
+async def judged(
+    machine: Machine, choices: Choices, sure: Collection[tuple[str, str]], *, given: bool
+) -> None:
+    """One run. After each record, every `sure` call had an `accept` for it, and its own.
+
+    `sure` has tools with the condition that was asked about.
+    """
     DONE.clear()
     clock = ManualClock()
     more: Data = {"messages": [{"role": "user", "content": "x"}, GIVEN]} if given else {}
@@ -165,21 +181,32 @@ async def judged(machine: Machine, choices: Choices, sure: list[str], *, given: 
             if which == len(words):
                 clock.advance(31.0)
             else:
-                if words[which] == "accept":
-                    accepted.update(calls_in(asked.text))
-                await run.asend(words[which], wait=asked.wait)
+                decided, data = decision(asked, words[which], choices)
+                accepted.update(decided)
+                await run.asend(words[which], data, wait=asked.wait)
         await run.aadvance()
         for call, times in Counter(DONE).items():
-            lacks = call[0] in sure and times > accepted[call]
+            asked_about = (call[0], "") in sure or (call[1] in SOME and (call[0], WHEN) in sure)
+            lacks = asked_about and times > accepted[call]
             assert not lacks, (call, times, dict(accepted), run.result.path)
 
 
-def calls_in(text: str) -> list[tuple[str, str]]:
-    """The calls that a question shows: tool, and the call by its name."""
-    shown: list[tuple[str, Mapping[str, str]]] = [
-        (n, json.loads(a)) for n, a in SHOWN.findall(text)
-    ]
-    return [(name, arguments["call"]) for name, arguments in shown]
+def decision(
+    asked: Question, word: str, choices: Choices
+) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """The calls that an answer accepts, as its question shows them, and its data."""
+    shown = [(name, json.loads(text)["call"]) for name, text in SHOWN.findall(asked.text)]
+    keys = [str(call["key"]) for call in asked.calls]
+    if word == "edit":
+        other = {"arguments": {"call": [*SOME, "other"][choices.of(len(SOME) + 1)]}}
+        return [], {"calls": {keys[0]: other}}
+    if word != "accept":
+        return [], {}
+    data: dict[str, Any] = {"remember": True} if "remember" in asked.answers[word] else {}
+    if keys and choices.of(2):
+        first, *others = keys
+        return shown[:1], {**data, "calls": {first: "accept", **dict.fromkeys(others, "deny")}}
+    return shown, data
 
 
 @pytest.mark.parametrize(
@@ -191,16 +218,15 @@ def test_the_law_sees_a_call_that_was_accepted_by_no_one(head: Data) -> None:
         "think": {"do": "infer", "next": "act"}, "act": {"do": "call_tools", "next": "done"},
         "done": {"stop": "completed"},
     }  # fmt: skip
-    model = {"name": "scripted", "context_window": 100}
     machine = built_gated(
         {
             "chartloop": 1,
             "machine": "m",
             **head,
-            "model": model,
             "tools": list(TOOLS),
             "states": states,
+            "model": {"name": "scripted", "context_window": 100},
         }
     )
     with pytest.raises(AssertionError, match="'buy'"):
-        asyncio.run(judged(machine, Choices((), 0), ["buy"], given=False))
+        asyncio.run(judged(machine, Choices((), 0), [("buy", "")], given=False))
