@@ -33,14 +33,13 @@ def ask_approval(
 ) -> Outcome:  # fmt: skip
     """List the open calls of these tools that an approval needs, and write the question.
 
-    `edited`: list the calls that the last answer left undecided, as it changed them.
+    `edited`: list the calls of the last question again, as its answer changed them.
     """
     gate = Gate(ctx, when)
     request: dict[str, Any]
     if edited:
         request = dict(gate.request)
-        final = {n for n, d in request["decisions"].items() if d["decision"] != EDIT}
-        held = [h for h in open_held(request) if h["key"] not in final and gate.holds(shown(h))]
+        held = [one for one in open_held(request) if gate.holds(shown(one))]
     else:
         open_ = list(keyed(open_calls(ctx.messages, ctx.machine.wire_names)))
         request = {"wait": wait, "edit": gate.edit, "remember": gate.remember}

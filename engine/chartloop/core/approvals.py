@@ -117,7 +117,7 @@ def settle(request: Data, event: str, data: Data) -> Data:
 
 def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the decisions of an answer on single calls, each with its cure."""
-    named: object = data.get("calls")
+    named: object = data.get("calls", {} if event == EDIT else None)
     if named is None:
         return
     if not isinstance(named, Mapping):
@@ -134,8 +134,9 @@ def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, st
     missing = [key for key in held if key not in named]
     if missing and event != EDIT:
         yield f"nothing is decided for {_listed(missing)}", "decide on each call, or name none"
-    if event == EDIT and EDIT not in words:
-        yield "`edit` changes no call", "give `arguments` for one, or send `accept`"
+    if event == EDIT and words != {EDIT}:
+        hint = "give the new `arguments` of each; all calls are then shown again"
+        yield "`edit` only changes arguments", hint
     if event != EDIT and EDIT in words:
         hint = "send `edit`: the changed call is shown again before it is accepted"
         yield f"`{event}` changes a call", hint
@@ -160,12 +161,6 @@ def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[
             yield f"this gate takes no `{name}`", hint
     if word == EDIT and not isinstance(decision.get("arguments"), Mapping):
         yield f"`arguments` of `{key}` is not an object", "give all arguments by name"
-
-
-def event_of(calls: Mapping[str, Any]) -> str:
-    """The event of an answer with these decisions on single calls."""
-    words = {_decision(value)["decision"] for value in calls.values()}
-    return EDIT if EDIT in words else ACCEPT if ACCEPT in words else DENY
 
 
 def _decision(value: Any) -> dict[str, Any]:
