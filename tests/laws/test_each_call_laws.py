@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.run.question import Question
 from chartloop.testing.clock import ManualClock
 from tests.exploring import Choices
@@ -82,6 +83,15 @@ MOMENTS = (
 """When a detour is made, once."""
 
 
+class Repeating(Naming):
+    """A model whose calls are always the same ones."""
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """As the first of them."""
+        self.asked = 0
+        return await super().complete(request, on_text)
+
+
 SOME = ("1.0", "2.0", "4.0", "given", "file")
 WHEN = f"call.arguments.call in {json.dumps(SOME)}"
 """The condition of gates with `when`, and the calls for which it holds."""
@@ -142,9 +152,9 @@ def consenting_machines(draw: st.DrawFn) -> Data:
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
 @slowly
-@given(consenting_machines(), st.integers(0, 10_000), st.booleans())
+@given(consenting_machines(), st.integers(0, 10_000), st.sampled_from([Naming, Repeating]))
 def test_no_call_lacks_its_own_accept_where_a_query_says_that_each_has_it(
-    data: Any, seed: int, given_: bool
+    data: Any, seed: int, model: type[Naming]
 ) -> None:
     machine = built_gated(data)
     questions = machine.questions()
@@ -157,20 +167,18 @@ def test_no_call_lacks_its_own_accept_where_a_query_says_that_each_has_it(
             if answer:
                 sure.add((name, when))
     for choices in naming_adversaries(seed):
-        asyncio.run(judged(machine, choices, sure, given=given_))
+        asyncio.run(judged(machine, model(choices), sure))
 
 
-async def judged(
-    machine: Machine, choices: Choices, sure: Collection[tuple[str, str]], *, given: bool
-) -> None:
+async def judged(machine: Machine, model: Naming, sure: Collection[tuple[str, str]]) -> None:
     """One run. After each record, every `sure` call had an `accept` for it, and its own.
 
     `sure` has tools with the condition that was asked about.
     """
     DONE.clear()
-    clock = ManualClock()
-    more: Data = {"messages": [{"role": "user", "content": "x"}, GIVEN]} if given else {}
-    run = machine.start("task", model=Naming(choices), clock=clock, **more)
+    clock, choices = ManualClock(), model.choices
+    more: Data = {"messages": [{"role": "user", "content": "x"}, GIVEN]} if choices.of(2) else {}
+    run = machine.start("task", model=model, clock=clock, **more)
     accepted: Counter[tuple[str, str]] = Counter()
     for _ in range(60):
         if run.ended:
@@ -229,4 +237,4 @@ def test_the_law_sees_a_call_that_was_accepted_by_no_one(head: Data) -> None:
         }
     )
     with pytest.raises(AssertionError, match="'buy'"):
-        asyncio.run(judged(machine, Choices((), 0), [("buy", "")], given=False))
+        asyncio.run(judged(machine, Naming(Choices((), 0)), [("buy", "")]))
