@@ -70,6 +70,7 @@ LINES = (
     ("infer", "call"),
     ("infer", "calls", "infer", "calls"),
     ("infer", "gate", "calls"),
+    ("infer", "gate", "calls"),
     ("gate", "infer", "calls"),
     ("infer", "child", "calls"),
 )
@@ -114,7 +115,7 @@ def consenting_machines(draw: st.DrawFn) -> Data:
         state = body[name] = {**JOBS[job]}
         onward = draw(st.sampled_from([ahead, ahead, ahead, *names]))
         if job == "gate":
-            refused = st.sampled_from([onward, "done", names[0]])
+            refused = st.sampled_from([onward, "done", "done", "done", names[0]])
             state |= {"on": {"accept": onward, "deny": draw(refused)}, "expired": draw(refused)}
             continue
         state["next"] = onward
