@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine
+from chartloop.core.errors import AheadError
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.run.question import Question
 from chartloop.testing.clock import ManualClock
@@ -181,6 +182,9 @@ async def judged(machine: Machine, model: Naming, sure: Collection[tuple[str, st
     more: Data = {"messages": [{"role": "user", "content": "x"}, GIVEN]} if choices.of(2) else {}
     run = machine.start("task", model=model, clock=clock, **more)
     accepted: Counter[tuple[str, str]] = Counter()
+    for name in machine.spec.gates:
+        with pytest.raises(AheadError):  # no call was shown yet
+            await run.asend("accept", ahead=name)
     for _ in range(60):
         if run.ended:
             break
