@@ -40,8 +40,6 @@ MOST_TOOLS = 128
 """The most tools of one server that a machine may name: providers accept no more in a request."""
 _LARGEST = 20_000
 """The longest description in characters; a schema as JSON may be five times as long."""
-_MOST_PATTERNS = 100
-"""The most patterns of a schema: each takes time to compile, and again for each text."""
 _SHOWN = 120
 _LINES = 12
 """The most differences of one tool that are shown."""
@@ -211,12 +209,6 @@ def schema_trouble(schema: Any, what: str) -> str:
     if (fault := meta_fault(plain, dialect)) is not None:
         named = f", as it says, of `{dialect}`" if "$schema" in given else ""
         return f"its {what} is not a JSON Schema{named}: {fault}"
-    patterns = sum(
-        ("pattern" in inner) + len(inner.get("patternProperties", ()))
-        for _, inner in subschemas(given)
-    )
-    if patterns > _MOST_PATTERNS:
-        return f"its {what} has {patterns:,} patterns, more than {_MOST_PATTERNS}"
     try:
         server_schema(given)
     except UnusableSchemaError as error:

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
+from chartloop.language.json_schema.walk import subschemas
+
 DEEPEST = 100
 """The most levels of valid data."""
 FAULTS = 5
@@ -25,6 +27,11 @@ _BACKTRACKS = 100_000
 """The most backtracking steps of a pattern; after them the text does not match."""
 _PATTERN_SIZE = 1_000_000
 """The largest compiled pattern, in bytes."""
+_PATTERNS = 100
+"""The most patterns of a server's schema."""
+_PATTERNS_SIZE, _LEAST_SIZE = 2_000_000, 50_000
+"""The bytes that the compiled patterns of a server's schema share, and the least that each gets:
+the time of a match grows with them."""
 DIALECTS: Mapping[str, str] = {
     "http://json-schema.org/draft-04/schema": "Draft4Validator",
     "http://json-schema.org/draft-06/schema": "Draft6Validator",
@@ -114,16 +121,25 @@ class ServerSchema(Validator):
     that needs backtracking is an `UnusableSchemaError`.
     """
 
-    __slots__ = ()
+    __slots__ = ("patterns",)
+    patterns: int
+    """The number of its patterns."""
 
     def _compile(self, schema: Mapping[str, Any]) -> Any:
         import jsonschema_rs  # noqa: PLC0415
 
+        self.patterns = sum(
+            ("pattern" in inner) + len(inner.get("patternProperties", ()))
+            for _, inner in subschemas(schema)
+        )
+        if self.patterns > _PATTERNS:
+            raise UnusableSchemaError(f"it has {self.patterns:,} patterns, over {_PATTERNS}")
+        size = min(_PATTERN_SIZE, max(_LEAST_SIZE, _PATTERNS_SIZE // (self.patterns or 1)))
         made = getattr(jsonschema_rs, DIALECTS[dialect_of(schema)])
         if dialect_of(schema) == NEWEST:  # it may name one that is not known
             schema = {name: value for name, value in schema.items() if name != "$schema"}
         try:
-            return _compiled(made, schema, jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE))
+            return _compiled(made, schema, jsonschema_rs.RegexOptions(size_limit=size))
         except UnusableSchemaError as error:
             text = str(error)
             if text.endswith(('is not a "regex"', "is not valid regex")):
