@@ -478,9 +478,7 @@ class _Connection:
         return f"it has written {lines} that {'is' if self._babble == 1 else 'are'} no MCP message"
 
     def _is_closed(self, error: BaseException) -> bool:
-        """Whether an error means that the connection has ended. An error that the server sent does
-        not, whatever its code.
-        """
+        """Whether an error means that the connection has ended, which one of the server does not."""
         ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
         if type(error).__name__ in ends or isinstance(error, ConnectionError):
             return True
@@ -684,7 +682,8 @@ def _first(error: BaseException) -> BaseException:
 
 
 _FORGOTTEN: Mapping[int, str] = {
-    -32600: "Session terminated", -32603: "Server returned an error response", -32000: "SSE stream ",
+    -32600: "Session terminated", -32603: "Server returned an error response",
+    -32000: "SSE stream ",
 }  # fmt: skip
 """How the messages of `mcp` begin, by their code, for a reply of an HTTP server outside the
 protocol: a restarted server does not know the session. The next call connects again."""

@@ -1,9 +1,9 @@
 """The stream of messages from an MCP server, watched before `mcp` reads it.
 
-`mcp` parses a listing as one, so a single bad tool would take all others away, and validates results
-with `re`, which a pattern of the server could stop for ever. So a listing is kept here as it came,
-and `mcp` gets the part that it needs: the names of the locked tools, and their arguments for the
-headers of the protocol of 2026.
+`mcp` parses a listing as one, so a single bad tool would take all others away, and validates
+results with `re`, which a pattern of the server could stop for ever. So a listing is kept here as
+it came, and `mcp` gets the part that it needs: the names of the locked tools, and their arguments
+for the headers of the protocol of 2026.
 
 Belongs here: what a message says before it is parsed. Never: an import of `mcp`.
 """

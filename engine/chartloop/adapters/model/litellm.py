@@ -36,6 +36,7 @@ from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.outcome import Message, is_tokens
 from chartloop.extras import install
+from chartloop.language.json_schema.sent import sent_tools
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 _LOCAL = "LITELLM_LOCAL_MODEL_COST_MAP"
@@ -188,7 +189,8 @@ def _arguments(
     arguments |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
     if request.tools:
         # 1.106.2 imports `mcp`, which is not installed, whenever there are tools.
-        arguments |= {"tools": request.tools, "_skip_mcp_handler": True}
+        tools = sent_tools(request.tools, target.provider)
+        arguments |= {"tools": tools, "_skip_mcp_handler": True}
     if request.tool_choice is not None:
         arguments["tool_choice"] = request.tool_choice
     if request.output is not None:

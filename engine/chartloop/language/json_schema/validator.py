@@ -144,7 +144,7 @@ class ServerSchema(Validator):
             text = str(error)
             if text.endswith(('is not a "regex"', "is not valid regex")):
                 pattern = text.rpartition(" is not ")[0]
-                text = f"its pattern {pattern} is too large, or needs look-around or backtracking"
+                text = f"the pattern {pattern} backtracks, looks around, or is too large"
                 raise UnusableSchemaError(text) from None
             raise
 
