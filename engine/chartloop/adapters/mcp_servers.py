@@ -23,6 +23,7 @@ import asyncio
 import atexit
 import contextlib
 import importlib
+import json
 import logging
 import os
 import threading
@@ -303,6 +304,10 @@ class _Connection:
                 if secret in value:
                     value = value.replace(secret, f"${{{name}}}")
             return value
+        # a listing may be large: the forms of a secret for JSON are among those that are hidden
+        text = json.dumps(value, ensure_ascii=False) if self._hidden else ""
+        if not any(secret in text for secret in self._hidden):
+            return value
         if isinstance(value, Mapping):
             mapping = cast("Mapping[str, Any]", value)
             return {self._mask(k): self._mask(v) for k, v in mapping.items()}
@@ -478,7 +483,7 @@ class _Connection:
         return f"it has written {lines} that {'is' if self._babble == 1 else 'are'} no MCP message"
 
     def _is_closed(self, error: BaseException) -> bool:
-        """Whether an error means that the connection has ended, which one of the server does not."""
+        """Whether an error means that the connection has ended; one of the server does not."""
         ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
         if type(error).__name__ in ends or isinstance(error, ConnectionError):
             return True

@@ -1,8 +1,8 @@
 """A tool's schema in the form that a provider takes.
 
 A provider refuses the whole request for one tool whose schema it does not take, and so every
-request of a conversation. The lock and the validation of arguments keep the schema as the server wrote it;
-only requests have this form, and only here it is made.
+request of a conversation. The lock and the validation of arguments keep the schema as the server
+wrote it; only requests have this form, and it is made only here.
 
 - An object at the top, with `properties`; an array has `items`; all of it in the dialect 2020-12.
 - OpenAI and Anthropic, and what stands in front of them, take no `anyOf`, `oneOf`, `allOf`, `not`
