@@ -220,7 +220,7 @@ NUMBERS = {"type": "object", "properties": {"a": NUMBER}, "required": ["a"]}
 )  # fmt: skip
 def test_what_a_server_gives_reaches_the_model(tmp_path: Path, case: Told) -> None:
     offers = [GIVE | ({"outputSchema": case.schema} if case.schema else {})]
-    given = {"content": [{"type": "text", "text": text} for text in case.texts]}
+    given: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in case.texts]}
     given |= {"isError": case.failed} | (
         {} if case.data is None else {"structuredContent": case.data}
     )
@@ -238,7 +238,7 @@ def test_a_pattern_of_a_server_stops_no_process(tmp_path: Path) -> None:
     """In a process of its own: `re` would hold it for ever, signals included."""
     evil = {"type": "object", "properties": {"y": {"type": "string", "pattern": "^(a+)+$"}}}
     locked(tmp_path, offers=[GIVE | {"outputSchema": evil}])
-    given = {"content": [], "structuredContent": {"y": "a" * 40 + "!"}}
+    given: dict[str, Any] = {"content": [], "structuredContent": {"y": "a" * 40 + "!"}}
     code = (
         "from chartloop import load\n"
         f"run = load('machine.yaml').start('go', script={[call('calc.give', result=given), 'done']!r})\n"

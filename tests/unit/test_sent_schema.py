@@ -86,7 +86,7 @@ def test_a_schema_is_fitted_to_its_provider(case: Case) -> None:
 
 
 def test_a_lost_condition_is_told_in_words() -> None:
-    tool = {
+    tool: dict[str, Any] = {
         "type": "function",
         "function": {
             "name": "find",
@@ -99,7 +99,7 @@ def test_a_lost_condition_is_told_in_words() -> None:
         "Find.\n\nThe arguments must also match this JSON Schema: "
         '{"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}'
     )
-    assert tool["function"]["description"] == "Find."  # pyright: ignore[reportIndexIssue, reportArgumentType, reportCallIssue]
+    assert tool["function"]["description"] == "Find."
 
 
 @needs_litellm
@@ -116,7 +116,7 @@ def test_a_provider_gets_what_it_takes(
     text = machine().replace("{name: scripted}", f"{{name: {provider}/loopback}}")
     path = put_machine(tmp_path, text)
     lock_tools(path).write()
-    wrong = {"text": "", "tool_calls": [{"name": "calc__any", "arguments": {}}]}
+    wrong: dict[str, Any] = {"text": "", "tool_calls": [{"name": "calc__any", "arguments": {}}]}
     with LoopbackServer([wrong, "done"]) as server:
         address = server.url if provider == "openai" else server.messages_url
         run = load(path).start("go", settings={"api_base": address})

@@ -256,7 +256,7 @@ class _Connection:
         self._folder = server.folder or str(folder or "")
         self._starts = 0
         self._client: Any = None
-        self._wire = Wire(None, ())
+        self._wire = Wire(None, (), over_http=False)
         self._until = 0.0
         """When the server must have listed its tools, by the clock of the loop."""
         self._owner: asyncio.Task[None] | None = None
@@ -404,7 +404,7 @@ class _Connection:
                 encoding_error_handler="replace",
             )
             transport = stdio.stdio_client(started, errlog=self._open_stderr(stack))
-        self._wire = Wire(transport, self.server.tools)
+        self._wire = Wire(transport, server.tools, over_http=bool(server.url))
         return await stack.enter_async_context(mcp.Client(self._wire, **more))
 
     async def _list(self, client: Any) -> Offers:
@@ -425,7 +425,8 @@ class _Connection:
         for offer in offers:
             if time.monotonic() > self._until:
                 raise TimeoutError
-            if not isinstance(offer, Mapping) or wanted(str(offer.get("name", ""))):
+            given = cast("Mapping[str, Any]", offer if isinstance(offer, Mapping) else {})
+            if wanted(str(given.get("name", ""))):
                 yield self._mask(offer)
 
     async def _hear(self, message: Any) -> None:
@@ -472,7 +473,7 @@ class _Connection:
             return self._unavailable(
                 f"gave a listing that cannot be read: {detail}", "report it there"
             )
-        if self._is_closed(error) and not self.server.url:
+        if self._wire.has_ended_by(error) and not self.server.url:
             return self._unavailable("ended before it answered", "start it by hand and look")
         problem = f"cannot be reached: {type(error).__name__}: {detail}"
         return self._unavailable(problem, f"look at `{where}`")
@@ -481,16 +482,6 @@ class _Connection:
     def _babbled(self) -> str:
         lines = say_count(self._babble, "line")
         return f"it has written {lines} that {'is' if self._babble == 1 else 'are'} no MCP message"
-
-    def _is_closed(self, error: BaseException) -> bool:
-        """Whether an error means that the connection has ended; one of the server does not."""
-        ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
-        if type(error).__name__ in ends or isinstance(error, ConnectionError):
-            return True
-        if not self.server.url:
-            return self._wire.ended and str(error) == "Connection closed"
-        begins = _FORGOTTEN.get(getattr(error, "code", 0))
-        return begins is not None and str(error).startswith(begins)
 
     def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
         lines = [f"MCP server `{self.server.name}` {self._mask(what)}"]
@@ -542,7 +533,7 @@ class _Connection:
         except TimeoutError:
             raise
         except Exception as error:
-            if client is not self._client or self._is_closed(_first(error)):
+            if client is not self._client or self._wire.has_ended_by(_first(error)):
                 raise _Died from error
             message = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (reason := reason_of_refusal(message)) is None:
@@ -686,12 +677,6 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-_FORGOTTEN: Mapping[int, str] = {
-    -32600: "Session terminated", -32603: "Server returned an error response",
-    -32000: "SSE stream ",
-}  # fmt: skip
-"""How the messages of `mcp` begin, by their code, for a reply of an HTTP server outside the
-protocol: a restarted server does not know the session. The next call connects again."""
 _UNREAD = ("ValidationError", "RuntimeError")
 """The errors of `mcp` for an invalid answer, or one that does not fit the tool's schema."""
 

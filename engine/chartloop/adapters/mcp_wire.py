@@ -10,20 +10,28 @@ Belongs here: what a message says before it is parsed. Never: an import of `mcp`
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
+
+_FORGOTTEN: Mapping[int, str] = {
+    -32600: "Session terminated", -32603: "Server returned an error response",
+    -32000: "SSE stream ",
+}  # fmt: skip
+"""How the messages of `mcp` begin, by their code, for a reply of an HTTP server outside the
+protocol: a restarted server does not know the session. The next call connects again."""
 
 
 class Wire:
     """A transport of `mcp`, and the stream of messages that it reads."""
 
-    def __init__(self, transport: Any, tools: Collection[str]) -> None:
+    def __init__(self, transport: Any, tools: Collection[str], *, over_http: bool) -> None:
         self.listed: list[Any] = []
         """The tools of the last page of a listing, as the server wrote them."""
         self.ended = False
         """Whether the server has closed the connection."""
         self._transport = transport
         self._tools = tools
+        self._over_http = over_http
         self._messages: Any = None
 
     async def __aenter__(self) -> tuple[Any, Any]:
@@ -33,16 +41,27 @@ class Wire:
     async def __aexit__(self, *error: Any) -> Any:
         return await self._transport.__aexit__(*error)
 
+    def has_ended_by(self, error: BaseException) -> bool:
+        """Whether an error means that the connection has ended; one of the server does not."""
+        ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
+        if type(error).__name__ in ends or isinstance(error, ConnectionError):
+            return True
+        if not self._over_http:
+            return self.ended and str(error) == "Connection closed"
+        begins = _FORGOTTEN.get(getattr(error, "code", 0))
+        return begins is not None and str(error).startswith(begins)
+
     def take(self, item: Any) -> Any:
         """A message for `mcp`."""
-        result = getattr(getattr(item, "message", None), "result", None)
-        tools = cast("dict[str, Any]", result).get("tools") if isinstance(result, dict) else None
-        if isinstance(tools, list):
-            self.listed = cast("list[Any]", tools)
+        found: Any = getattr(getattr(item, "message", None), "result", None)
+        result = cast("dict[str, Any]", found if isinstance(found, dict) else {})
+        if isinstance(result.get("tools"), list):
+            self.listed = result["tools"]
+            offers = [cast("dict[str, Any]", one) for one in self.listed if isinstance(one, dict)]
             result["tools"] = [
-                {"name": str(offer["name"]), "inputSchema": _shape(offer.get("inputSchema"))}
-                for offer in self.listed
-                if isinstance(offer, dict) and str(offer.get("name")) in self._tools
+                {"name": name, "inputSchema": _shape(offer.get("inputSchema"))}
+                for offer in offers
+                if (name := str(offer.get("name"))) in self._tools
             ]
         return item
 

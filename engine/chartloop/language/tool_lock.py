@@ -146,7 +146,7 @@ def lock_offers(
     tools: dict[str, LockedTool] = {}
     left_out: dict[str, str] = {}
     for offer in offers:
-        given = cast("Mapping[str, Any]", offer) if isinstance(offer, Mapping) else {}
+        given = cast("Mapping[str, Any]", offer if isinstance(offer, Mapping) else {})
         name = str(given.get("name", ""))
         if not wanted(name):
             continue
@@ -187,7 +187,8 @@ def _trouble(name: str, description: str, schema: Any, output: Any) -> str:
         return "its name has other signs than letters, digits, `_`, `-` and `.`, or over 128"
     if len(description) > _LARGEST:
         return f"its description is longer than {_LARGEST:,} characters"
-    if isinstance(schema, Mapping) and (kind := schema.get("type", "object")) != "object":
+    kind = cast("Mapping[str, Any]", schema).get("type") if isinstance(schema, Mapping) else None
+    if kind not in (None, "object"):
         return f"its `inputSchema` is of type {short(str(kind))}, not object"
     why = schema_trouble(schema, "`inputSchema`")
     return why or ("" if output is None else schema_trouble(output, "`outputSchema`"))
