@@ -743,6 +743,44 @@ def test_an_address_of_something_else(
     assert capfd.readouterr().err == ""
 
 
+def test_an_error_of_a_server_over_http_is_its_word(tmp_path: Path) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            replies: dict[str, Any] = {
+                "initialize": {"result": {
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "peer", "version": "1"},
+                }},
+                "tools/list": {"result": {"tools": [ERROR]}},
+                "tools/call": {"error": asked.get("params", {}).get("arguments")},
+            }  # fmt: skip
+            error = {"error": {"code": -32601, "message": "Method not found"}}
+            reply = {"jsonrpc": "2.0", "id": asked.get("id"), **replies.get(asked["method"], error)}
+            body = json.dumps(reply).encode() if "id" in asked else b""
+            self.send_response(200 if body else 202)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/mcp"
+        text = machine().replace(
+            "command: " + machine().split("command: ")[1].split("}")[0], f"url: '{address}'"
+        )
+        path = put_machine(tmp_path, text)
+        lock_tools(path).write()
+        script = [call("calc.error", code=code, message=f"boom {code}") for code in CODES]
+        run = load(path).start("go", script=[*script, "done"])
+        assert run.run().warnings == ()
+        server.shutdown()
+    assert answers(run) == [f"error: the server refused the call: boom {code}" for code in CODES]
+
+
 HEAD = """\
 chartloop: 1
 machine: peer
