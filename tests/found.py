@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from chartloop.api import find_faults
+from chartloop.api.loader import Own
 from chartloop.core.errors import Finding
-from chartloop.core.specs import Own
 from chartloop.language.spec import MachineSpec
 
 T = TypeVar("T")
