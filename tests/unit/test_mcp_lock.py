@@ -243,6 +243,26 @@ def test_a_lock_holds_no_tool_that_a_listing_could_not(
         read_lock(text)
 
 
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["type", "properties", "items", "$ref", "pattern", "$schema", "x"]), inner, max_size=3
+    ),
+    max_leaves=8,
+)  # fmt: skip
+JUNK_TOOLS = JUNK | st.fixed_dictionaries(
+    {"name": st.sampled_from(["a", "b", 5, None]), "inputSchema": JUNK},
+    optional={"outputSchema": JUNK, "description": JUNK, "title": JUNK, "annotations": JUNK},
+)
+
+
+@given(st.lists(JUNK_TOOLS, max_size=5))
+def test_whatever_is_listed_a_good_tool_stays(junk: list[Any]) -> None:
+    servers = {"calc": lock_offers("d", [*junk, ADD], EVERY)}
+    assert servers["calc"].tools["add"].name == "add"
+    assert read_lock(write_lock(servers)) == servers
+
+
 def test_what_differs_is_said_in_lines() -> None:
     before = {"calc": lock_offers("d", [ADD, offer("gone")], EVERY)}
     changed = offer(

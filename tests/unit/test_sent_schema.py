@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from jsonschema import Draft202012Validator
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chartloop import load
 from chartloop.api.tool_lock import lock_tools
 from chartloop.language.json_schema.sent import sent_schema, sent_tools
+from chartloop.language.json_schema.validator import Validator, meta_fault
 from chartloop.testing import LoopbackServer
 from tests.mcp_peers import OBJECT, machine, put_machine, put_server
 from tests.tool_loop import needs_litellm
@@ -53,6 +55,13 @@ class Case(NamedTuple):
              "$defs": {"b": {"properties": {"b": B}, "required": ["b"]}}},
             {**FIELDS, "required": ["a", "b"], "$defs": {"b": {"properties": {"b": B}, "required": ["b"]}}},
         ),
+        Case(
+            "kinds",
+            {"type": "object", "oneOf": [{"properties": {"kind": {"const": "x"}, "a": A}}, {"properties": {"kind": {"const": "y"}}}]},
+            {"type": "object", "properties": {"kind": {"anyOf": [{"const": "x"}, {"const": "y"}]}, "a": A}}, ("oneOf",),
+        ),
+        Case("ref-to-a-choice", {"$ref": "#/$defs/x", "$defs": {"x": {**FIELDS, "anyOf": EITHER}}},
+             {**FIELDS, "$defs": {"x": {**FIELDS, "anyOf": EITHER}}}, ("anyOf",)),
         Case("all-of-with-more", {**FIELDS, "allOf": [{"minProperties": 1}]}, FIELDS, ("allOf",)),
         Case("ref", {"$ref": "#/$defs/x", "$defs": {"x": FIELDS}}, {**FIELDS, "$defs": {"x": FIELDS}}),
         Case("ref-to-itself", {"$ref": "#", "type": "object"}, EMPTY),
@@ -81,8 +90,37 @@ def test_a_schema_is_fitted_to_its_provider(case: Case) -> None:
     sent = sent_schema(case.given, case.provider)
     assert (sent.schema, tuple(sent.lost)) == (case.sent, case.lost)
     assert repr(case.given) == before
-    Draft202012Validator.check_schema(sent.schema)
+    assert meta_fault(sent.schema) is None
     assert sent_schema(sent.schema, case.provider).schema == sent.schema
+
+
+def _both(own: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", **own, **more}
+
+
+PARTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries({}, optional={
+    "properties": st.dictionaries(st.sampled_from("abc"), st.sampled_from([A, B, {"type": "array"}, {}])),
+    "required": st.lists(st.sampled_from("abc"), unique=True),
+})  # fmt: skip
+SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.builds(
+    _both, PARTS,
+    st.fixed_dictionaries({}, optional={
+        "allOf": st.lists(PARTS, min_size=1, max_size=3),
+        "not": st.just({"required": ["a", "b", "c"]}), "minProperties": st.integers(0, 2),
+    }),
+)  # fmt: skip
+DATA = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", 1, [], None]))
+
+
+@given(SCHEMAS, DATA)
+def test_what_a_schema_allows_is_allowed_in_a_request(
+    schema: dict[str, Any], data: dict[str, Any]
+) -> None:
+    sent = sent_schema(schema, "openai")
+    whole, fitted = (not Validator(one).faults(data) for one in (schema, sent.schema))
+    assert fitted or not whole
+    if not sent.lost:
+        assert fitted == whole
 
 
 def test_a_lost_condition_is_told_in_words() -> None:

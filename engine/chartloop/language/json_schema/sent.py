@@ -46,18 +46,28 @@ def sent_schema(schema: Mapping[str, Any], provider: str) -> Sent:
     top.pop("$schema", None)
     lost: dict[str, Any] = {}
     if provider not in TAKES_ALL:
-        lost = {word: top.pop(word) for word in _REFUSED if word in top}
-        parts = [(word, part) for word in _REFUSED[:3] for part in lost.get(word, ())]
-        whole = [_followed(schema, part) for word, part in parts if word == "allOf"]
-        if "allOf" in lost and all(one.keys() <= _MERGED for one in whole):
-            del lost["allOf"]
+        whole: list[Mapping[str, Any]] = []
         if isinstance(top.get("$ref"), str):
-            whole.append(_followed(schema, {"$ref": top.pop("$ref")}))
-        fields = dict(top.get("properties", {}))
-        for part in (*whole, *(_followed(schema, p) for word, p in parts if word != "allOf")):
-            fields = {**part.get("properties", {}), **fields}
-        top["properties"] = fields
-        needed = [name for part in (top, *whole) for name in part.get("required", ())]
+            whole = [_followed(schema, {"$ref": top.pop("$ref")})]
+            top = {**whole[0], **top}
+        lost = {word: top.pop(word) for word in _REFUSED if word in top}
+        parts = [_followed(schema, part) for part in lost.get("allOf", ())]
+        whole = [schema, *whole, *parts]
+        named = [pair for part in whole[::-1] for pair in part.get("properties", {}).items()]
+        fields = dict(named)
+        if parts and all(part.keys() <= _MERGED for part in parts):
+            if all(fields[name] == one for name, one in named):
+                del lost["allOf"]
+        ways: dict[str, list[Any]] = {}
+        for word in ("anyOf", "oneOf"):
+            for part in lost.get(word, ()):
+                for name, one in _followed(schema, part).get("properties", {}).items():
+                    known = ways.setdefault(name, [])
+                    known += [] if one in known else [one]
+        for name, ones in ways.items():
+            fields.setdefault(name, ones[0] if len(ones) == 1 else {"anyOf": ones})
+        top["properties"] = {n: _newest(one, dialect_of(schema)) for n, one in fields.items()}
+        needed = [name for part in whole for name in part.get("required", ())]
         if needed:
             top["required"] = list(dict.fromkeys(needed))
     return Sent({"type": "object", "properties": {}, **top}, lost)
