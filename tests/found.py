@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from chartloop.api import find_faults
-from chartloop.api.loader import Own
+from chartloop.api import Own, find_faults
 from chartloop.core.errors import Finding
 from chartloop.language.spec import MachineSpec
 
