@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import MovedError
 from chartloop.core.plain import plain
+from chartloop.core.position import REMEMBERED
 from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
@@ -57,9 +58,8 @@ def fork_point(chart: Chart, records: Sequence[Record], seq: int) -> int:
         record = records[at]
         if record.kind == "answer" and record.state in gate:
             seq = at
-        elif record.kind == "step":
-            action = chart.spec.states[record.state].action
-            if record.state not in gate or action is None or action.traits.calls != "none":
+        elif record.kind == "step" and record.state in gate:
+            if chart.spec.states[record.state].calls != "none":  # these used the answer up
                 break
     return seq
 
@@ -101,7 +101,7 @@ async def move(
     """
     if read.moved_to:
         return await moved_before(journal, read, row.machine_hash)
-    ids = _Ids(read.run_id, row.run_id, names)
+    ids = _Ids(read.run_id, row.run_id, names, moves=True)
     kept = await _events_below(journal, read.run_id, None)
     records = sum(event.record is not None for event in kept)
     made, there = _as_decided(kept, chart, ids, {"run": read.run_id, **origin})
@@ -178,6 +178,8 @@ class _Ids(NamedTuple):
     old: str
     new: str
     names: Names
+    moves: bool = False
+    """Whether the run itself goes on, with the calls that it remembers as approved."""
 
     def of(self, id: str) -> str:
         """The id in the fork; that of an unrelated run is unchanged."""
@@ -195,6 +197,11 @@ class _Ids(NamedTuple):
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
             return event.replace(data=data)
         given = event.record.input
+        outcome = given.outcome
+        if self.moves and outcome is not None and REMEMBERED in outcome.kept:
+            known = {**outcome.kept[REMEMBERED], "run": self.new}
+            outcome = outcome.replace(kept={**outcome.kept, REMEMBERED: known})
+            event = event.replace(record=event.record.replace(input=given.replace(outcome=outcome)))
         asks: Any = given.data.get("asks")
         if not isinstance(asks, Mapping) or "run" not in asks:
             return event
