@@ -9,6 +9,7 @@ Source: Anthropic API reference, "Create a message", "Extended thinking", "Promp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ _KINDS = {
     "assistant": frozenset({"text", "thinking", "redacted_thinking", "tool_use"}),
 }
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CALLED = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _THINKING = ("thinking", "redacted_thinking")
 MOST_MARKS = 4
 
@@ -56,6 +59,8 @@ def _faults(body: Mapping[str, Any], signed: Collection[str]) -> Iterator[str]:
     if messages[0].get("role") != "user":
         yield 'messages: first message must use the "user" role'
     for number, message in enumerate(messages):
+        if not message.get("content") and number + 1 < len(messages):
+            yield f"messages.{number}: all messages must have non-empty content"
         yield from _message(f"messages.{number}", message, signed)
     yield from _order(messages)
     if fields_of(body.get("thinking")).get("type") == "enabled":
@@ -71,6 +76,14 @@ def _message(at: str, message: Mapping[str, Any], signed: Collection[str]) -> It
         here, kind = f"{at}.content.{number}", block.get("type")
         if kind not in kinds:
             yield f"{here}: Input tag '{kind}' found using 'type' does not match any expected tag"
+        if kind == "text" and not str(block.get("text") or "").strip():
+            yield f"{here}.text: text content blocks must be non-empty"
+        if kind == "tool_use" and not isinstance(block.get("input"), dict):
+            yield f"{here}.tool_use.input: Input should be a valid dictionary"
+        if kind == "tool_use" and not _ID.fullmatch(str(block.get("id"))):
+            yield f"{here}.tool_use.id: String should match pattern '{_ID.pattern}'"
+        if kind == "tool_use" and not _CALLED.fullmatch(str(block.get("name"))):
+            yield f"{here}.tool_use.name: String should match pattern '{_CALLED.pattern}'"
         if kind == "thinking" and block.get("signature") not in signed:
             yield f"{here}: Invalid `signature` in `thinking` block"
         if kind == "redacted_thinking" and block.get("data") not in signed:

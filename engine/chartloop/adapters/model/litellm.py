@@ -198,6 +198,9 @@ def _arguments(
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm changes its arguments in place.
     copied: dict[str, Any] = copy_json({**arguments, **target.extra})
+    for message in copied["messages"]:
+        if message.get("tool_calls") and message.get("content") == "":
+            message["content"] = None  # some gateways refuse an empty text
     if wanted := settings.get("cache"):
         mark_for_cache(copied, wanted, target.provider)
     return copied
