@@ -1,77 +1,178 @@
-"""Approval of tool calls: the question to a person, and the check of the answer.
+"""Approval of tool calls: the question to a person, and the check of each call before it is made.
 
 An approval covers exactly the calls that were shown, by id, name and arguments. Later calls need
-their own approval.
+their own approval, unless their arguments equal those of a call that was accepted to be remembered.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from chartloop.actions.run_tool import failed_result
+from chartloop.core.approvals import ACCEPT, DENY, EDIT, NO_REQUEST, keyed, open_held, shown
 from chartloop.core.conversation import open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
-from chartloop.core.position import APPROVAL
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.position import APPROVAL, REMEMBERED
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, list_of, struct
+from chartloop.language.expression import Expression, widen
 from chartloop.run.context import Context
+from chartloop.run.sanitize import sound_data, text_for_model
 
 CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
 
 
 def ask_approval(
     ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
-    first: bool = False,
+    first: bool = False, when: Expression | None = None, edited: bool = False,
 ) -> Outcome:  # fmt: skip
-    """List the open calls of these tools, and write the question whether to execute them."""
-    open_ = open_calls(ctx.messages, ctx.machine.wire_names)
-    calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
-    data = [call.to_mapping() for call in calls]
-    kept: dict[str, Any] = {APPROVAL: {"calls": data, "wait": wait}}
-    if calls:
-        kept["ask_user"] = question(calls, by, text)
-    return Outcome(result=data, kept=kept)
+    """List the open calls of these tools that an approval needs, and write the question.
+
+    `edited`: list the calls of the last question again, as its answer changed them.
+    """
+    gate = Gate(ctx, when)
+    request: dict[str, Any]
+    if edited:
+        request = dict(gate.request)
+        held = [one for one in open_held(request) if gate.holds(shown(one))]
+    else:
+        open_ = list(keyed(open_calls(ctx.messages, ctx.machine.wire_names)))
+        request = {"wait": wait, "edit": gate.edit, "remember": gate.remember}
+        held = [
+            {"key": key, **call.to_mapping()}
+            for key, call in (open_[:1] if first else open_)
+            if call.name in tools and gate.holds(call)
+        ]
+        if gate.edit:
+            known = ctx.machine.registry.tools
+            held = [{**one, "schema": dict(known[one["name"]].parameters)} for one in held]
+        request |= {"calls": held, "decisions": {}}
+    kept: dict[str, Any] = {APPROVAL: {**request, "answer": "", "asked": [h["key"] for h in held]}}
+    if held:
+        kept["ask_user"] = question(held, by, text)
+    return Outcome(result=[shown(one).to_mapping() for one in held], kept=kept)
 
 
-def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
+def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:
     """The question for the person, with every call in full."""
-    what = "this" if len(calls) == 1 else "all of these"
+    what = "this" if len(held) == 1 else "all of these"
     head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
-    return "\n".join([head, *who, *(f"  {call.name} {call.arguments}" for call in calls)])
+    lines = [head, *who]
+    for one in held:
+        call = shown(one)
+        lines.append(f"  {call.name} {call.arguments}")
+        if "edited" in one:
+            lines.append(f"    (changed by {one['edited_by'] or 'a person'})")
+    return "\n".join(lines)
 
 
-class Approvals:
-    """The approvals of the current step: which calls may be executed."""
+class Cleared(NamedTuple):
+    """A call that may be executed."""
 
-    def __init__(self, ctx: Context) -> None:
+    call: ToolCall
+    """With the arguments that a person accepted: the model's own, or those written instead."""
+    note: str = ""
+    """What the model reads above the result, if a person changed the call."""
+
+
+class Gate:
+    """The approvals at the current step: which calls are held back, and what was decided."""
+
+    def __init__(self, ctx: Context, when: Expression | None) -> None:
         approve = ctx.machine.approve
-        self.tools = frozenset(approve.tools) if approve is not None else frozenset[str]()
+        self.ctx = ctx
+        self.when = when
+        self.by = approve.by if approve is not None else ""
+        self.edit = approve is not None and approve.edit
+        self.remember = approve is not None and approve.remember
+        self.tools = frozenset(approve.tools if approve is not None else ())
         self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
+        self.held = {one["key"]: one for one in self.request.get("calls", ())}
+        self.marks: tuple[str, ...] = tuple(ctx.kept.get(REMEMBERED, ()))
 
     @property
     def kept_after_use(self) -> Mapping[str, Any]:
-        """The kept data after all calls: each approval is used only once."""
-        return {APPROVAL: {"calls": [], "wait": ""}} if self.request else EMPTY
+        """The kept data after all calls: each approval is used only once, unless remembered."""
+        if not self.request:
+            return EMPTY
+        used: dict[str, Any] = {APPROVAL: NO_REQUEST}
+        marks = dict.fromkeys(self.marks)
+        for key, decision in self.request.get("decisions", EMPTY).items():
+            if decision["decision"] == ACCEPT and decision.get("remember"):
+                marks |= dict.fromkeys(filter(None, (self._mark(shown(self.held[key])),)))
+        return used | {REMEMBERED: list(marks)} if marks else used
 
-    def refusal(self, call: ToolCall) -> ToolResult | None:
-        """The reply to a call that was not approved; None for a call that may be made."""
+    def holds(self, call: ToolCall) -> bool:
+        """Whether a call needs an approval. One that cannot be judged does."""
         if call.name not in self.tools:
-            return None
-        covered = call.to_mapping() in self.request.get("calls", ())
-        answer = str(self.request.get("answer", "")) if covered else ""
-        if answer == "accept":
-            return None
-        why = {"deny": "it was denied", "expired": "no answer came in time"}.get(
-            answer, "nobody was asked"
-        )
-        note = str(self.request.get("note", "")) if answer == "deny" else ""
-        return failed_result(
-            f"`{call.name}` was not approved: {why}" + (f": {note}" if note else "")
-        )
+            return False
+        spec = self.ctx.machine.registry.tools.get(call.name)
+        if spec is None or (arguments := _validated(spec, call)) is None:
+            return True
+        if self.remember and self.marks and self._mark(call) in self.marks:
+            return False
+        if self.when is None:
+            return True
+        facts = widen(self.ctx.facts, call={"name": call.name, "arguments": arguments})
+        guards = self.ctx.machine.registry.guards
+        try:
+            return self.when.value(facts, lambda n, args: guards[n].call(*args)) is not False
+        except Exception:  # noqa: BLE001  a missing argument, or whatever a Python guard raises
+            return True
+
+    def clear(self, key: str, call: ToolCall) -> Cleared | ToolResult:
+        """Decide on a call right before it is made: the call to make, or the result instead."""
+        if call.name not in self.tools:
+            return Cleared(call)
+        held = self.held.get(key)
+        if held is None or any(held[name] != text for name, text in call.to_mapping().items()):
+            return self._refuse(call, "nobody was asked") if self.holds(call) else Cleared(call)
+        decision: Mapping[str, Any] = self.request["decisions"].get(key, EMPTY)
+        by, word = decision.get("by") or "a person", decision.get("decision")
+        if word == ACCEPT and "result" in decision:
+            text = text_for_model(decision["result"])
+            note = f"[not executed: {by} answered in the tool's place]"
+            return ToolResult(f"{note}\n{text}", result=decision["result"])
+        now = shown(held)
+        if word == ACCEPT or (word == EDIT and not self.holds(now)):
+            if now == call:
+                return Cleared(call)
+            note = f"[executed with other arguments, by {held['edited_by'] or 'a person'}: "
+            return Cleared(now, f"{note}{now.arguments}]")
+        if word == DENY:
+            note = decision.get("note", "")
+            return self._refuse(call, "it was denied" + (f": {note}" if note else ""))
+        late = self.request.get("answer") == "expired"
+        return self._refuse(call, "no answer came in time" if late else "nobody was asked")
+
+    def _refuse(self, call: ToolCall, why: str) -> ToolResult:
+        return failed_result(f"`{call.name}` was not approved: {why}")
+
+    def _mark(self, call: ToolCall) -> str:
+        """The digest that an equal call of this run has under the same gate; empty if invalid."""
+        spec = self.ctx.machine.registry.tools.get(call.name)
+        if spec is None or (arguments := _validated(spec, call)) is None:
+            return ""
+        when = self.when.text if self.when is not None else ""
+        parts = [self.ctx.run_id, call.name, dict(spec.parameters), self.by, when, arguments]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _validated(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | None:
+    """The arguments of a call as data, as its tool will get them; None if it would refuse them."""
+    try:
+        parsed = sound_data(spec.parse(call.arguments))
+    except Exception:  # noqa: BLE001  the application's own types may raise anything
+        return None
+    fields: Mapping[str, Any] = spec.parameters.get("properties", EMPTY)
+    defaults = {n: f["default"] for n, f in fields.items() if "default" in f}
+    return {**defaults, **parsed} if isinstance(parsed, dict) else None
 
 
 ACTIONS = (
@@ -87,6 +188,8 @@ ACTIONS = (
             ArgSpec("by", "data", STR, about="Who may answer."),
             ArgSpec("text", "text", STR, about="The text above the calls."),
             ArgSpec("first", "data", about="Whether only the first call will be executed."),
+            ArgSpec("when", "data", about="The guard over `call` that holds calls back."),
+            ArgSpec("edited", "data", about="Whether to list the calls that an answer changed."),
         ),
         result=list_of(CALL),
         work=False,

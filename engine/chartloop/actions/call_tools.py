@@ -15,10 +15,11 @@ from typing import Any
 
 import anyio
 
-from chartloop.actions.approval import Approvals
+from chartloop.actions.approval import Cleared, Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
 from chartloop.actions.server_calls import ServerCalls
+from chartloop.core.approvals import keyed
 from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
@@ -115,15 +116,12 @@ class _Batch:
         self.ctx = ctx
         self.calls = calls
         self.known = {tool.name: tool for tool in ctx.tools}
-        self.approvals = Approvals(ctx)
+        approve = ctx.machine.approve
+        self.gate = Gate(ctx, approve.when if approve is not None else None)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
         self.done: dict[int, ToolResult] = {}
-        seen: dict[str, int] = {}
-        self.keys: list[str] = []
-        for call in calls:  # a model may write the same id twice
-            times = seen.get(call.id, 0)
-            self.keys.append(f"{ctx.key}/{call.id}#{times}" if times else f"{ctx.key}/{call.id}")
-            seen[call.id] = times + 1
+        self.cleared = [self.gate.clear(key, call) for key, call in keyed(calls)]
+        self.keys = [f"{ctx.key}/{key}" for key, _ in keyed(calls)]
 
     async def carry_out(self) -> None:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""
@@ -148,11 +146,16 @@ class _Batch:
 
     def outcome(self) -> Outcome:
         """The outcome of the finished calls, in the order of the reply."""
-        done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
+        done: list[tuple[ToolCall, ToolResult]] = []
         counts: dict[str, int] = {}
-        for call, _ in done:
-            if call.name in self.known:
-                counts[call.name] = counts.get(call.name, 0) + 1
+        for n in sorted(self.done):
+            call, cleared, result = self.calls[n], self.cleared[n], self.done[n]
+            if isinstance(cleared, Cleared):
+                if call.name in self.known:
+                    counts[call.name] = counts.get(call.name, 0) + 1
+                if cleared.note:
+                    result = result.replace(text=f"{cleared.note}\n{result.text}")
+            done.append((call, result))
         outcome = Outcome(
             result=[
                 {
@@ -166,7 +169,7 @@ class _Batch:
             ],
             messages=tuple([tool_reply(c, d.text, d.parts) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
-            kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
+            kept=self.gate.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
@@ -193,23 +196,26 @@ class _Batch:
             await self._do(self.ctx, n)
 
     async def _do(self, ctx: Context, n: int) -> None:
-        call = self.calls[n]
+        cleared = self.cleared[n]
+        call = cleared.call if isinstance(cleared, Cleared) else self.calls[n]
         spec = self.known.get(call.name)
         with around_tool(ctx.ports.tracer, call, spec) as trace:
+            if isinstance(cleared, ToolResult):
+                trace(cleared)
+                self.done[n] = cleared
+                return
             try:
-                await self._carry_out_one(ctx, n, spec)
+                await self._carry_out_one(ctx, n, call, spec)
             except InputRequired as question:
                 assert self.servers is not None
                 self.servers.blocked.append(question)
             else:
                 trace(self.done[n])
 
-    async def _carry_out_one(self, ctx: Context, n: int, spec: ToolSpec | None) -> None:
+    async def _carry_out_one(
+        self, ctx: Context, n: int, call: ToolCall, spec: ToolSpec | None
+    ) -> None:
         """Execute one call, whatever the model wrote."""
-        call = self.calls[n]
-        if (refused := self.approvals.refusal(call)) is not None:
-            self.done[n] = refused
-            return
         if spec is None:
             self.done[n] = refusal(ctx, call.name, "may not be called here")
             return

@@ -7,15 +7,17 @@ first of the three counts.
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chartloop.cli import console
 from chartloop.cli.costs import fields_of
-from chartloop.cli.value_options import read_value
+from chartloop.cli.value_options import answer_data, read_value
+from chartloop.core.approvals import ACCEPT, DENY, EDIT
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_elapsed
@@ -86,9 +88,14 @@ def _ask_and_send(run: Run, question: Question) -> bool:
         if event not in events:
             console.say(f"  `{console.plain(word)}` is not one of them", "red")
             continue
-        answer = question.answers[event]
-        data = {name: _field(name, type, over) for name, type in answer.items()}
+        data = {
+            name: value
+            for name, type in question.answers[event].items()
+            if name != "calls" and (value := _field(name, type, over)) is not None
+        }
         try:
+            if question.calls and (pairs := _decisions(event, question.calls, over)):
+                data |= answer_data(event, {}, pairs, calls=question.calls)
             run.send(event, data, wait=question.wait)
         except WaitError:
             raise
@@ -98,9 +105,32 @@ def _ask_and_send(run: Run, question: Question) -> bool:
         return True
 
 
+def _decisions(
+    event: str, calls: Sequence[Mapping[str, Any]], over: Callable[[], bool]
+) -> list[tuple[str, str]]:
+    """Ask which of the calls are accepted, or what to change in which; empty decides all alike."""
+    numbers = [str(number) for number in range(1, len(calls) + 1)]
+    if event == ACCEPT and len(calls) > 1:
+        words = read_line("  which calls (1 3; empty for all): ", over).split()
+        return [(n, ACCEPT if n in words else DENY) for n in numbers] if words else []
+    if event != EDIT:
+        return []
+    number = "1"
+    while len(calls) > 1 and (number := read_line("  which call: ", over).strip()) not in numbers:
+        console.say(f"  there is no call `{console.plain(number)}`", "red")
+    changes: list[tuple[str, str]] = []
+    for name, value in json.loads(calls[int(number) - 1]["arguments"]).items():
+        shown = console.plain(json.dumps(value, ensure_ascii=False))
+        if text := read_line(f"  {console.plain(name)} [{shown}]: ", over).strip():
+            changes.append((f"{number}.arguments.{name}", text))
+    return changes
+
+
 def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
     while True:
         text = _read_text(f"  {name} ({type}): ", over)
+        if type.nullable and not text.strip():
+            return None
         value = _YES.get(text.strip().lower(), text) if type.kind == "bool" else text
         value = read_value(type, value) if isinstance(value, str) else value
         if accepts(type, value):

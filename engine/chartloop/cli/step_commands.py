@@ -156,7 +156,9 @@ class Commands:
         if len(pairs) < len(fields) or not all(name for name, _ in pairs):
             raise RunError("a field is written NAME=VALUE", hint="answer fix note='use 3'")
         fields_of_event = self.run.answers.get(event, {})
-        self.run.send(event, answer_data(event, fields_of_event, pairs, None), wait=wait)
+        question = self.run.question
+        calls = question.calls if question is not None else ()
+        self.run.send(event, answer_data(event, fields_of_event, pairs, calls=calls), wait=wait)
         self._step()
         self.show()
 

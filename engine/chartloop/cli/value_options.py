@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chartloop.cli.error_report import MisuseError
 from chartloop.core.errors import AnswerError, nearest
-from chartloop.core.types import Type
+from chartloop.core.types import BOOL, STR, Type
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.values import read_value
 
 Pairs = Iterable[tuple[str, str]]
@@ -21,9 +22,14 @@ def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:
 
 
 def answer_data(
-    event: str, types: Mapping[str, Type], pairs: Pairs, data: str | None
-) -> dict[str, Any]:
-    """The data of an answer, from JSON and fields by name. Raises `AnswerError`."""
+    event: str, types: Mapping[str, Type], pairs: Pairs, *, data: str | None = None,
+    calls: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """The data of an answer, from JSON and fields by name. Raises `AnswerError`.
+
+    `calls` are those of the question. ``1=deny`` decides on the first of them, by its number or
+    its key; ``1.result=TEXT`` and ``1.arguments.usd=40`` give a part of the decision.
+    """
     fields: dict[str, Any] = {}
     if data is not None:
         try:
@@ -35,10 +41,42 @@ def answer_data(
             raise AnswerError("--data is not a JSON object", hint="""write '{"note": "use 3"}'""")
         fields |= parsed
     for name, text in pairs:
+        if (call := _call_named(name, calls)) is not None:
+            _decide(fields.setdefault("calls", {}), *call, text)
+            continue
         if types and name not in types:
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, types))
         fields[name] = read_value(types[name], text) if name in types else text
     return fields
+
+
+def _call_named(
+    name: str, calls: Sequence[Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], str] | None:
+    """The call that a field decides on, and the part of the decision; None for another field."""
+    for number, call in enumerate(calls, 1):
+        for alias in (call["key"], str(number)):
+            if name == alias or name.startswith(f"{alias}."):
+                return call, name[len(alias) + 1 :]
+    return None
+
+
+def _decide(decisions: dict[str, Any], call: Mapping[str, Any], part: str, text: str) -> None:
+    key, (root, _, argument) = call["key"], part.partition(".")
+    if not part:
+        decisions[key] = text
+        return
+    given = decisions.get(key)
+    decision: dict[str, Any] = given if isinstance(given, dict) else {}
+    decisions[key] = decision if given in (None, decision) else {"decision": given, **decision}
+    decision = decisions[key]
+    if not argument:
+        decision[root] = read_value(BOOL if root == "remember" else STR, text)
+        return
+    if root not in decision:
+        decision[root] = json.loads(call["arguments"])
+    schema: Mapping[str, Any] = call.get("schema", {}).get("properties", {})
+    decision[root][argument] = read_value(type_of_schema(schema.get(argument, {})), text)
 
 
 def figures_of(pairs: Pairs) -> dict[str, float]:

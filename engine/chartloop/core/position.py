@@ -56,7 +56,10 @@ METADATA = "metadata"
 
 
 APPROVAL = "ask_approval"
-"""The key of `Position.kept` for the calls to be approved and the answers given."""
+"""The key of `Position.kept` for the calls to be approved, and what was decided on each: see
+`core.approvals`."""
+REMEMBERED = "remembered"
+"""The key of `Position.kept` for the calls that need no more approval in this run, as digests."""
 
 
 class Asked(Value, frozen=True, gc=False):
@@ -79,11 +82,13 @@ class Asked(Value, frozen=True, gc=False):
     """The id of the wait in the child's run; empty in a journal of an older version."""
     form: Mapping[str, Any] = EMPTY
     """The form that an MCP server wants filled in; empty for any other question."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """The calls that an approval is about; empty for any other question."""
 
     def to_data(self) -> dict[str, Any]:
         """The question as plain data, for a record."""
-        data = self.to_mapping()
-        return data if self.form else {name: data[name] for name in data if name != "form"}
+        data = {**self.to_mapping(), "calls": list(self.calls)}
+        return {name: data[name] for name in data if name not in ("form", "calls") or data[name]}
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
@@ -185,7 +190,7 @@ class Position(Value, frozen=True, gc=False):
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
             given["state"], given["closing"], given["waiting"], given.get("wait", ""),
-            given.get("form", EMPTY),
+            given.get("form", EMPTY), tuple(given.get("calls", ())),
         )  # fmt: skip
 
     @property

@@ -8,8 +8,12 @@ these four:
 
     act            lists the open calls that need an approval, and writes the question
     approve        waits for `accept` or `deny`; with several calling states `approve_act`
-    act_approved   `act` with all its tools: executes the calls if they were approved
-    act_others     `act` without these tools: if no call needs an approval, or it was denied
+    act_approved   `act` with all its tools: executes the calls that were approved
+    act_others     `act` without these tools: if no call needs an approval, or all were denied
+
+With `edit` there is a fifth, to which the event `edit` of the wait leads: `act_edited` lists the
+changed calls that need an approval, as `act` does. With `when` or `remember` some calls of these
+tools need no approval, so `act_others` has all tools of `act`; the action refuses the others.
 
 The edges, `save`, `retry`, `within` and `failed` of `act` apply to `act_approved` and
 `act_others`; `set` and `status` happen once, at `act`. A rule `at: act` is evaluated after either;
@@ -18,18 +22,20 @@ a rule `before: act` is evaluated before `act` and again before `act_approved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from chartloop.core.types import STR, Type
+from chartloop.core.approvals import ACCEPT, DENY, EDIT
+from chartloop.core.types import ANY, BOOL, STR, Type, map_of, struct
 from chartloop.language.expression import Scope, parse
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.label import Label, parse_label
 from chartloop.language.spec import Approve, Edge, Given, MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 
 ACTION = "ask_approval"
 """The action of the state that lists the calls."""
-ACCEPT, DENY = "accept", "deny"
 HERE: Path = ("approve",)
 
 
@@ -42,27 +48,46 @@ def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]
     ]  # fmt: skip
 
 
-def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
-    """The names of the states that each calling state adds: wait, approved, others."""
+def names_for(states: list[StateSpec], *, edit: bool) -> dict[str, tuple[str, ...]]:
+    """The names of the states that each calling state adds: wait, approved, others, edited."""
     alone = len(states) == 1
     return {
-        (n := s.name): ("approve" if alone else f"approve_{n}", f"{n}_approved", f"{n}_others")
+        (n := s.name): (
+            "approve" if alone else f"approve_{n}", f"{n}_approved", f"{n}_others",
+            *((f"{n}_edited",) if edit else ()),
+        )
         for s in states
-    }
+    }  # fmt: skip
+
+
+def call_type(schemas: Sequence[Mapping[str, Any]]) -> Type:
+    """The type of `call` in `when`: its name and its arguments, those of all the tools together.
+
+    An argument that the tools declare with different types is `any`, and so is every argument if
+    the schema of a tool is unknown.
+    """
+    fields: dict[str, Type] = {}
+    for schema in schemas:
+        declared = type_of_schema(schema, whole=True)
+        if "properties" not in schema:
+            return struct({"name": STR, "arguments": map_of(ANY)}, keyed=True)
+        for name, type in declared.fields:
+            fields[name] = type if fields.get(name, type) == type else ANY
+    return struct({"name": STR, "arguments": struct(fields, keyed=True)}, keyed=True)
 
 
 def expand(spec: MachineSpec, given: Approve, scope: Scope) -> MachineSpec:
     """Expand `approve` into the states of the machine."""
     calling = calling_states(spec, given.tools)
-    names = names_for(calling)
+    names = names_for(calling, edit=given.edit)
     made: dict[Path, Path] = {}
     states: dict[str, StateSpec] = {}
     for name, state in spec.states.items():
         if name not in names:
             states[name] = state
             continue
-        wait, approved, others = names[name]
-        made |= {("states", n): ("states", name) for n in (approved, others)}
+        wait, *own = names[name]
+        made |= {("states", n): ("states", name) for n in own}
         made["states", wait] = HERE
         maker = _Maker(given, state, names[name], spec, scope)
         states |= {s.name: s for s in maker.states()}
@@ -76,8 +101,8 @@ def expand(spec: MachineSpec, given: Approve, scope: Scope) -> MachineSpec:
     return replace(spec, states=states, rules=rules, approve=kept, made={**spec.made, **made})
 
 
-def _rule(rule: Rule, names: dict[str, tuple[str, str, str]]) -> Rule:
-    at = tuple(n for name in rule.at for n in (names[name][1:] if name in names else (name,)))
+def _rule(rule: Rule, names: Mapping[str, tuple[str, ...]]) -> Rule:
+    at = tuple(n for name in rule.at for n in (names[name][1:3] if name in names else (name,)))
     before = tuple(n for name in rule.before for n in (name, *names.get(name, ("",) * 3)[1:2]) if n)
     return replace(rule, at=at, before=before)
 
@@ -86,53 +111,72 @@ class _Maker:
     """Expands one calling state."""
 
     def __init__(
-        self, given: Approve, state: StateSpec, names: tuple[str, str, str], spec: MachineSpec,
+        self, given: Approve, state: StateSpec, names: tuple[str, ...], spec: MachineSpec,
         scope: Scope,
     ) -> None:  # fmt: skip
         self.given = given
         self.state = state
-        self.wait, self.approved, self.others = names
+        self.wait, self.approved, self.others, *self.edited = names
         self.spec = spec
         self.scope = scope
 
     def states(self) -> Iterator[StateSpec]:
-        """The four states, in the order of a run."""
-        allowed = self.spec.tools if self.state.allow is None else self.state.allow
-        rest = tuple(name for name in allowed if name not in self.given.tools)
-        yield self._question_state()
+        """The states, in the order of a run."""
+        given, state = self.given, self.state
+        rest = state.allow
+        if given.when is None and not given.remember:
+            allowed = self.spec.tools if rest is None else rest
+            rest = tuple(name for name in allowed if name not in given.tools)
+        asks = self._question_state(state.name, "Which calls need\napproval?", self.others)
+        yield replace(asks, about=state.about, role=state.role, set=state.set, status=state.status)
         yield self._wait_state()
+        for name in self.edited:
+            yield self._question_state(name, "Do the changed calls\nneed approval?", self.approved)
         yield self._calling_state(self.approved, self.state.allow, self._label_for("approved"))
         yield self._calling_state(self.others, rest, self._label_for("the others"))
 
-    def _question_state(self) -> StateSpec:
+    def _question_state(self, name: str, label: str, otherwise: str) -> StateSpec:
         action = self.spec.registry.actions[ACTION]
         known = {"last.result": action.result}
         when = parse("len(last.result) > 0", replace(self.scope, typed=known))
         args = {
             "tools": Given("data", list(self.given.tools)), "wait": Given("data", self.wait),
             "by": Given("data", self.given.by), "first": Given("data", self.state.calls == "first"),
+            "when": Given("data", self.given.when), "edited": Given("data", name in self.edited),
         }  # fmt: skip
         if self.given.ask is not None:
             args["text"] = Given("text", self.given.ask)
-        to_wait = self._edge(f"{self.state.name}.next.0", self.wait)
+        needs = "needs approval"
+        if self.given.when is not None:
+            needs += f":\n{self.given.when.text}"
+        to_wait = self._edge(f"{name}.next.0", self.wait)
         edges = (
-            replace(to_wait, when=when, label=self._label("needs approval")),
-            self._edge(f"{self.state.name}.next.1", self.others),
+            replace(to_wait, when=when, label=self._label(needs)),
+            self._edge(f"{name}.next.1", otherwise),
         )
         return StateSpec(
-            self.state.name, "act", edges, label=self._label("Which calls need\napproval?"),
-            about=self.state.about, role=self.state.role, action=action, result=action.result,
-            args=args, set=self.state.set, status=self.state.status,
-        )  # fmt: skip
+            name,
+            "act",
+            edges,
+            label=self._label(label),
+            action=action,
+            result=action.result,
+            args=args,
+        )
 
     def _wait_state(self) -> StateSpec:
         given = self.given
         who = f"\n({given.by})" if given.by else ""
         by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by else ()
         note = (*by, ("note", STR)) if by else ()
+        calls = ("calls", map_of(ANY))
+        each = (calls[0], calls[1].maybe())
+        remember = (("remember", BOOL.maybe()),) if given.remember else ()
         edges = [
-            self._on(ACCEPT, self.approved, by), self._on(DENY, self.others, note),
-        ]  # fmt: skip
+            self._on(ACCEPT, self.approved, (*by, each, *remember)),
+            self._on(DENY, self.others, (*note, each)),
+            *(self._on(EDIT, edited, (*by, calls)) for edited in self.edited),
+        ]
         if given.within is not None:
             to = given.expired or self.others
             late = self._edge(f"{self.wait}.expired", to)

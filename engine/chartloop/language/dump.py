@@ -102,7 +102,7 @@ def _approve(given: Approve | None) -> Data | None:
         return None
     return _some(
         tools=list(given.tools), by=given.by, ask=_text(given.ask), within=_duration(given.within),
-        expired=given.expired,
+        expired=given.expired, when=_text(given.when), edit=given.edit, remember=given.remember,
     )  # fmt: skip
 
 

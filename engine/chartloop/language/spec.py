@@ -324,6 +324,10 @@ class Approve:
     ask: Template | None = None
     within: Expression | float | None = None
     expired: str = ""
+    when: Expression | None = None
+    """Holds for the calls that wait, over `call` and the facts; None: every call of `tools`."""
+    edit: bool = False
+    remember: bool = False
     states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
     """The calling states before the expansion, by name."""
     rules: tuple[Rule, ...] = ()

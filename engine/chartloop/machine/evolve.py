@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chartloop.core import approvals
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Failure, Task
 from chartloop.core.fold import assign, fold, name_tasks, queue_facts, tick
@@ -220,7 +221,7 @@ def _answer(cursor: Cursor, input: Input) -> None:
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
     facts = tick(cursor.facts, input.at)
     cursor.facts = facts.replace(last=facts.last.replace(answer=dict(input.data)))
-    _settle_wait(cursor, str(input.event), str(input.data.get("note", "")))
+    _settle_wait(cursor, str(input.event), input.data)
     cursor.resume()
     decide(cursor, input.event)
 
@@ -242,17 +243,17 @@ def _expire(cursor: Cursor, input: Input) -> None:
     if cursor.position.state not in cursor.chart.waiting:
         raise StatusError(f"`{cursor.position.state}` does not wait")
     cursor.facts = tick(cursor.facts, input.at)
-    _settle_wait(cursor, "expired", "")
+    _settle_wait(cursor, "expired", EMPTY)
     cursor.resume()
     decide(cursor, "expired")
 
 
-def _settle_wait(cursor: Cursor, event: str, note: str) -> None:
+def _settle_wait(cursor: Cursor, event: str, data: Mapping[str, Any]) -> None:
     """Forget the question of a wait. The answer to an approval is kept with its calls."""
     kept = {n: v for n, v in cursor.draft.kept.items() if n != QUESTION}
     approval = kept.get(APPROVAL)
     if approval is not None and approval["wait"] == cursor.position.state:
-        kept[APPROVAL] = {**approval, "answer": event, "note": note}
+        kept[APPROVAL] = approvals.settle(approval, event, data)
     cursor.draft = cursor.draft.replace(kept=kept)
 
 

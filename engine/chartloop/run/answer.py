@@ -14,8 +14,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from chartloop.core.approvals import call_faults, request_at
 from chartloop.core.errors import (
     AheadError,
     AnsweredError,
@@ -29,6 +30,8 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.position import IN_DOUBT
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
+from chartloop.language.json_schema.validator import UnusableSchemaError
+from chartloop.language.tool_lock import arguments_validator
 from chartloop.run.elicitation import complete_data, content_fault, form_in
 from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
@@ -87,6 +90,8 @@ def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any])
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, fields))
     for name, type in fields.items():
         if name not in data:
+            if type.nullable:
+                continue
             raise AnswerError(f"`{event}` needs `{name}` ({type})")
         if not accepts(type, data[name]):
             raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
@@ -115,6 +120,7 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
             raise WaitError(text, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
         _refuse_form(waiting, answer)
+        _refuse_decisions(waiting, answer)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
             check = _still_open(waiting, question)
@@ -201,6 +207,26 @@ def _refuse_form(session: Session, answer: Answer) -> None:
     if form is not None and answer.event == "accept":
         if fault := content_fault(form_in(form), answer.data):
             raise AnswerError(f"the form does not take that: {fault}")
+
+
+def _refuse_decisions(session: Session, answer: Answer) -> None:
+    """Raise `AnswerError` if an answer may not decide so on the calls of an approval."""
+    request = request_at(session.position)
+    if request is None:
+        return
+    for fault, hint in call_faults(request, answer.event, answer.data):
+        raise AnswerError(fault, hint=hint)
+    schemas = {held["key"]: held.get("schema") for held in request["calls"]}
+    for key, value in (answer.data.get("calls") or EMPTY).items():
+        if isinstance(value, Mapping) and "arguments" in value:
+            given = cast("Mapping[str, Any]", value)["arguments"]
+            try:
+                faults = arguments_validator(schemas[key]).faults(given)
+            except UnusableSchemaError as error:
+                raise AnswerError(str(error)) from None
+            for fault in faults:
+                text = str(fault).replace("the reply: ", "")
+                raise AnswerError(f"the changed arguments of `{key}` do not fit its tool: {text}")
 
 
 def _refuse_late(session: Session, question: Question, at: float) -> None:

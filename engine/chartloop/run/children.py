@@ -213,6 +213,7 @@ class Child:
             position.closing,
             wait=wait_of(session),
             form=position.form or (below.form if below else EMPTY),
+            calls=question.calls if question else (),
         )
 
     @property

@@ -45,6 +45,8 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """The state in which that run waits."""
     due: float | None = None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """The tool calls that the question is about, without their schemas."""
 
     def __hash__(self) -> int:
         return hash((self.run, self.wait))  # `answers` is not hashable, and rows are put into sets

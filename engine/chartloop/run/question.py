@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from chartloop.core.approvals import request_at, shown_calls
 from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
@@ -54,6 +55,8 @@ class Question(NamedTuple):
     """The state in which that run waits."""
     due: float | None = None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
+    calls: tuple[Mapping[str, Any], ...] = ()
+    """The tool calls that the question is about: see `core.approvals.shown_calls`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it."""
@@ -62,7 +65,8 @@ class Question(NamedTuple):
 
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""
-        return OpenQuestion(**self.to_dict())
+        calls = tuple({n: v for n, v in one.items() if n != "schema"} for one in self.calls)
+        return OpenQuestion(**self.to_dict()).replace(calls=calls)
 
 
 def question_of(session: Standing) -> Question | None:
@@ -78,12 +82,13 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
     if (asked := _asked_by_child(run_id, position)) is not None:
         answers = _of_child(chart, asked)
         return Question(
-            wait, asked.question, answers, asked.run, asked.state, position.wake_at
+            wait, asked.question, answers, asked.run, asked.state, position.wake_at, asked.calls
         )  # fmt: skip
     text, answers = _own(chart, position)
     if not answers:
         return None
-    return Question(wait, text, answers, run_id, position.state, due_at(chart, position))
+    calls = shown_calls(request) if (request := request_at(position)) is not None else ()
+    return Question(wait, text, answers, run_id, position.state, due_at(chart, position), calls)
 
 
 def due_at(chart: Chart, position: Position) -> float | None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from chartloop.core.approvals import is_request
 from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
-from chartloop.core.position import ELICITATION
+from chartloop.core.position import APPROVAL, ELICITATION
 from chartloop.core.records import Record
 from chartloop.run.elicitation import is_form
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
@@ -80,9 +81,12 @@ def _question(row: RunRow) -> object:
     if len(given) > len(OpenQuestion.__struct_fields__):
         return data
     asked = OpenQuestion(**given)
+    asked = asked.replace(calls=tuple(asked.calls))
     due, answers = asked.due, cast("object", asked.answers)
     named = _texts((asked.wait, asked.text, asked.run, asked.state))
     if not (named and (due is None or is_number(due)) and isinstance(answers, dict)):
+        return data
+    if not all(isinstance(one, dict) and _texts(one.values()) for one in asked.calls):
         return data
     for fields in cast("dict[str, object]", answers).values():
         if not (isinstance(fields, dict) and _texts(cast("dict[str, object]", fields).values())):
@@ -145,6 +149,8 @@ def _outcome(outcome: Outcome) -> str:
         return "a failure is not valid"
     if not (outcome.context_tokens is None or is_number(outcome.context_tokens)):
         return "the size of the conversation is not a number"
+    if (request := outcome.kept.get(APPROVAL)) is not None and not is_request(request):
+        return "the calls of an approval are not valid"
     if not _texts(outcome.tool_errors):
         return "the failure of a tool is not a text"
     messages = (*outcome.messages, *(outcome.rewrite or ()), *(outcome.prompt or ()))

@@ -29,11 +29,17 @@ Examples:
   chartloop answer 3kf fix note="use 3"
   chartloop answer 3kf fix --data '{"note": "use 3"}'
   chartloop answer 3kf accept --wait 5
-  chartloop answer 3kf accept --ahead approve
+  chartloop answer 3kf accept 1=accept 2=deny
+  chartloop answer 3kf edit 1.arguments.usd=40
 
 \b
 `chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for a
 wait that has ended or for a run that does not wait is refused (exit code 2).
+
+\b
+Where tool calls wait for an approval, `1=deny` decides on the first of them, by its number or its
+key. `1.arguments.usd=40` changes an argument and `1.result="done by hand"` answers in the tool's
+place, if the file allows it; `1.remember=true` accepts equal calls to come.
 """
 )
 @parameters.run_argument
@@ -75,7 +81,9 @@ def answer(
     taken = opened.answers.get(event, {})
     if ahead:
         taken = opened.machine.chart.answer_fields(ahead, event)
-    data = answer_data(event, taken, fields, options.data)
+    question = opened.question
+    calls = question.calls if question is not None else ()
+    data = answer_data(event, taken, fields, data=options.data, calls=calls)
     sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
     message = {"kind": "answer", "event": event, "data": data}
     message |= {"ahead": ahead} if ahead else {"wait": sent.wait}

@@ -263,6 +263,12 @@ class ApproveShape(Shape):
     """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
     expired: Text | None = None
     """The state to go to when no answer came in time; default: the calls are denied."""
+    when: Scalar | None = None
+    """Which calls wait, a guard over `call.arguments`: `call.arguments.usd > 100`; default: all."""
+    edit: bool | None = None
+    """Whether an answer may change arguments, or give a result in the tool's place."""
+    remember: bool | None = None
+    """Whether an answer may also accept all later calls of this run with equal arguments."""
 
 
 class MachineShape(Shape):
@@ -283,7 +289,7 @@ class MachineShape(Shape):
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     approve: ApproveShape | None = None
-    """Tools whose calls a person must approve: `{tools, by, ask, within, expired}`."""
+    """Tools whose calls a person must approve: `{tools, by, when, ...}`."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None

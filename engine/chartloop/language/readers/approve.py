@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from chartloop.language.approval import calling_states, expand, names_for
+from dataclasses import replace
+
+from chartloop.language.approval import call_type, calling_states, expand, names_for
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.readers.settings import offered_names
@@ -27,7 +29,15 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if shape.expired is not None:
         expired = reader.state(("approve", "expired"), shape.expired) or ""
     ask = reader.template(("approve", "ask"), shape.ask) if shape.ask else None
-    made = Approve(named, shape.by or "", ask, within, expired)
+    when = None
+    if shape.when is not None:
+        call = call_type(
+            [reader.registry.tools[n].parameters for n in named if n in reader.registry.tools]
+        )
+        when = reader.guard(("approve", "when"), shape.when, replace(scope, extra={"call": call}))
+    made = Approve(
+        named, shape.by or "", ask, within, expired, when, bool(shape.edit), bool(shape.remember)
+    )
     if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)
@@ -36,7 +46,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
 def _report_taken_names(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
     """Report states whose names `approve` needs, and return whether there are any."""
     taken = False
-    for name, own in names_for(calling_states(spec, made.tools)).items():
+    for name, own in names_for(calling_states(spec, made.tools), edit=made.edit).items():
         for other in own:
             if other in spec.states:
                 taken = True

@@ -8,12 +8,15 @@ Belongs here: the successors of a node. Never: which node is followed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Any, NamedTuple
 
 from chartloop.api import Machine
+from chartloop.core.approvals import ACCEPT, DENY, EDIT, request_at, shown_calls
 from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import CHILD, Position
@@ -206,7 +209,8 @@ class Moves:
         question = position.child_question
         for word in self.chart.events_at(position.state) if question is None else question.events:
             fields = self.chart.answer_fields(position.state, word) if question is None else {}
-            for odd, data in enumerate(_answers_of(fields)):
+            answers = chain(_answers_of(fields), _decisions_of(request_at(position), word, fields))
+            for odd, data in enumerate(answers):
                 answer = _event(node, "send", word, data)._replace(at=at)
                 if (successor := await self._next(node, event=answer, odd=odd)) is not None:
                     yield successor
@@ -322,10 +326,31 @@ def _variants(plain: Sequence[Choice]) -> Iterator[Choices]:
 
 def _answers_of(fields: Mapping[str, Type]) -> Iterator[dict[str, Any]]:
     """The candidate data of an answer."""
+    fields = {name: type for name, type in fields.items() if not type.nullable}
     first = {name: values[0] for name, type in fields.items() if (values := _of_type(type))}
     yield first
     for name, type in fields.items():
         yield from ({**first, name: value} for value in _of_type(type)[1:])
+
+
+def _decisions_of(
+    request: Mapping[str, Any] | None, event: str, fields: Mapping[str, Type]
+) -> Iterator[dict[str, Any]]:
+    """The candidate data of an answer that decides on each call of an approval."""
+    held = shown_calls(request) if request is not None else ()
+    common = next(_answers_of(fields))
+    first, *others = (call["key"] for call in held) if held else ("",)
+    if held and event == ACCEPT:
+        if others:
+            yield {**common, "calls": {first: ACCEPT} | dict.fromkeys(others, DENY)}
+        if "schema" in held[0]:
+            replaced = {"result": "It is done already."}
+            yield {**common, "calls": {first: replaced} | dict.fromkeys(others, ACCEPT)}
+        if "remember" in fields:
+            yield {**common, "remember": True}
+    if held and event == EDIT:
+        with suppress(ValueError):
+            yield {**common, "calls": {first: {"arguments": json.loads(held[0]["arguments"])}}}
 
 
 def _of_type(type: Type) -> Sequence[Any]:

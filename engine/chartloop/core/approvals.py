@@ -1,0 +1,176 @@
+"""Approvals: the calls that a question shows, and the decision of an answer on each of them.
+
+The request for an approval is plain data in `Position.kept`, so that it is part of every record:
+
+    {"wait": "approve", "calls": [HELD, ...], "edit": bool, "remember": bool,
+     "asked": [KEY, ...] of the calls that the question shows,
+     "answer": the event of the newest answer, "decisions": {KEY: DECISION}}
+
+A held call is ``{key, id, name, arguments}`` as the model wrote it, with the `schema` of its
+arguments if they may be edited, and with `edited` and `edited_by` once they were. Its key is its
+id, or ``id#1`` if the reply has that id twice. A decision is ``{decision: accept | deny | edit}``
+with `by`, `note`, `arguments`, `result`, `remember` where they apply.
+
+Belongs here: requests and decisions, pure. Never: which calls are held back, what a decided call
+does (`actions.approval`), checking arguments by their schema (`run.answer`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from chartloop.core.facts import ToolCall
+from chartloop.core.position import APPROVAL, Position
+
+ACCEPT, DENY, EDIT = "accept", "deny", "edit"
+Data = Mapping[str, Any]
+_FIELDS: Mapping[object, tuple[str, ...]] = {
+    ACCEPT: ("decision", "result", "remember"), DENY: ("decision", "note"),
+    EDIT: ("decision", "arguments"),
+}  # fmt: skip
+"""The fields of each decision on one call."""
+
+
+NO_REQUEST: Data = {"wait": "", "calls": [], "asked": [], "decisions": {}}
+"""The request once its calls are made: nothing is approved any more."""
+
+
+def is_request(data: object) -> bool:
+    """Whether recorded data is a valid request; the journal may have been edited."""
+    if not isinstance(data, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", data)
+    decisions = given["decisions"].values()
+    texts = [given["wait"], *given["asked"], *(one["decision"] for one in decisions)]
+    texts += [held[n] for held in given["calls"] for n in ("key", "id", "name", "arguments")]
+    return all(isinstance(text, str) for text in texts)
+
+
+def keyed(calls: Iterable[ToolCall]) -> Iterator[tuple[str, ToolCall]]:
+    """The open calls of a reply with their keys: a model may write the same id twice."""
+    seen: dict[str, int] = {}
+    for call in calls:
+        times = seen[call.id] = seen.get(call.id, -1) + 1
+        yield (f"{call.id}#{times}" if times else call.id), call
+
+
+def request_at(position: Position) -> Data | None:
+    """The request that the wait of a position asks about; None if it asks something else."""
+    request = position.kept.get(APPROVAL)
+    if request is None or position.status != "paused" or request["wait"] != position.state:
+        return None
+    return request
+
+
+def open_held(request: Data) -> list[Data]:
+    """The held calls that the question shows: no answer has decided on them yet."""
+    return [held for held in request["calls"] if held["key"] in request["asked"]]
+
+
+def shown_calls(request: Data) -> tuple[Data, ...]:
+    """The calls of a question, as faces show them: key, name, and arguments as JSON text.
+
+    Also the `schema` of the arguments if they may be changed, and `edited_by` once they were.
+    """
+    return tuple(
+        {
+            "key": held["key"], "name": held["name"], "arguments": shown(held).arguments,
+            **{name: held[name] for name in ("schema", "edited_by") if name in held},
+        }
+        for held in open_held(request)
+    )  # fmt: skip
+
+
+def shown(held: Data) -> ToolCall:
+    """A held call as the person sees it: with its edited arguments, if it has any."""
+    edited = held.get("edited")
+    text = held["arguments"] if edited is None else json.dumps(edited, ensure_ascii=False)
+    return ToolCall(held["id"], held["name"], text)
+
+
+def settle(request: Data, event: str, data: Data) -> Data:
+    """The request after an answer, or after `expired`: with its decision on each call.
+
+    An answer that names no calls decides on all of them. One that an older file took and this
+    request does not allow decides nothing, so that the calls are refused.
+    """
+    if event not in (ACCEPT, DENY, EDIT) or any(call_faults(request, event, data)):
+        return {**request, "answer": event}
+    common = {name: data[name] for name in ("by", "note") if data.get(name)}
+    if event == ACCEPT and data.get("remember") and request.get("remember"):
+        common["remember"] = True
+    if (named := data.get("calls")) is None:
+        decided = {held["key"]: {"decision": event, **common} for held in open_held(request)}
+    else:
+        decided = {key: {**common, **_decision(value)} for key, value in named.items()}
+    calls = [
+        {**held, "edited": one["arguments"], "edited_by": one.get("by", "")}
+        if (one := decided.get(held["key"])) is not None and one["decision"] == EDIT
+        else held
+        for held in request["calls"]
+    ]  # fmt: skip
+    decisions = {**request.get("decisions", {}), **decided}
+    return {**request, "calls": calls, "answer": event, "decisions": decisions}
+
+
+def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the decisions of an answer on single calls, each with its cure."""
+    named: object = data.get("calls", {} if event == EDIT else None)
+    if named is None:
+        return
+    if not isinstance(named, Mapping):
+        yield "`calls` is not an object", "give the decision on each call by its key"
+        return
+    held = {one["key"]: one for one in open_held(request)}
+    words: set[object] = set()
+    for key, value in cast("Mapping[str, Any]", named).items():
+        decision = _decision(value)
+        words.add(decision["decision"])
+        if key not in held:
+            yield f"no call `{key}` waits for an approval", f"the calls are {_listed(held)}"
+        yield from _decision_faults(request, key, decision)
+    missing = [key for key in held if key not in named]
+    if missing and event != EDIT:
+        yield f"nothing is decided for {_listed(missing)}", "decide on each call, or name none"
+    if event == EDIT and words != {EDIT}:
+        hint = "give the new `arguments` of each; all calls are then shown again"
+        yield "`edit` only changes arguments", hint
+    if event != EDIT and EDIT in words:
+        hint = "send `edit`: the changed call is shown again before it is accepted"
+        yield f"`{event}` changes a call", hint
+    if event == ACCEPT and ACCEPT not in words:
+        yield "`accept` accepts no call", "send `deny`"
+    if event == DENY and words != {DENY}:
+        yield "`deny` accepts a call", "send `accept`: it may deny the others"
+
+
+def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[str, str]]:
+    word = decision["decision"]
+    if word not in _FIELDS:
+        yield f"`{key}` is neither accepted nor denied", 'write "accept" or "deny"'
+        return
+    for name in decision:
+        if name not in _FIELDS[word]:
+            hint = f"it takes {_listed(_FIELDS[word])}"
+            yield f"the decision `{word}` on `{key}` takes no `{name}`", hint
+    for name, allowed in (("arguments", "edit"), ("result", "edit"), ("remember", "remember")):
+        if decision.get(name) is not None and not request.get(allowed):
+            hint = f"it needs `approve: {{{allowed}: true}}` in the file"
+            yield f"this gate takes no `{name}`", hint
+    if word == EDIT and not isinstance(decision.get("arguments"), Mapping):
+        yield f"`arguments` of `{key}` is not an object", "give all arguments by name"
+
+
+def _decision(value: Any) -> dict[str, Any]:
+    """A decision on one call in full; ``"accept"`` is short for ``{"decision": "accept"}``."""
+    if not isinstance(value, Mapping):
+        return {"decision": value}
+    given = dict(cast("Mapping[str, Any]", value))
+    usual = EDIT if "arguments" in given else ACCEPT if "result" in given else None
+    return {"decision": usual, **given}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
