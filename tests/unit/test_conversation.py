@@ -21,7 +21,6 @@ from chartloop.core.conversation import (
     text_of,
     tool_reply,
     trim_calls,
-    newest,
     truncate,
     user,
 )

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from chartloop import load, tool
-from chartloop.core.records import Record
 from chartloop.core.reasoning import reasoning_text
+from chartloop.core.records import Record
 from chartloop.testing import LoopbackServer
 from tests.tool_loop import WITH_KEYS, http_model, needs_litellm
 
@@ -85,7 +85,12 @@ def habits() -> Iterator[Habit]:
 
 def _chat(given: Mapping[str, Any], name: str) -> Any:
     """The body or the events of a file with what it leaves out: the same in every reply."""
-    head = {"id": "x", "created": 1, "model": "loopback", "object": "chat.completion"}
+    head: dict[str, Any] = {
+        "id": "x",
+        "created": 1,
+        "model": "loopback",
+        "object": "chat.completion",
+    }
     if name == "whole":
         whole = {"usage": USAGE, **given["whole"]}
         message = {"role": "assistant", **whole.pop("message")}
@@ -109,8 +114,16 @@ def _messages(given: Mapping[str, Any], name: str) -> Any:
     head = {"id": "m", "type": "message", "role": "assistant", "model": "loopback"}
     if name == "whole":
         return {**head, "stop_sequence": None, "usage": USED, **given["whole"]}
-    start = {**head, "content": [], "stop_reason": None, "usage": {**USED, "output_tokens": 1}}
-    more = {"message_start": {"message": start}, "message_delta": {"usage": {"output_tokens": 20}}}
+    start: dict[str, Any] = {
+        **head,
+        "content": [],
+        "stop_reason": None,
+        "usage": {**USED, "output_tokens": 1},
+    }
+    more: dict[str, Any] = {
+        "message_start": {"message": start},
+        "message_delta": {"usage": {"output_tokens": 20}},
+    }
     return [{**more.get(event["type"], {}), **event} for event in given["stream"]]
 
 
@@ -161,13 +174,14 @@ def _came(record: Record, messages: Any) -> dict[str, Any]:
     assert outcome is not None
     reply, error, spent = outcome.reply, outcome.error, outcome.spent
     calls = reply.tool_calls if reply is not None else ()
+    result: Any = outcome.result or {}
     return {
         "text": reply.text if reply is not None else "",
         "calls": [[call.name, _data(call.arguments)] for call in calls],
         "number": len(calls),
         "finish_reason": reply.finish_reason if reply is not None else None,
         "reasoning": reasoning_text(reply.reasoning) if reply is not None else "",
-        "data": (outcome.result or {}).get("data"),
+        "data": result.get("data"),
         "usage": [spent.prompt_tokens, spent.completion_tokens],
         "cached": spent.cached_tokens,
         "category": error.category if error is not None else None,
@@ -180,10 +194,11 @@ def _came(record: Record, messages: Any) -> dict[str, Any]:
 
 def _data(text: str) -> Any:
     try:
-        data = json.loads(text, parse_constant=str)
+        data: Any = json.loads(text, parse_constant=str)
     except ValueError:
         return text
-    return data if isinstance(data, dict) and "NaN" not in text else text
+    is_object = isinstance(data, dict) and "NaN" not in text
+    return data if is_object else text
 
 
 KEYS = {"habit", "seen", "state", "chat", "messages", "errors", "expect"}

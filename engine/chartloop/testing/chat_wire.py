@@ -30,13 +30,13 @@ class Sent(NamedTuple):
 
     whole: Any = None
     stream: Sequence[Any] | None = None
-    """The data of each event, and comments, which begin with a colon; None: `whole` is sent to those
-    who ask for a stream, too."""
+    """The data of each event, and comments, which begin with a colon; None: `whole` is sent to a
+    request for a stream, too."""
     status: int = 200
 
 
 class Turn(NamedTuple):
-    """The answer to one request: a reply, a reply with a fault, a refusal, or one as it was sent."""
+    """The answer to one request: a reply, one with a fault, a refusal, or what was seen."""
 
     reply: ScriptedReply
     fault: str = ""
@@ -63,11 +63,14 @@ def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
 
 
 def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:
-    """Read a script, whose replies may be ``{"fault": name}``, or ``{"sent": {...}}`` with the
-    fields of `Sent`. Raises `ScriptError`."""
+    """Read a script. Its replies may be ``{"fault": name}``, or ``{"sent": fields}`` of `Sent`.
+
+    Raises `ScriptError`.
+    """
     entries = [{"text": r} if isinstance(r, str) else dict(r) for r in replies]
     faults = [reply.pop("fault", "") for reply in entries]
-    sent = [Sent(**reply.pop("sent")) if "sent" in reply else None for reply in entries]
+    seen: list[Any] = [reply.pop("sent", None) for reply in entries]
+    sent = [fields and Sent(**fields) for fields in seen]
     parsed, problems = parse_replies(entries)
     for n, fault in enumerate(faults):
         if fault and fault not in FAULTS:

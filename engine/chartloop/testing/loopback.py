@@ -50,9 +50,9 @@ class LoopbackServer:
 
     `replies` are those of a script (`adapters.model.scripted`), ``{"fault": name}``, or what a
     provider was seen to send: ``{"sent": {"whole": BODY, "stream": [EVENT, ...], "status": 200}}``.
-    There is one for each request in order of arrival; a further request is refused. Without `replies` every request gets
-    the same short answer. The model ``fault-<name>`` fails in that way and uses no reply. With
-    `key`, a request with another key is refused.
+    There is one for each request in order of arrival; a further request is refused. Without
+    `replies` every request gets the same short answer. The model ``fault-<name>`` fails in that way
+    and uses no reply. With `key`, a request with another key is refused.
 
     >>> from urllib.request import urlopen
     >>> with LoopbackServer() as server:

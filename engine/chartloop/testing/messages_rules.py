@@ -76,24 +76,31 @@ def _message(at: str, message: Mapping[str, Any], signed: Collection[str]) -> It
         here, kind = f"{at}.content.{number}", block.get("type")
         if kind not in kinds:
             yield f"{here}: Input tag '{kind}' found using 'type' does not match any expected tag"
-        if kind == "text" and not str(block.get("text") or "").strip():
-            yield f"{here}.text: text content blocks must be non-empty"
-        if kind == "tool_use" and not isinstance(block.get("input"), dict):
-            yield f"{here}.tool_use.input: Input should be a valid dictionary"
-        if kind == "tool_use" and not _ID.fullmatch(str(block.get("id"))):
-            yield f"{here}.tool_use.id: String should match pattern '{_ID.pattern}'"
-        if kind == "tool_use" and not _CALLED.fullmatch(str(block.get("name"))):
-            yield f"{here}.tool_use.name: String should match pattern '{_CALLED.pattern}'"
-        if kind == "thinking" and block.get("signature") not in signed:
-            yield f"{here}: Invalid `signature` in `thinking` block"
-        if kind == "redacted_thinking" and block.get("data") not in signed:
-            yield f"{here}: Invalid `data` in `redacted_thinking` block"
+        yield from _block(here, block, signed)
         if kind == "image":
             yield from _image(here, block)
         if kind == "tool_result" and isinstance(block.get("content"), list):
             for part in block["content"]:
                 if fields_of(part).get("type") == "image":
                     yield from _image(here, fields_of(part))
+
+
+def _block(at: str, block: Mapping[str, Any], signed: Collection[str]) -> Iterator[str]:
+    match block.get("type"):
+        case "text" if not str(block.get("text") or "").strip():
+            yield f"{at}.text: text content blocks must be non-empty"
+        case "tool_use":
+            if not isinstance(block.get("input"), dict):
+                yield f"{at}.tool_use.input: Input should be a valid dictionary"
+            for name, pattern in (("id", _ID), ("name", _CALLED)):
+                if not pattern.fullmatch(str(block.get(name))):
+                    yield f"{at}.tool_use.{name}: String should match pattern '{pattern.pattern}'"
+        case "thinking" if block.get("signature") not in signed:
+            yield f"{at}: Invalid `signature` in `thinking` block"
+        case "redacted_thinking" if block.get("data") not in signed:
+            yield f"{at}: Invalid `data` in `redacted_thinking` block"
+        case _:
+            pass
 
 
 def _image(at: str, block: Mapping[str, Any]) -> Iterator[str]:

@@ -235,7 +235,7 @@ async def _ask(
                 if streamed:
                     await received.listen(response, target.idle)
                 else:
-                    received.take(response)
+                    received.take(response, wire)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
             refused = classify_error(error, target, received, wire, outer)

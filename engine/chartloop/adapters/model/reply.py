@@ -48,12 +48,16 @@ class ReceivedReply:
         self._finish = ""
         self._cut = self._lone = False
 
-    def take(self, response: Any) -> None:
+    def take(self, response: Any, wire: Wire) -> None:
         """Take a reply in one piece. litellm fills in zeros if the provider sent no usage."""
         self.usage = _reported_usage(getattr(response, "usage", None))
         self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
+        if not (self.text or self._calls or self.refusal):  # litellm 1.106 drops a refusal
+            with contextlib.suppress(IndexError, KeyError, TypeError, ValueError, RecursionError):
+                message = json.loads(b"".join(wire.whole))["choices"][0]["message"]
+                self.refusal = _text(message.get("refusal"))
 
     async def listen(self, stream: Any, idle: float) -> None:
         """Take a streamed reply, with pauses of at most `idle` seconds, and close it."""
@@ -228,7 +232,8 @@ def flat_content(content: Any) -> Content:
     """
     if not isinstance(content, (list, tuple, Mapping)):
         return Content(_text(content))
-    parts: Sequence[Any] = (content,) if isinstance(content, Mapping) else content
+    one = isinstance(content, Mapping)
+    parts = [content] if one else cast("Sequence[Any]", content)
     kinds: dict[str, list[str]] = {"text": [], "thought": [], "refusal": []}
     for part in parts:
         if not isinstance(part, Mapping):
