@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 import yaml
@@ -198,7 +198,7 @@ def _data(text: str) -> Any:
     except ValueError:
         return text
     is_object = isinstance(data, dict) and "NaN" not in text
-    return data if is_object else text
+    return cast("Any", data) if is_object else text
 
 
 KEYS = {"habit", "seen", "state", "chat", "messages", "errors", "expect"}

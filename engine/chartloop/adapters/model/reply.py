@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
@@ -126,7 +127,7 @@ class ReceivedReply:
             self.text += part.content
             if self._on_text is not None:
                 self._on_text(part.content)
-        for n, delta in enumerate(part.tool_calls or ()):
+        for n, delta in enumerate(_calls_in(part)):
             name = delta.function.name or ""
             call = self._call(getattr(delta, "index", n), delta.id or "", name)
             # Most servers send the name once, some with each piece, some in pieces.
@@ -149,10 +150,13 @@ class ReceivedReply:
             delta.content = flat.text
             if flat.thought:
                 delta.reasoning_content = flat.thought
+        for call in getattr(delta, "tool_calls", None) or ():
+            if isinstance(getattr(function := call.function, "arguments", None), dict):
+                function.arguments = json.dumps(function.arguments)
 
     def _measure(self, part: Any, thought: int) -> None:
         self.size += thought + len(part.content or "") + len(self.refusal)
-        self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
+        self.size += sum(len(call.function.arguments or "") for call in _calls_in(part))
         if self.size > self.most:
             raise TooLongError
 
@@ -189,7 +193,7 @@ class ReceivedReply:
             for n, (id, c) in enumerate(zip(ids, self._calls, strict=True))
         )
         finish = self._finish or "stop"
-        finish = "tool_calls" if calls and finish == "stop" else finish
+        finish = "tool_calls" if calls and finish in ("stop", "function_call") else finish
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
@@ -201,6 +205,14 @@ class ReceivedReply:
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
             cached, written, thought, warnings, refusal,
         )  # fmt: skip
+
+
+def _calls_in(part: Any) -> Sequence[Any]:
+    """The calls of a message or piece; a call in the deprecated field is the only one."""
+    old = getattr(part, "function_call", None)
+    if old is None or part.tool_calls:
+        return part.tool_calls or ()
+    return (SimpleNamespace(index=0, id="", function=old),)
 
 
 REFUSED = "the model refused to answer (stop_reason `refusal`)"
@@ -232,8 +244,7 @@ def flat_content(content: Any) -> Content:
     """
     if not isinstance(content, (list, tuple, Mapping)):
         return Content(_text(content))
-    one = isinstance(content, Mapping)
-    parts = [content] if one else cast("Sequence[Any]", content)
+    parts = cast("Sequence[Any]", [content] if isinstance(content, Mapping) else content)
     kinds: dict[str, list[str]] = {"text": [], "thought": [], "refusal": []}
     for part in parts:
         if not isinstance(part, Mapping):
