@@ -79,6 +79,21 @@ def test_an_ending(ending: Ending) -> None:
     _report_holds_it_all(done_at(run, "report")[0].result, run, ending)
 
 
+def test_a_lost_task_is_no_success() -> None:
+    """One of ten stays below every limit: the chart ends in "All Tasks Done", the result says more."""
+    run = load("moderator").start(
+        "", tasks=[f"task {n}" for n in range(10)], script=[*["done"] * 9, *[BUSY] * 10],
+        clock=ManualClock(),
+    )  # fmt: skip
+    result = run.run()
+    assert (result.reason, result.kind, result.success) == ("completed", "limit", False)
+    assert result.path[-5] == "complete"
+    assert result.signals[-1].message == "9 of 10 tasks done"
+    assert "1 task was given up: the work is not complete" in result.warnings
+    assert "9 of 10 tasks done" in result.output
+    assert run.replay().same
+
+
 def _report_holds_it_all(report: Mapping[str, Any], run: Any, ending: Ending) -> None:
     """The report as data, as Markdown, and as the run's output."""
     assert json.loads(json.dumps(report)) == report

@@ -110,7 +110,7 @@ def test_of_two_equal_stops_at_once_the_first_decides_and_no_answer_is_lost() ->
         asking["arguments"] = {"answer": f"answer {number}"}
     run = load("stop_signals").start("Find it.", script=replies, clock=ManualClock())
     result = run.run()
-    assert (result.reason, result.output) == ("stop_requested", "answer 0\nanswer 1")
+    assert (result.reason, result.output) == ("answer_submitted", "answer 0\nanswer 1")
     assert [s.context["answer"] for s in outcomes(run, "execute")[0].signals] == [
         "answer 0", "answer 1"
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def test_a_tool_that_stops_for_an_unknown_reason_stops(case: Reason) -> None:
     known = case.becomes in REASONS
     warning = f"stop reason `{case.becomes}` is not one of the machine's: it stops as `custom` does"
     assert (warning in result.warnings) is not known
-    assert result.kind == ("natural" if known else "limit")
+    assert result.kind == "limit"
     written(run)
 
 

@@ -74,7 +74,7 @@ class Chain(NamedTuple):
 CHAINS = [
     Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
     Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 1}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
-    Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "stop_requested"),
+    Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "answer_submitted"),
     Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
 ]  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_the_highest_need_not_be_the_first() -> None:
     signals = play(used(16_000, submit("5")), steps=1).result.signals
     assert signals.first is not None
     assert signals.highest is not None
-    assert (signals.first.reason, signals.highest.reason) == ("steps_limit", "stop_requested")
+    assert (signals.first.reason, signals.highest.reason) == ("steps_limit", "answer_submitted")
 
 
 # "Emitting Stop Signals from Hooks" -----------------------------------------------------------
@@ -159,7 +159,7 @@ class Ends(NamedTuple):
 
 ENDS = [
     Ends("error", [BROKEN], {}, "error"),
-    Ends("stop_requested", [submit("5")], {}, "natural"),
+    Ends("answer_submitted", [submit("5")], {}, "natural"),
     Ends("steps_limit", ["Well,"], {"steps": 1}, "limit"),
     Ends("token_limit", [used(16_000, {"text": "Well,"})], {}, "limit"),
     Ends("time_limit", [{"text": "Hm.", "delay": "60s"}], {}, "limit"),
@@ -202,13 +202,13 @@ states:
 """
 
 
-def searching(stop: AgentStop) -> Run:
-    """A run whose tool raises this."""
+def searching(stop: AgentStop, head: str = "") -> Run:
+    """A run whose tool raises this; `head` is more of its file."""
 
     def search() -> str:
         raise stop
 
-    run = talk(LOOP, [call("search")], [tool_spec(search, effect="pure")])
+    run = talk(head + LOOP, [call("search")], [tool_spec(search, effect="pure")])
     run.run()
     return run
 
@@ -228,6 +228,27 @@ def test_without_a_source_it_is_the_tool() -> None:
     assert (signal.source, signal.context) == ("search", {"step": 2})
 
 
+def test_without_a_reason_it_is_no_success() -> None:
+    """The program cannot know whether the work is done: who stops a run says so."""
+    result = searching(AgentStop("I give up")).result
+    assert (result.reason, result.kind, result.success) == ("stop_requested", "limit", False)
+    assert result.forced
+    assert result.output is None
+
+
+@pytest.mark.parametrize("reason", ["completed", "found", "answer_submitted"])
+def test_a_reason_that_is_declared_as_success_is_natural(reason: str) -> None:
+    head = "reasons: {found: {priority: 1, forced: false}}"
+    result = searching(AgentStop("here", reason=reason), head).result
+    assert (result.reason, result.kind, result.success) == (reason, "natural", True)
+
+
+def test_a_reason_of_the_file_that_cuts_short_or_fails_is_not_natural() -> None:
+    for more, kind in (("forced: true", "limit"), ("forced: false, status: error", "error")):
+        head = f"reasons: {{lost: {{{more}}}}}"
+        assert searching(AgentStop("gone", reason="lost"), head).result.kind == kind
+
+
 def test_a_tool_may_raise_a_whole_signal() -> None:
     run = searching(AgentStop(StopSignal.time_limit(61, 60, source="the shop closes")))
     assert run.result.reason == "time_limit"
@@ -245,7 +266,7 @@ def test_it_is_no_error_and_ends_the_run_at_once() -> None:
 
 def test_the_task_is_completed_by_a_tool_and_the_answer_is_the_output() -> None:
     result = play(SEARCH, submit("42")).result
-    assert (result.reason, result.output) == ("stop_requested", "42")
+    assert (result.reason, result.output) == ("answer_submitted", "42")
     assert result.signals[0].context == {"step": 5, "answer": "42"}
 
 
@@ -359,7 +380,7 @@ GUARDS = [
     Guard("59.9-seconds", [{"text": "5", "delay": "59900ms"}], "completed", {}),
     Guard("60-seconds", [{"text": "5", "delay": "60s"}], "time_limit", {}),
     Guard("90-seconds", [{"text": "5", "delay": "90s"}], "time_limit", {}),
-    Guard("submitted", [submit("5")], "stop_requested", {}),
+    Guard("submitted", [submit("5")], "answer_submitted", {}),
     Guard("no-tool-calls", ["5"], "completed", {}),
 ]  # fmt: skip
 

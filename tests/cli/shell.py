@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -207,10 +207,23 @@ def program(*args: str, cwd: Path, stdin: str = "", env: Mapping[str, str] | Non
 
 def started(*args: str, cwd: Path) -> subprocess.Popen[str]:
     """The program in a process of its own that goes on beside the test."""
-    return subprocess.Popen(
-        [*PROGRAM, *args], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+    with signals_heard():
+        return subprocess.Popen(
+            [*PROGRAM, *args], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=environment(),
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def signals_heard() -> Iterator[None]:
+    """Children started here do by default what a signal says, also where `nohup` runs the tests."""
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    ignored = [number for number in signals if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def until(holds: Any, patience: float = 20.0) -> Any:

@@ -353,3 +353,48 @@ def test_a_file_that_cannot_be_sent_is_named_before_the_run(
     assert said in done.err
     assert "help:" in done.err
     assert not sh("runs").out.count("completed")
+
+
+GIVES_UP = """\
+chartloop: 1
+machine: triage
+model: {name: scripted}
+tools: [give_up]
+limits: {steps: 9}
+vars: {urgency: 0, seen: 0}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  mail: {do: receive, next: read}
+  read: {do: infer, next: act}
+  act: {do: call_tools, next: done}
+  done: {stop: completed}
+"""
+STOPS = '''\
+from chartloop import AgentStop, tool
+
+
+@tool(effect="pure")
+def give_up(why: str) -> str:
+    """Give up."""
+    raise AgentStop(why, reason=None if why == "lost" else "completed")
+'''
+
+
+@pytest.mark.parametrize(
+    ("why", "output", "code", "out"),
+    [
+        ("lost", "vars.urgency", 3, ""),  # nothing was saved: 0 is no result
+        ("lost", "{u: vars.urgency, s: vars.seen}", 3, ""),
+        ("lost", "run.steps", 3, "3\n"),
+        ("found", "vars.urgency", 0, "0\n"),
+    ],
+)
+def test_giving_up_is_no_success_and_start_values_are_no_result(
+    sh: Shell, why: str, output: str, code: int, out: str
+) -> None:
+    sh.write("m.yaml", GIVES_UP + f"output: {output}\n")
+    sh.write("t.py", STOPS)
+    reply = f"[{{tool_calls: [{{name: give_up, arguments: {{why: {why}}}}}]}}]"
+    sh.write("r.yaml", reply)
+    done = sh("run", "m.yaml", "Down!", "--tools", "t.py", "--script", "r.yaml")
+    assert (done.code, done.out) == (code, out), done.err

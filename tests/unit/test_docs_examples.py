@@ -53,7 +53,7 @@ LINKING = [
     ROOT / "CHANGELOG.md",
 ]
 TEST_LINE = (
-    'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]"'
+    'python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e ".[test]"'
     " && .venv/bin/python -m pytest -q -n auto"
 )
 

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import module_from_spec, spec_from_file_location
@@ -196,6 +197,45 @@ def test_ci_ends_with_the_command_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"^```\w*\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert last in [line for block in blocks for line in commands(block)]
+
+
+def locked(file: Path) -> dict[str, str]:
+    """The versions of a constraints file by name. It names versions alone: no index, no path."""
+    versions: dict[str, str] = {}
+    for line in commands(file.read_text()):
+        match = re.fullmatch(r"([a-z0-9-]+)==([^\s;]+)(?: ; .+)?", line)
+        assert match, f"{file.name}: {line}"
+        versions[match[1]] = match[2]
+    return versions
+
+
+def test_tests_install_versions_that_no_other_release_changes() -> None:
+    """A new release of another project must not make `.ci/run` or the README's command red."""
+    calls = re.findall(
+        r"^ *(?:environment|\S*.+pip install) .+",
+        (ROOT / ".ci" / "run").read_text().replace("\\\n", " "),
+        re.MULTILINE,
+    )
+    assert len(calls) > 6
+    free = [call.strip() for call in calls if " -c " not in call and '"${@:2}"' not in call]
+    assert [call.split()[1] for call in free] == ["newest"], free
+
+
+def test_the_constraints_fit_the_project() -> None:
+    """They are renewed when the project asks for something else: `.ci/renew`."""
+    versions = locked(ROOT / "constraints.txt")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = [
+        *project["build-system"]["requires"], *project["project"]["dependencies"],
+        *(text for extra in project["project"]["optional-dependencies"].values() for text in extra),
+    ]  # fmt: skip
+    for wanted in map(Requirement, asked):
+        if wanted.name != "chartloop":
+            assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), wanted
+    for name, *packages in map(str.split, commands((ROOT / ".ci" / "environments").read_text())):
+        versions = locked(ROOT / ".ci" / "constraints" / f"{name}.txt")
+        exact = [package.split("==") for package in packages if "==" in package]
+        assert {n: versions[n] for n, _ in exact} == dict(exact)
 
 
 def test_what_is_allowed_to_skip_runs_elsewhere_in_ci() -> None:

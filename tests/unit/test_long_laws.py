@@ -16,6 +16,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.cli.shell import signals_heard
 from tests.long_laws import BEGIN, END, Result, append, main, page, read, table
 
 TESTS = Path(__file__).parents[1]
@@ -149,7 +150,9 @@ def test_a_run_that_is_stopped_ends_what_it_started_and_continues(
     (suite / "tests" / "test_lasts.py").write_text(dedent(LASTS))
     arguments = ("--examples", "5", "--seeds", "1-3", "tests/test_lasts.py")
     command = [sys.executable, "tests/long_laws.py", "laws.jsonl", *arguments]
-    with subprocess.Popen(command, cwd=suite, stdout=subprocess.PIPE, text=True) as process:
+    with signals_heard():
+        process = subprocess.Popen(command, cwd=suite, stdout=subprocess.PIPE, text=True)
+    with process:
         while not (suite / "begun").exists():
             time.sleep(0.05)
         process.send_signal(sign)

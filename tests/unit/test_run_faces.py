@@ -511,7 +511,8 @@ class TestResult:
         [
             ("completed", "natural", True),
             ("finish_reason", "natural", True),
-            ("stop_requested", "natural", True),
+            ("answer_submitted", "natural", True),
+            ("stop_requested", "limit", False),
             ("user_requested", "human", False),
             ("custom", "limit", False),
             ("error", "error", False),

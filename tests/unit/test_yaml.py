@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop.core.errors import Place
-from chartloop.language.yaml.reading import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, Path, read
+from chartloop.language.yaml.reading import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_NODES,
+    TOO_DEEP,
+    Document,
+    Path,
+    read,
+)
 from tests.effort import calls
 
 
@@ -514,6 +522,10 @@ def _bomb(levels: int) -> str:
         Bound("depth-reached", _nested(MAX_DEPTH), read=True),
         Bound("depth-passed", _nested(MAX_DEPTH + 1), read=False),
         Bound("depth-of-a-hundred-thousand", "[" * 100_000, read=False),
+        Bound("depth-below-a-key", "a: &a " + "[" * 2_000, read=False),
+        Bound("depth-of-items", "- " * 100_000, read=False),
+        Bound("depth-over-lines", "[\n" * 2_000, read=False),
+        Bound("depth-closed-again", _nested(2_000), read=False),
         Bound(
             "depth-in-block", "\n".join(" " * n + "a:" for n in range(MAX_DEPTH + 2)), read=False
         ),
@@ -547,6 +559,8 @@ def test_bounds(case: Bound) -> None:
         assert document.data is not None
     else:
         assert [f.code for f in document.findings] == ["CL005"]
+        if case.id.startswith("depth"):  # whichever bound is met first, PyYAML's or ours
+            assert document.findings[0].message == TOO_DEEP
         assert document.data is None
 
 

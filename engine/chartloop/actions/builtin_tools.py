@@ -86,7 +86,8 @@ def submit_answer(answer: str) -> ToolResult:
     Args:
         answer: The whole answer, as the user will read it.
     """
-    raise AgentStop("the answer was submitted", context={"answer": answer})
+    why = "the answer was submitted"
+    raise AgentStop(why, reason="answer_submitted", context={"answer": answer})
 
 
 def append_text(ctx: Context, block: str, content: str) -> ToolResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -41,10 +42,9 @@ def with_own(own: Registry) -> Registry:
     for action in own.actions.values():
         if action.declares is not None:
             check_traits(action)
-    return Registry(
-        {**base.actions, **own.actions}, {**base.tools, **own.tools},
-        {**base.guards, **own.guards}, tuple(own.tools), own.types,
-        own.plugins,
+    return replace(
+        own, actions={**base.actions, **own.actions}, tools={**base.tools, **own.tools},
+        guards={**base.guards, **own.guards}, own_tools=tuple(own.tools),
     )  # fmt: skip
 
 

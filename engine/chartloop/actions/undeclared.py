@@ -10,6 +10,7 @@ Belongs here: the stand-ins, and which of them a machine uses. Never: anything t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from chartloop.actions import builtin
@@ -45,13 +46,13 @@ class _Assuming(Mapping[str, T]):
 
 def assuming(known: Registry) -> Registry:
     """The registry with a stand-in for every unknown name."""
-    return Registry(
-        _Assuming(known.actions, lambda name: ActionSpec(name, None)),
-        _Assuming(known.tools, _tool),
-        _Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
-        known.own_tools or (EVERY_TOOL,),
-        _Assuming(known.types, _type),
-        known.plugins,
+    return replace(
+        known,
+        actions=_Assuming(known.actions, lambda name: ActionSpec(name, None)),
+        tools=_Assuming(known.tools, _tool),
+        guards=_Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
+        own_tools=known.own_tools or (EVERY_TOOL,),
+        types=_Assuming(known.types, _type),
     )
 
 

@@ -36,8 +36,8 @@ from chartloop.proofs.guards.z3_solver import solver
 from chartloop.view.picture import Picture
 
 Own = object
-"""Declarations of tools, actions or guards: a function, a module, a result of `specs_of`, or any
-nesting of these in lists."""
+"""What a file names of an application, tools, actions, guards and classes: a function, a class, a
+module, a result of `specs_of`, or any nesting of these in lists."""
 
 
 def _registry(tools: Own, actions: Own, guards: Own, plugins: Iterable[str] = ()) -> Registry:

@@ -21,6 +21,7 @@ Source: Python packaging, "Entry points specification".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, cast
 
@@ -123,7 +124,7 @@ def _load(name: str, points: Mapping[str, Sequence[EntryPoint]]) -> Registry:
         _callable(things, "chartloop.journals", where),
         _callable(things, "chartloop.models", where),
     )
-    return Registry(own.actions, own.tools, own.guards, (), own.types, (spec,))
+    return replace(own, plugins=(spec,))
 
 
 _SPECS: tuple[What, ...] = ("tool", "action")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chartloop.cli import console
 from chartloop.cli.costs import fields_of
 from chartloop.cli.value_options import answer_data, read_value
-from chartloop.core.approvals import ACCEPT, DENY, EDIT
+from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_elapsed
@@ -54,7 +54,7 @@ def ask(run: Run) -> bool:
     console.say()
     console.say(f"{console.plain(question.text)}  (wait {console.plain(question.wait)})", "cyan")
     for number, (event, answer) in enumerate(question.answers.items(), 1):
-        fields = fields_of(answer)
+        fields = fields_of({n: t.without_none() for n, t in answer.items() if n != CALLS})
         console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
@@ -91,7 +91,7 @@ def _ask_and_send(run: Run, question: Question) -> bool:
         data = {
             name: value
             for name, type in question.answers[event].items()
-            if name != "calls" and (value := _field(name, type, over)) is not None
+            if name != CALLS and (value := _field(name, type, over)) is not None
         }
         try:
             if question.calls and (pairs := _decisions(event, question.calls, over)):
@@ -128,7 +128,8 @@ def _decisions(
 
 def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
     while True:
-        text = _read_text(f"  {name} ({type}): ", over)
+        optional = ", empty to leave it out" if type.nullable else ""
+        text = _read_text(f"  {name} ({type.without_none()}{optional}): ", over)
         if type.nullable and not text.strip():
             return None
         value = _YES.get(text.strip().lower(), text) if type.kind == "bool" else text

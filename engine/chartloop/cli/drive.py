@@ -19,6 +19,7 @@ from chartloop.cli.ask import ask, can_ask
 from chartloop.cli.error_report import INTERRUPTED, exit_code
 from chartloop.cli.journal_access import line_for, say_journal
 from chartloop.cli.views import view_for
+from chartloop.core.approvals import ACCEPT, DENY, EDIT
 from chartloop.core.errors import ChartloopError, Driven, Fenced
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_elapsed
@@ -224,8 +225,19 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
 
 def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     """The commands that answer the question of a run, one for each event, with its fields."""
-    wait = run.question.wait if run.question is not None else ""
+    question = run.question
+    wait, calls = (question.wait, question.calls) if question is not None else ("", ())
     yield Line("answer with:")
     for event, fields in run.answers.items():
-        given = [f"{name}={str(type.without_none()).upper()}" for name, type in fields.items()]
+        given = [
+            f"{name}={str(type).upper()}" for name, type in fields.items() if not type.nullable
+        ]
+        if event == EDIT and calls:  # a field that is easier to write by the number of a call
+            given = [
+                *(one for one in given if not one.startswith("calls=")),
+                "1.arguments.NAME=VALUE",
+            ]
         yield Line(f"  {line_for('answer', run.id, options, event, *given, '--wait', wait)}")
+    if len(calls) > 1:
+        each = " ".join(f"{n}={ACCEPT if n == 1 else DENY}" for n in range(1, len(calls) + 1))
+        yield Line(f"`accept {each}` decides on each call by itself")

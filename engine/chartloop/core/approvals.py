@@ -25,6 +25,8 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.position import APPROVAL, Position
 
 ACCEPT, DENY, EDIT = "accept", "deny", "edit"
+CALLS = "calls"
+"""The field of an answer that decides on each call."""
 Data = Mapping[str, Any]
 _FIELDS: Mapping[object, tuple[str, ...]] = {
     ACCEPT: ("decision", "result", "remember"), DENY: ("decision", "note"),
@@ -101,7 +103,7 @@ def settle(request: Data, event: str, data: Data) -> Data:
     common = {name: data[name] for name in ("by", "note") if data.get(name)}
     if event == ACCEPT and data.get("remember") and request.get("remember"):
         common["remember"] = True
-    if (named := data.get("calls")) is None:
+    if (named := data.get(CALLS)) is None:
         decided = {held["key"]: {"decision": event, **common} for held in open_held(request)}
     else:
         decided = {key: {**common, **_decision(value)} for key, value in named.items()}
@@ -117,7 +119,7 @@ def settle(request: Data, event: str, data: Data) -> Data:
 
 def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the decisions of an answer on single calls, each with its cure."""
-    named: object = data.get("calls", {} if event == EDIT else None)
+    named: object = data.get(CALLS, {} if event == EDIT else None)
     if named is None:
         return
     if not isinstance(named, Mapping):

@@ -73,18 +73,26 @@ class StopReason(str):
     @property
     def kind(self) -> ResultKind:
         """The kind of result of a run that ended for this reason; see `Result.kind`."""
-        if self in _NATURAL:
+        if self in _NATURAL or not (self.forced or self.status == "error"):
             return "natural"
         if self.startswith("user_"):
             return "human"
         return "error" if self.status == "error" else "limit"
 
+    def kind_of_end(self, status: str, lost: int = 0) -> ResultKind:
+        """The kind of a run that ended for this reason with `status` and gave up `lost` tasks."""
+        if status == "error":
+            return "error"
+        if self.kind == "error" or (lost and self.kind == "natural"):
+            return "limit"  # the file ends it as `completed`
+        return self.kind
 
-_NATURAL = frozenset({"completed", "finish_reason", "stop_requested"})
+
+_NATURAL = frozenset({"answer_submitted", "completed", "finish_reason"})
 
 _TABLE: tuple[tuple[str, int, bool, EndStatus], ...] = (
     ("error guard_error critical_failure", 0, True, "error"),
-    ("stop_requested", 1, True, "completed"),
+    ("answer_submitted stop_requested", 1, True, "completed"),
     ("user_requested user_unresponsive steps_limit", 2, True, "completed"),
     ("token_limit cost_limit", 3, True, "completed"),
     ("time_limit", 4, True, "completed"),
@@ -103,6 +111,7 @@ _TABLE: tuple[tuple[str, int, bool, EndStatus], ...] = (
 
 _ABOUT: Mapping[str, str] = MappingProxyType(
     {
+        "answer_submitted": "The model submitted its answer: `submit_answer`.",
         "completed": "The work is done.",
         "context_overflow": "The conversation no longer fits the model's window.",
         "cost_limit": "The money is spent.",
@@ -330,7 +339,8 @@ def _signals_table(signals: StopSignals) -> str:
 class AgentStop(Exception):
     """A request to stop the run, raised inside a tool or action. Not an error.
 
-    `message` is a text or a `StopSignal`. `reason` is a reason of the file. `context` is JSON
+    `message` is a text or a `StopSignal`. `reason` is a reason of the file; without one the run is
+    cut short, so name one that is a success where the work is done: `completed`. `context` is JSON
     data; other values are recorded as text. `source` defaults to the tool or the state, `step`
     to the number of the current step.
 

@@ -9,8 +9,8 @@ Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from chartloop.core.facts import wire_name
@@ -344,6 +344,12 @@ class Registry:
     plugins: tuple[PluginSpec, ...] = ()
     """The plugins that contributed entries."""
 
-
-Own = Iterable[Any]
-"""An application's tools, actions and guards: decorated functions, specs, or modules with them."""
+    def beside(self, base: Registry) -> Registry:
+        """The entries of this registry whose names `base` does not have."""
+        return replace(
+            self,
+            actions={n: v for n, v in self.actions.items() if n not in base.actions},
+            tools={n: v for n, v in self.tools.items() if n not in base.tools},
+            guards={n: v for n, v in self.guards.items() if n not in base.guards},
+            types={n: v for n, v in self.types.items() if n not in base.types},
+        )

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from chartloop.core.approvals import ACCEPT, DENY, EDIT
+from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT
 from chartloop.core.types import ANY, BOOL, STR, Type, map_of, struct
 from chartloop.language.expression import Scope, parse
 from chartloop.language.json_schema.typed import type_of_schema
@@ -169,7 +169,7 @@ class _Maker:
         who = f"\n({given.by})" if given.by else ""
         by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by else ()
         note = (*by, ("note", STR)) if by else ()
-        calls = ("calls", map_of(ANY))
+        calls = (CALLS, map_of(ANY))
         each = (calls[0], calls[1].maybe())
         remember = (("remember", BOOL.maybe()),) if given.remember else ()
         edges = [

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
-from chartloop.core.approvals import call_faults, request_at
+from chartloop.core.approvals import CALLS, call_faults, request_at
 from chartloop.core.errors import (
     AheadError,
     AnsweredError,
@@ -217,7 +217,7 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
     for fault, hint in call_faults(request, answer.event, answer.data):
         raise AnswerError(fault, hint=hint)
     schemas = {held["key"]: held.get("schema") for held in request["calls"]}
-    for key, value in (answer.data.get("calls") or EMPTY).items():
+    for key, value in (answer.data.get(CALLS) or EMPTY).items():
         if isinstance(value, Mapping) and "arguments" in value:
             given = cast("Mapping[str, Any]", value)["arguments"]
             try:

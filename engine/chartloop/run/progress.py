@@ -94,10 +94,10 @@ def how_of(position: Position) -> How:
     if not position.ended:
         return ""
     top = position.signals.highest
-    if position.status == "error" or top is None:
+    if top is None:
         return "error"
-    kind = top.reason.kind
-    return kind if kind in ("natural", "human") else "limit"
+    kind = top.reason.kind_of_end(position.status, position.facts.queue.failed)
+    return kind if kind != "waiting" else "limit"
 
 
 def _raised_by(signals: list[StopSignal], reason: str) -> str:

@@ -122,14 +122,11 @@ class Result:
         """`natural`, `human`, `limit`, `error`, or `waiting` while the run has not ended."""
         if self.reason is None:
             return "waiting"
-        if self.status == "error":
-            return "error"
-        kind = self.reason.kind
-        return "limit" if kind == "error" else kind  # the file ends it as `completed`
+        return self.reason.kind_of_end(self.status, self.facts.queue.failed)
 
     @property
     def success(self) -> bool:
-        """Whether the run came to its natural end."""
+        """Whether the run came to its natural end, and gave up no task of its queue."""
         return self.kind == "natural"
 
     @property
@@ -294,6 +291,9 @@ def result_of(session: Session) -> Result:
     output, warning = output_of(session)
     asked = question_of(session)
     warnings = [*tally.warnings, *([warning] if warning else []), *unenforceable(session)]
+    if lost := position.facts.queue.failed:
+        were = f"{say_count(lost, 'task')} {'was' if lost == 1 else 'were'}"
+        warnings.append(f"{were} given up: the work is not complete")
     return Result(
         session.run_id, chart.name, top.reason if position.ended and top else None,
         position.status, position.state, position.facts.run.steps, position.facts, output,
@@ -318,19 +318,25 @@ def output_of(session: Session) -> tuple[Any, str]:
     """The run's output, and a warning if the file's `output` failed.
 
     Without an `output` in the file: the last text of the model, once the run came to its natural
-    end.
+    end. Before, or after another end, variables that still have the values of the file are no
+    output: nothing has saved a result.
     """
-    position = session.position
-    if session.chart.spec.output is None and not is_natural(position):
-        return None, ""
-    return read_output(session.chart.spec, position.facts, session.tally.last_text, session.ask)
+    spec, facts = session.chart.spec, session.position.facts
+    if not is_natural(session.position):
+        parts = spec.output.values() if isinstance(spec.output, Mapping) else [spec.output]
+        reads = {name for part in parts if part is not None for name in part.reads}
+        first = {f"vars.{name}": variable.value for name, variable in spec.vars.items()}
+        if all(name in first and fact_value(facts, name) == first[name] for name in reads):
+            return None, ""
+    return read_output(spec, facts, session.tally.last_text, session.ask)
 
 
 def is_natural(position: Position) -> bool:
     """Whether a run has come to its natural end."""
     top = position.signals.highest
-    ended = position.ended and position.status != "error"
-    return ended and top is not None and top.reason.kind == "natural"
+    if not position.ended or top is None:
+        return False
+    return top.reason.kind_of_end(position.status, position.facts.queue.failed) == "natural"
 
 
 def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:

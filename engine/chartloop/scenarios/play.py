@@ -6,7 +6,7 @@ Belongs here: one run, from its start until it rests. Never: files, finding the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
     """The caller's registry, with scripted tools in place of the real ones."""
     known = {**builtin().tools, **own.tools}
     scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
-    return Registry(own.actions, {**own.tools, **scripted}, own.guards)
+    return replace(own, tools={**own.tools, **scripted})
 
 
 def _drive(stage: _Stage, run: Run) -> Iterator[str]:

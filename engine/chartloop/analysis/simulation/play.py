@@ -256,8 +256,7 @@ def summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) 
     top = position.signals.highest
     if position.ended and top is not None:
         reason = str(top.reason)
-        kind = "error" if position.status == "error" else top.reason.kind
-        kind = "limit" if kind == "error" and position.status != "error" else kind
+        kind = top.reason.kind_of_end(position.status, facts.queue.failed)
     else:
         reason = kind = WAITING if position.status == "paused" else UNFINISHED
     return Simulated(

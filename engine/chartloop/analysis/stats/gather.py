@@ -22,7 +22,7 @@ from chartloop.analysis.stats.figures import (
     StateLine,
 )
 from chartloop.analysis.whatif.changed_inputs import unknown_action
-from chartloop.analysis.whatif.question import kind_of
+from chartloop.analysis.whatif.question import kind_of, lost_tasks
 from chartloop.analysis.whatif.refold import stops
 from chartloop.analysis.whatif.verdict import BROKEN, Spending, spending
 from chartloop.core.errors import StatusError
@@ -100,7 +100,9 @@ class Gathering:
         self.runs += 1
         ended = row.status in ("completed", "error")
         reason = row.reason or _stop_reason(records[-1]) if ended else ""
-        kind: ResultKind = kind_of(chart.spec, reason, row.status) if ended else "waiting"
+        kind: ResultKind = "waiting"
+        if ended:
+            kind = kind_of(chart.spec, reason, row.status, lost=lost_tasks(records))
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
         self._count_failures(run.run_id, failures)

@@ -148,7 +148,7 @@ def rewritten_actions(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     sent_parts = ("instructions", "model", "memory", "tools", "servers")
     head = [name for name in sent_parts if _differ(old, new, name)]
     carried = [name for name in head if name in ("memory", "tools", "servers")]
-    if _approved_tools(old) != _approved_tools(new):
+    if _gate(old) != _gate(new):
         carried.append("approve")
     out: dict[str, str] = {}
     for name, state in new.states.items():
@@ -171,9 +171,10 @@ def rewritten_actions(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     return out
 
 
-def _approved_tools(spec: MachineSpec) -> tuple[str, ...]:
-    """The tools whose calls need an approval. The rest of `approve` is in its states."""
-    return spec.approve.tools if spec.approve is not None else ()
+def _gate(spec: MachineSpec) -> tuple[object, ...]:
+    """What decides which calls need an approval. The rest of `approve` is in its states."""
+    given = spec.approve
+    return () if given is None else (given.tools, given.when, given.remember)
 
 
 def rewritten_definitions(old: MachineSpec, new: MachineSpec) -> frozenset[str]:

@@ -130,7 +130,8 @@ class RecordedCase:
         if row.status not in ("completed", "error"):
             return "", "waiting"
         reason = row.reason or self.refold.reason
-        return reason, kind_of(self.chart.spec, reason, row.status)
+        lost = lost_tasks(self.run.records)
+        return reason, kind_of(self.chart.spec, reason, row.status, lost=lost)
 
     @cached_property
     def stopped_at(self) -> int | None:
@@ -157,12 +158,16 @@ def _priorities(spec: MachineSpec) -> dict[str, tuple[int, str]]:
     return {name: (reason.priority, reason.status) for name, reason in spec.reasons.items()}
 
 
-def kind_of(spec: MachineSpec, reason: str, status: str = "") -> ResultKind:
-    """The kind of a run that ends for a reason; see `Result.kind`."""
+def kind_of(spec: MachineSpec, reason: str, status: str = "", *, lost: int = 0) -> ResultKind:
+    """The kind of a run that ends for a reason, having given up `lost` tasks; see `Result.kind`."""
     stop = spec.reason(reason)
-    if (status or stop.status) == "error":
-        return "error"
-    return "limit" if stop.kind == "error" else stop.kind
+    return stop.kind_of_end(status or stop.status, lost)
+
+
+def lost_tasks(records: Iterable[Record]) -> int:
+    """The number of tasks that a run has given up."""
+    outcomes = (record.outcome for record in records)
+    return max((o.changes.get("queue.failed", 0) for o in outcomes if o is not None), default=0)
 
 
 class Question:
@@ -384,7 +389,8 @@ class _Judgement:
         in_epilogue = position.stopping and bool(edge) and not after.ended
         if stops(after, decision) and not in_epilogue:
             reason = decision.winner
-            self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
+            status, lost = after.status if after.ended else "", after.facts.queue.failed
+            self.kind = kind_of(self.chart.spec, reason, status, lost=lost)
             here = case.stopped_at == record.seq or position.stopping
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
             return _Stop(verdict, after.state, edge, "", reason, not after.ended)

@@ -54,6 +54,7 @@ MAX_NODES = 50_000
 """The most mappings, lists and scalars, without keys; an alias counts as its whole expansion."""
 MAX_DEPTH = 60
 """The most levels of nested mappings and lists."""
+TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
 MAX_FINDINGS = 100
 """The most findings of a file; reading stops there."""
 
@@ -301,8 +302,7 @@ class _Reader:
     def _sink(self, event: Event, depth: int) -> None:
         self._deepest = max(self._deepest, depth)
         if depth > MAX_DEPTH:
-            message = f"more than {MAX_DEPTH} mappings and lists inside each other"
-            self._break("CL005", message, self._span(event))
+            self._break("CL005", TOO_DEEP, self._span(event))
 
     def _duplicate(self, key: Event, first: Event) -> None:
         message = f"`{short(key.value)}` appears twice"
@@ -347,6 +347,11 @@ class _Reader:
             return
         context = cast("Mark | None", error.context_mark)
         mark = cast("Mark | None", error.problem_mark) or context
+        if mark and "nesting depth" in (error.problem or ""):
+            # libyaml's own bound, which some releases have and which it meets while looking ahead
+            place = self._source.place(mark.line, mark.column, 1)
+            self.findings.append(finding("CL005", TOO_DEEP, place))
+            return
         fault = explain(
             Complaint(
                 error.problem or "",

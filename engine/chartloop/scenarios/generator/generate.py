@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -181,19 +182,13 @@ class _Subject(NamedTuple):
         if not own.tools and _takes_any(machine):
             tools[ADAPTER] = None
         # load again without assumptions: they hide what else is missing
-        machine = load(path, tools=[_simulated_registry(own, tools, world)])
+        simulated = {name: world.tool(name, known) for name, known in tools.items()}
+        machine = load(path, tools=[replace(own, tools=simulated)])
         return cls(machine, world, clock, unknown, bool(tools))
 
     def moves(self, *, run_own: bool) -> Moves:
         """The moves of its runs."""
         return Moves(self.machine, self.world, self.clock, run_own=run_own)
-
-
-def _simulated_registry(
-    own: Registry, tools: Mapping[str, ToolSpec | None], world: World
-) -> Registry:
-    simulated = {name: world.tool(name, known) for name, known in tools.items()}
-    return Registry(own.actions, simulated, own.guards)
 
 
 def _load_machine(path: Path, own: Registry) -> Machine:

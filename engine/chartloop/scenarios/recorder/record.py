@@ -20,7 +20,6 @@ from chartloop.api import Run
 from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record, to_json
-from chartloop.core.specs import Registry
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document
@@ -186,17 +185,11 @@ def _walk(value: Any, hide: Callable[[str], str]) -> Any:
 
 def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
     """Play the scenario. `reason` is the run's: one of a caller's cancel must be expected."""
-    known = builtin()
-    own = machine.spec.registry
-    registry = Registry(
-        {n: v for n, v in own.actions.items() if n not in known.actions},
-        {n: v for n, v in own.tools.items() if n not in known.tools},
-        own.guards,
-    )
+    own = machine.spec.registry.beside(builtin())
     expected = {"kind": None, **({"reason": reason} if reason else {})}
     scenario = {**keys, "machine": machine.name, "expect": expected}
     made = scenario_of(Document(scenario, "", ""), name=machine.name, folder=None)
-    return play_scenario(made, machine.canonical() + "\n", registry)
+    return play_scenario(made, machine.canonical() + "\n", own)
 
 
 def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
