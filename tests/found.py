@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from chartloop.api import find_faults
+from chartloop.api import Own, find_faults
 from chartloop.core.errors import Finding
-from chartloop.core.specs import Own
 from chartloop.language.spec import MachineSpec
 
 T = TypeVar("T")

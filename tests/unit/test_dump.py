@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.api import find_faults
-from chartloop.core.specs import Own
+from chartloop.api import Own, find_faults
 from chartloop.language.dump import canonical, dump
 from chartloop.language.load import load
 from tests.found import END, whole
