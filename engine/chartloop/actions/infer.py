@@ -159,6 +159,8 @@ class Completion(NamedTuple):
     spent: Spent
     warnings: tuple[str, ...] = ()
     """Warnings about the call: estimated usage, a reply that was cut off."""
+    dropped: tuple[ToolCall, ...] = ()
+    """The calls beyond `MOST_KEPT`."""
 
 
 async def complete(
@@ -198,6 +200,11 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
     raw = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
     ctx.so_far = before
+    asked = raw.tool_calls
+    if len(asked) > MOST_KEPT:
+        raw = raw.replace(
+            tool_calls=asked[:MOST_KEPT], warnings=(*raw.warnings, TOO_MANY.format(len(asked)))
+        )
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(raw.tool_calls) and all(c.name in memory for c in raw.tool_calls)
     reply = Reply(
@@ -213,7 +220,7 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
             raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=raw.text,
             spent=spent,
         )  # fmt: skip
-    return Completion(reply, spent, warnings)
+    return Completion(reply, spent, warnings, asked[MOST_KEPT:])
 
 
 def _measure_spent(
@@ -290,7 +297,7 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
     """
     calls: list[ToolCall] = []
     ids: set[str] = set()
-    for n, call in enumerate(reply.tool_calls[:MOST_KEPT]):
+    for n, call in enumerate(reply.tool_calls):
         unique = sound_text(str(call.id or ""))
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
@@ -299,8 +306,6 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         if not (ctx.machine.servers and (name := _server_tool(ctx, name))):
             name = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
         calls.append(ToolCall(unique, name, cut_text(call.arguments or "{}")))
-    if (asked := len(reply.tool_calls)) > MOST_KEPT:
-        reply = reply.replace(warnings=(*reply.warnings, TOO_MANY.format(asked)))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
@@ -314,7 +319,7 @@ def _server_tool(ctx: Context, name: str) -> str:
 
 
 def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
-    reply, spent, warnings = completion
+    reply, spent, warnings, dropped = completion
     if not (reply.text.strip() or reply.tool_calls):
         retry, filtered = ctx.state.retry, reply.finish_reason == "content_filter"
         if retry is not None and "EMPTY" in retry.on and not filtered:
@@ -329,6 +334,7 @@ def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
         warnings=warnings,
+        dropped=dropped,
     )
 
 

@@ -127,7 +127,7 @@ async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> 
     if not parts.older:
         return Pruned(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent, warnings = await complete(ctx, parts.request)
+    reply, spent, warnings, _ = await complete(ctx, parts.request)
     return Pruned(parts.with_summary(reply.text), spent, warnings)
 
 

@@ -362,7 +362,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     message = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
     request = user(message)
     try:
-        reply, spent, warnings = await complete(ctx, (*request_messages(ctx), request))
+        reply, spent, warnings, _ = await complete(ctx, (*request_messages(ctx), request))
     except ModelError as error:
         return Attempt(outcome_of_call(error))
     outcome = Outcome(
