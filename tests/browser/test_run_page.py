@@ -6,6 +6,7 @@ takes its time.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -311,6 +312,92 @@ def test_who_comes_second_is_told_what_can_be_done(seen: Seen) -> None:
     expect_text(seen.page, seen.page.get_by_role("alert"), "Now it takes: .*fork")
     seen.page.unroute("**/answer")
     seen.status("done")
+
+
+def test_an_answer_that_was_not_sent_says_so_and_is_sent_again_once(seen: Seen) -> None:
+    run = seen.server.start()
+    seen.server.waiting(run)
+    seen.open(f"/runs/{run}")
+    form = seen.banner.locator("form", has_text="note")
+    form.get_by_label("note").fill("warmer")
+    form.get_by_label("score").fill("7")
+    lost: list[str] = []
+
+    def lose(route: Route) -> None:
+        lost.append(route.request.headers["idempotency-key"])
+        route.abort()
+
+    seen.page.route("**/answer", lose)
+    seen.press("reject", form)
+    note = seen.banner.get_by_role("status")
+    expect_text(seen.page, note, "reject was NOT sent: the server does not answer")
+    assert seen.server.ask(f"/runs/{run}")["wait"]  # and the run still waits
+    seen.page.unroute("**/answer")
+    with seen.page.expect_request("**/answer") as again:
+        seen.press("Send reject again")
+    assert again.value.headers["idempotency-key"] == lost[0]
+    seen.now_at("draft")
+    answers = [
+        r for r in seen.server.ask(f"/runs/{run}/records")["records"] if r["kind"] == "answer"
+    ]
+    assert [r["data"]["note"] for r in answers] == ["warmer"]
+    assert seen.page.locator("#notice").is_hidden()
+
+
+def test_an_order_that_was_not_sent_is_sent_again(seen: Seen) -> None:
+    run = seen.server.start()
+    seen.server.waiting(run)
+    seen.open(f"/runs/{run}")
+    seen.page.route("**/fork", lambda route: route.abort())
+    seen.press("Fork")
+    expect_text(seen.page, seen.page.locator("#notice"), "Fork here was NOT sent")
+    seen.page.unroute("**/fork")
+    seen.press("Send again")
+    seen.page.wait_for_function("old => !location.pathname.endsWith(old)", arg=run)
+    assert seen.page.locator("#notice").is_hidden()
+
+
+def test_nothing_is_answered_while_the_server_is_away_and_no_notice_stays(seen: Seen) -> None:
+    run = seen.server.start()
+    seen.server.waiting(run)
+    for link in (f"/runs/{run}", "/inbox"):
+        seen.open(link)
+        card = seen.page.locator(".question", has=seen.page.get_by_role("button", name="approve"))
+        button = card.first.get_by_role("button", name="approve", exact=True)
+        seen.server.kill()
+        expect_text(seen.page, seen.page.locator("#link"), "no connection")
+        assert button.get_attribute("aria-disabled") == "true"
+        seen.server.begin()
+        expect_text(seen.page, seen.page.locator("#link"), "^live$")
+        assert button.get_attribute("aria-disabled") == "false"
+        seen.page.locator("#notice").wait_for(state="hidden")
+        assert seen.same_page()
+    seen.press("approve", card.filter(has_text="Publish").last)
+
+
+LETTER = "Dear customer,\n\nyou get 100 \u202eDSU.\n" + "A line of the letter.\n" * 600 + "The end"
+
+
+def test_who_answers_reads_all_of_it_first(seen: Seen, tmp_path: Path) -> None:
+    (seen.server.folder / "letter.yaml").write_text(json.dumps({"replies": [LETTER]}))
+    run = "letter-1"
+    command = (
+        sys.executable, "-m", "chartloop", "run", "machines/review.yaml", "x", "--run-id", run,
+        "--script", "letter.yaml", "--journal", "journal.db", "--no-input",
+    )  # fmt: skip
+    rests = subprocess.run(command, cwd=seen.server.folder, check=False, capture_output=True)
+    assert rests.returncode == 4, rests.stderr
+    seen.open(f"/runs/{run}")
+    about = seen.banner.locator(".cl-decided")
+    assert about.inner_text().startswith("Dear customer,\n\nyou get 100 \\u202eDSU.\n")
+    approve = seen.banner.get_by_role("button", name="approve", exact=True)
+    assert approve.get_attribute("aria-disabled") == "true"
+    approve.dispatch_event("click")
+    assert seen.server.ask(f"/runs/{run}")["wait"]
+    seen.banner.get_by_role("button", name="characters that follow").click()
+    expect_text(seen.page, about, "The end$")
+    seen.press("approve", seen.banner)
+    expect_text(seen.page, seen.banner, "Answered: approve")
 
 
 def test_the_page_catches_up_after_the_server_was_killed(seen: Seen) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop import guard
+from chartloop import guard, tool
 from chartloop.api import examine
 from chartloop.core.codes import CODES
 from chartloop.core.specs import ActionSpec, Effect
@@ -40,7 +40,21 @@ def is_sound(text: str) -> bool:
     return bool(text)
 
 
+@tool
+def spend(usd: float) -> str:
+    """A tool of an application: it costs something."""
+    return str(usd)
+
+
+@tool(effect="pure")
+def look() -> str:
+    """A tool of an application that only reads."""
+    return ""
+
+
 OWN = [ActionSpec("free", None, effect=Effect.PURE), is_sound]
+TOOLS = {"CL360": [spend, look]}
+"""Further tools that the cases of a code know."""
 
 
 class Expected(NamedTuple):
@@ -59,7 +73,8 @@ def expected(path: Path) -> list[Expected]:
 
 def said(path: Path, *, prove: bool = False) -> list[Expected]:
     """What is found in a file."""
-    found = examine(path.read_text("utf-8"), tools=OWN, prove=prove).findings
+    tools = [*OWN, *TOOLS.get(path.name[:5], ())]
+    found = examine(path.read_text("utf-8"), tools=tools, prove=prove).findings
     return [
         Expected(f.code, f.at, f.place.text[f.place.column - 1 :][: f.place.width], f.message)
         for f in found

@@ -255,6 +255,23 @@ def test_a_long_question_leaves_room_for_every_answer() -> None:
 
 
 @pytest.mark.slow("plays on a full screen for seconds")
+def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
+    run = load(ASKER).start("x", script=["a long answer " * 900])
+    run.advance()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r", "a")
+        await screen.sees("characters that follow, and then answer")
+        assert "fix   note (str)" not in screen.text()
+        await screen.press("enter")
+        await screen.sees("fix   note (str)")
+        await screen.press("down", "enter")
+        assert "completed at done" in screen.text()
+
+    on_screen(run, play, (100, 30))
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_an_ended_run_begins_on_the_first_row_of_its_pane() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")

@@ -433,3 +433,47 @@ def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> N
         t.expect("continue with")
         assert t.wait() == 0
         assert "hkyzz" not in t.raw
+
+
+LETTER = "The letter begins. " + "word " * 2_500 + "The letter ends."
+
+
+def test_a_long_question_is_answered_once_it_was_shown(folder: Path) -> None:
+    (folder / "long.yaml").write_text(json.dumps({"replies": [LETTER]}))
+    rests = program(
+        "run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", "--no-input", cwd=folder
+    )
+    assert rests.code == 4
+    refused = program("answer", "r", "ok", cwd=folder)
+    assert (refused.code, "were not shown" in refused.err) == (2, True)
+    shown = program("show", "r", cwd=folder).out
+    assert "chartloop show r --question" in shown
+    assert "The letter ends." not in shown.partition("--question")[0]
+    whole = program("show", "r", "--question", cwd=folder)
+    assert "The letter ends. right?" in whole.out
+    digest = whole.err.rsplit("--shown ", 1)[1].strip()
+    assert program("answer", "r", "ok", "--shown", digest, cwd=folder).code == 0
+
+
+@pytest.mark.slow("plays at a terminal for seconds")
+@pytest.mark.parametrize("shows", [True, False])
+def test_the_prompt_asks_to_show_the_rest_of_a_question(folder: Path, shows: bool) -> None:
+    (folder / "long.yaml").write_text(json.dumps({"replies": [LETTER]}))
+    with Terminal(
+        "run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", cwd=folder
+    ) as t:
+        t.expect("more follow")
+        t.expect("show them")
+        t.type("y\n" if shows else "\n")
+        if shows:
+            t.expect("The letter ends. right?")
+            t.expect("answer (number or name")
+            t.type("ok\n")
+        assert t.wait() == (0 if shows else 4)
+
+
+def test_a_run_says_who_submitted_it(folder: Path) -> None:
+    (folder / "ok.yaml").write_text("replies: [hm]\n")
+    command = ("run", "asker.yaml", "x", "--script", "ok.yaml", "--run-id", "r", "--no-input")
+    assert program(*command, "--submitter", "ann", cwd=folder).code == 4
+    assert re.search(r"submitter +ann", program("show", "r", cwd=folder).out)

@@ -330,3 +330,24 @@ def test_a_machine_with_the_name_of_another_tool_is_refused(make: Make, machines
     (machines / "other.yaml").write_text("chartloop: 1\nmachine: status\nstates: {}\n")
     with pytest.raises(SetupError, match="the machine `status` has the name of a tool"):
         open_calls(make())
+
+
+@MODES
+def test_a_question_that_is_cut_is_opened_before_it_is_answered(make: Make, mode: str) -> None:
+    eve = person()
+
+    async def client() -> None:
+        async with talking(make(["word " * 3_000]), mode=mode, elicitation_callback=eve) as talk:
+            told = await talk.call("rating", task="x")
+            run, question = told["run"], told["question"]
+            assert (told["status"], question["rest"] > 0) == ("waiting", True)
+            answer = {"run": run, "event": "rate", "data": {"urgency": 3}}
+            refused = await talk.client.call_tool("answer", answer)
+            assert refused.is_error
+            whole = (await talk.call("status", run=run, whole=True))["question"]
+            assert whole["about"].count("word") == 3_000
+            done = await talk.call("answer", **answer, shown=whole["digest"])
+            assert done["status"] == "completed"
+
+    play(client())
+    assert eve.asked == []  # a form has no room for all of it

@@ -42,6 +42,8 @@ ROUTES = """
 /runs/{run_id}/moment GET
 /runs/{run_id}/timeline GET
 /runs/{run_id}/spending GET
+/runs/{run_id}/question GET
+/me GET
 /runs/{run_id}/step POST
 /runs/{run_id}/run POST
 /runs/{run_id}/pause POST

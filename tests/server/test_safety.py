@@ -28,10 +28,91 @@ pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"') 
 READ = Token("read-me-0123456789", "read", "reader")
 DRIVE = Token("drive-0123456789abc", "drive")
 EDIT = Token("edit-me-0123456789", "edit")
+ANSWER = Token("answer-me-0123456789", "answer", "eve")
 
 
 def bearer(token: Token) -> dict[str, str]:
     return {"Authorization": f"Bearer {token.secret}"}
+
+
+# who answers ------------------------------------------------------------------------------------
+
+SIGNED = """\
+chartloop: 1
+machine: signed
+model: {name: scripted}
+tools: [send_message]
+approve: {tools: [send_message], not_by: submitter}
+limits: {steps: 9}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  take: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+BOB = Token("bob-drives-0123456789", "drive", "bob")
+CALL = {"tool_calls": [{"name": "send_message", "arguments": {"message": "hi \u202e"}}]}
+
+
+def signed(serve: Serve, machines: Path, *replies: Any, **settings: Any) -> Served:
+    (machines / "signed.yaml").write_text(SIGNED)
+    return serve(replies or (CALL, "end"), **settings)
+
+
+def test_the_name_of_a_token_signs_runs_and_answers(serve: Serve, machines: Path) -> None:
+    served = signed(serve, machines, tokens=(BOB, ANSWER))
+    bob: Any = {"headers": bearer(BOB)}
+    eve: Any = {"headers": bearer(ANSWER)}
+    assert served.get("/me", **eve) == {"name": "eve", "scope": "answer"}
+    body = {"machine": "signed", "task": "x", "run_id": "r"}
+    refused = served.post("/runs", {**body, "submitter": "eve"}, 403, **bob)
+    assert refused["errors"][0]["at"] == "/submitter"
+    served.post("/runs", body, 201, **bob)
+    waiting = wait_for(lambda: (seen := served.get("/runs/r", **bob))["wait"] and seen)
+    assert waiting["question"].endswith(r'send_message {"message": "hi \u202e"}')
+    accept = {"event": "accept", "wait": waiting["wait"]}
+    own = served.post("/runs/r/answer", accept, 422, **bob)
+    assert "`bob` submitted the run" in own["detail"]
+    ahead = served.post("/runs/r/answer", {"event": "accept", "ahead": "approve"}, 409, **eve)
+    assert "no call was shown yet" in ahead["detail"]
+    other = served.post("/runs/r/answer", {**accept, "data": {"by": "ann"}}, 403, **eve)
+    assert (other["errors"][0]["at"], "becomes `eve`" in other["hint"]) == ("/data/by", True)
+    served.post("/runs/r/answer", {**accept, "data": {"by": " "}}, **eve)
+    wait_for(lambda: served.get("/runs/r", **bob)["status"] == "completed")
+    records = served.get("/runs/r/records", **bob)["records"]
+    assert next(r["data"] for r in records if r["kind"] == "answer") == {"by": "eve"}
+
+
+def test_without_names_the_caller_says_who_it_is(serve: Serve, machines: Path) -> None:
+    served = signed(serve, machines)
+    assert served.get("/me") == {"name": "", "scope": "edit"}
+    missing = served.post("/runs", {"machine": "signed", "task": "x"}, 422)
+    assert missing["errors"][0]["at"] == "/submitter"
+    run = served.start("signed", submitter="bob")
+    wait_for(lambda: served.get(f"/runs/{run}")["wait"])
+    for by in ({}, {"by": ""}, {"by": "Bob"}):
+        served.post(f"/runs/{run}/answer", {"event": "accept", "data": by}, 422)
+    served.post(f"/runs/{run}/answer", {"event": "accept", "data": {"by": "ann"}})
+    served.until(run, "completed")
+
+
+def test_a_long_question_takes_an_answer_once_it_was_opened(serve: Serve, machines: Path) -> None:
+    call = {"name": "send_message", "arguments": {"message": "x" * 20_000}}
+    served = signed(serve, machines, {"tool_calls": [call]}, "end")
+    run = served.start("signed", submitter="bob")
+    seen = wait_for(lambda: (now := served.get(f"/runs/{run}"))["wait"] and now)
+    listed = served.get("/runs?waiting=true")["runs"][0]["question"]
+    assert (len(seen["question"]), len(listed["text"])) == (10_000, 10_000)
+    assert seen["rest"] == listed["rest"] > 10_000
+    answer = {"event": "accept", "data": {"by": "ann"}}
+    refused = served.post(f"/runs/{run}/answer", answer, 422)
+    assert "more characters of the question were not shown" in refused["detail"]
+    whole = served.get(f"/runs/{run}/question")
+    assert len(whole["text"]) == 10_000 + seen["rest"]
+    served.post(f"/runs/{run}/answer", {**answer, "shown": whole["digest"]})
+    served.until(run, "completed")
+    served.get(f"/runs/{run}/question", 409)
 
 
 # tokens -----------------------------------------------------------------------------------------
@@ -42,6 +123,7 @@ class Reach(NamedTuple):
     path: str
     body: Any
     reads: int
+    answers: int
     drives: int
     edits: int
 
@@ -49,24 +131,25 @@ class Reach(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Reach("GET", "/runs", None, 200, 200, 200),
-        Reach("GET", "/machines/review", None, 200, 200, 200),
-        Reach("GET", "/metrics", None, 200, 200, 200),
-        Reach("GET", "/openapi.json", None, 200, 200, 200),
-        Reach("POST", "/runs", {"machine": "review", "drive": "none"}, 403, 201, 201),
-        Reach("POST", "/runs/x/step", {}, 403, 404, 404),
-        Reach("POST", "/runs/x/cancel", {}, 403, 404, 404),
-        Reach("POST", "/runs/x/answer", {"event": "e"}, 403, 404, 404),
-        Reach("POST", "/agent/execute", {"task": ""}, 403, 422, 422),
-        Reach("POST", "/runs/x/fork", {}, 403, 403, 404),
-        Reach("POST", "/runs/x/back", {}, 403, 403, 404),
-        Reach("POST", "/runs/x/set", {"name": "limits.x", "value": 1}, 403, 403, 404),
+        Reach("GET", "/runs", None, 200, 200, 200, 200),
+        Reach("GET", "/machines/review", None, 200, 200, 200, 200),
+        Reach("GET", "/metrics", None, 200, 200, 200, 200),
+        Reach("GET", "/openapi.json", None, 200, 200, 200, 200),
+        Reach("POST", "/runs", {"machine": "review", "drive": "none"}, 403, 403, 201, 201),
+        Reach("POST", "/runs/x/step", {}, 403, 403, 404, 404),
+        Reach("POST", "/runs/x/cancel", {}, 403, 403, 404, 404),
+        Reach("POST", "/runs/x/answer", {"event": "e"}, 403, 404, 404, 404),
+        Reach("POST", "/agent/execute", {"task": ""}, 403, 403, 422, 422),
+        Reach("POST", "/runs/x/fork", {}, 403, 403, 403, 404),
+        Reach("POST", "/runs/x/back", {}, 403, 403, 403, 404),
+        Reach("POST", "/runs/x/set", {"name": "limits.x", "value": 1}, 403, 403, 403, 404),
     ],
     ids=lambda case: f"{case.method} {case.path}",
 )
 def test_a_token_reaches_as_far_as_its_scope(serve: Serve, case: Reach) -> None:
-    served = serve(tokens=(READ, DRIVE, EDIT))
-    for token, status in ((READ, case.reads), (DRIVE, case.drives), (EDIT, case.edits)):
+    tokens = (READ, ANSWER, DRIVE, EDIT)
+    served = serve(tokens=tokens)
+    for token, status in zip(tokens, case[3:], strict=True):
         answer = served.client.request(
             case.method, case.path, json=case.body, headers=bearer(token)
         )

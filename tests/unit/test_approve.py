@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import load, tool
+from chartloop import Run, load, tool
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import examine
-from chartloop.core.errors import AnswerError
+from chartloop.core.errors import AheadError, AnswerError
 from chartloop.language.dump import canonical
-from chartloop.run.journal import MemoryJournal
+from chartloop.run.journal import InboxMessage, MemoryJournal
+from chartloop.run.question import LONGEST
+from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
 
 DONE: list[str] = []
@@ -232,3 +234,170 @@ def test_what_is_wrong_with_it_is_said(fault: Fault) -> None:
     found = [f for f in examine(text, tools=TOOLS).findings if f.code == fault.code]
     assert found
     assert fault.says in found[0].render()
+
+
+# consent to what was shown --------------------------------------------------------------------
+
+
+def test_an_answer_ahead_never_opens_a_gate() -> None:
+    run = load(TEXT, tools=TOOLS).start("t", script=[calls(("buy", 3)), "end"])
+    run.step()
+    with pytest.raises(AheadError, match="no call was shown yet"):
+        run.send("accept", {"by": "eve"}, ahead="approve")
+    assert run.run().kind == "waiting"
+    assert DONE == []
+
+
+def test_an_answer_that_an_older_version_kept_ahead_of_a_gate_is_dropped() -> None:
+    journal = MemoryJournal()
+    run = load(TEXT, tools=TOOLS).start("t", script=[calls(("buy", 3)), "end"], journal=journal)
+    run.step()
+    old = {"kind": "answer", "event": "accept", "data": {"by": "eve"}, "ahead": "approve"}
+    by_hand(journal.send(run.id, InboxMessage("old", run.session.ports.clock.now(), old)))
+    assert run.run().kind == "waiting"
+    assert DONE == []
+    dropped = next(record for record in run.records if record.kind == "drop")
+    assert "which it was given ahead of" in str(dropped.to_dict())
+
+
+HIDDEN = 'chair \u202e\u200b\x9b2J", "usd": 1\n' + " " * 300 + "\n" * 200
+
+
+@tool
+def order(item: str, usd: float) -> str:
+    """Order."""
+    DONE.append(f"order {item} {usd}")
+    return "ordered"
+
+
+def ordered(item: str, **more: Any) -> Run:
+    """A run that asks whether to order this."""
+    text = TEXT.replace("[look, buy]", "[order]").replace("[buy]", "[order]")
+    call = {"name": "order", "arguments": {"item": item, "usd": 900001}}
+    run = load(text, tools=[order]).start("t", script=[{"tool_calls": [call]}, "end"], **more)
+    run.run()
+    return run
+
+
+def test_nothing_in_an_argument_hides_or_moves_another() -> None:
+    question = ordered(HIDDEN).question
+    assert question is not None
+    line = question.text.splitlines()[-1]
+    shown = json.loads(line.removeprefix("  order "))
+    assert shown == {"item": HIDDEN, "usd": 900001}  # canonical JSON: what is read is what is sent
+    assert len(question.text.splitlines()) == 3
+    assert line.isprintable()
+    assert r"\u202e\u200b\u009b2J" in line
+
+
+@pytest.mark.parametrize("by", ["", " ", "\u200b", "\u3164\n"])
+def test_somebody_without_a_name_does_not_answer(by: str) -> None:
+    run = ordered("chair")
+    with pytest.raises(AnswerError, match="`by` of `accept` is empty"):
+        run.send("accept", {"by": by})
+
+
+def test_what_is_too_long_to_be_shown_is_accepted_by_who_opened_it() -> None:
+    run = ordered("x" * 12_000)
+    question = run.question
+    assert question is not None
+    assert question.rest == len(question.text) - LONGEST
+    row = by_hand(run.session.journal.row(run.id))
+    assert row is not None
+    assert row.question is not None
+    assert (len(row.question.text), row.question.rest) == (LONGEST, question.rest)
+    with pytest.raises(AnswerError, match="more characters of the question were not shown"):
+        run.send("accept", {"by": "eve"}, shown="")
+    with pytest.raises(AnswerError, match="asks something else"):
+        run.send("accept", {"by": "eve"}, shown="0" * 16)
+    run.send("accept", {"by": "eve"}, shown=question.digest)
+    assert run.run().kind == "natural"
+
+
+REVIEW = """chartloop: 1
+machine: review
+model: {name: scripted}
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: look}
+  look: {ask: "Send this?\\n\\n{last.text}", on: {yes: done, no: think}}
+  done: {stop: completed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reply", "about"),
+    [
+        ("Dear customer,\n\nwe are sorry.\n\nYours", "Dear customer,\n\nwe are sorry.\n\nYours"),
+        ("pay \u202e001\nnow", "pay \\u202e001\nnow"),
+        ("Sorry.", ""),  # the question has all of it
+    ],
+)
+def test_the_newest_reply_stands_below_the_question_whole(reply: str, about: str) -> None:
+    run = load(REVIEW).start("t", script=[reply])
+    run.run()
+    assert run.question is not None
+    assert "\u202e" not in run.question.text
+    assert run.question.about == about
+
+
+# who answers ----------------------------------------------------------------------------------
+
+
+FOUR_EYES = TEXT.replace("by: the editor", "not_by: submitter")
+
+
+@pytest.mark.parametrize("by", ["eve", " EVE", "Eve "])
+def test_who_submitted_a_run_cannot_accept_its_calls(by: str) -> None:
+    machine = load(FOUR_EYES, tools=TOOLS)
+    run = machine.start("t", script=[calls(("buy", 3)), "end"], submitter="Eve")
+    run.run()
+    assert run.submitter == "Eve"
+    with pytest.raises(AnswerError, match="`Eve` submitted the run"):
+        run.send("accept", {"by": by})
+    run.send("accept", {"by": "ann"})
+    assert run.run().kind == "natural"
+    assert DONE == ["buy 3"]
+    assert run.replay().same
+
+
+def test_who_submitted_a_run_may_withdraw_its_calls() -> None:
+    machine = load(FOUR_EYES, tools=TOOLS)
+    run = machine.start("t", script=[calls(("buy", 3)), "end"], submitter="eve")
+    run.run()
+    run.send("deny", {"by": "eve", "note": "not now"})
+    assert run.run().kind == "natural"
+    assert DONE == []
+
+
+def test_a_run_that_does_not_say_who_submitted_it_is_not_accepted() -> None:
+    run = load(FOUR_EYES, tools=TOOLS).start("t", script=[calls(("buy", 3)), "end"])
+    run.run()
+    with pytest.raises(AnswerError, match="does not say who submitted it") as raised:
+        run.send("accept", {"by": "ann"})
+    assert "started with `submitter`" in raised.value.hint
+
+
+def test_a_child_is_submitted_by_who_submitted_its_parent() -> None:
+    child = "\n".join("  " + line for line in FOUR_EYES.splitlines()[2:])
+    text = f"""chartloop: 1
+machine: parent
+machines:
+ buyer:
+{child}
+states:
+  go: {{do: run_machine, with: {{machine: buyer, task: t}}, next: done}}
+  done: {{stop: completed}}
+"""
+    run = load(text, tools=TOOLS).start("t", script=[calls(("buy", 3)), "end"], submitter="eve")
+    run.run()
+    with pytest.raises(AnswerError, match="`eve` submitted the run"):
+        run.send("accept", {"by": "eve"})
+    run.send("accept", {"by": "ann"})
+    assert run.run().kind == "natural"
+    assert DONE == ["buy 3"]
+
+
+def test_four_eyes_are_written_as_they_were_read() -> None:
+    spec = load(FOUR_EYES, tools=TOOLS).spec
+    assert load(canonical(spec), tools=TOOLS).spec == spec

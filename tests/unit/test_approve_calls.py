@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import load, tool
+from chartloop import load, simulate, tool
 from chartloop.core.errors import AnswerError, SpecError
+from chartloop.language.dump import canonical
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
+from chartloop.scenarios import generate
 
 DONE: list[tuple[str, float]] = []
 
@@ -348,3 +352,59 @@ def test_what_is_remembered_ends_with_the_run() -> None:
     assert fork.state == "approve"
     run.run()
     assert DONE == [("x", 1), ("x", 1)]
+
+
+# known before it runs -----------------------------------------------------------------------
+
+
+GATED = HEAD.format(more=f"{EDIT}, remember: true, within: 1h, when: call.arguments.usd > 100")
+
+
+def test_every_edge_of_a_gate_is_reached_by_generated_scenarios(tmp_path: Path) -> None:
+    (tmp_path / "it.yaml").write_text(GATED)
+    made = generate(tmp_path / "it.yaml", tmp_path, tools=[buy, send, look])
+    assert [str(one.target) for one in made.unreached if one.why != "proven"] == []
+
+
+def test_the_file_keeps_what_it_says_of_a_gate() -> None:
+    written = canonical(load(GATED, tools=[buy, send, look]).chart.spec)
+    again = canonical(load(written, tools=[buy, send, look]).chart.spec)
+    assert again == written
+    approve = json.loads(written)["approve"]
+    assert approve["when"] == "call.arguments.usd > 100"
+    assert approve["edit"] is approve["remember"] is True
+
+
+def test_a_simulation_leaves_the_gate_by_every_answer() -> None:
+    machine = load(GATED, tools=[buy, send, look])
+    taken = simulate(machine, runs=100, seed=1).sample.taken
+    assert {f"approve.on.{event}" for event in ("accept", "deny", "edit")} <= set(taken)
+
+
+def test_the_calls_of_a_child_are_decided_through_its_parent() -> None:
+    parent = """chartloop: 1
+machine: parent
+model: {name: scripted}
+machines:
+  child:
+    model: {name: scripted}
+    tools: [buy]
+    approve: {tools: [buy], by: the boss, edit: true}
+    states:
+      think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+      act: {do: call_tools, next: think}
+      done: {stop: completed}
+states:
+  ask: {do: receive, next: child}
+  child: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+"""
+    reply = {"text": "", "tool_calls": [call("a", "x", 1), call("b", "y", 2)]}
+    run = load(parent, tools=[buy]).start("t", script=[reply, "done"])
+    run.run()
+    assert [one["key"] for one in run.question.calls] == ["a", "b"]
+    with pytest.raises(AnswerError, match="nothing is decided for `b`"):
+        run.send("accept", {"by": "eve", "calls": {"a": "accept"}})
+    run.send("accept", {"by": "eve", "calls": {"a": "deny", "b": "accept"}})
+    assert run.run().reason == "completed"
+    assert DONE == [("y", 2)]

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from chartloop.actions.run_tool import failed_result
 from chartloop.core.approvals import ACCEPT, DENY, EDIT, NO_REQUEST, keyed, open_held, shown
-from chartloop.core.conversation import open_calls
+from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL, REMEMBERED
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, list_of, struct
+from chartloop.core.visible import visible_json
 from chartloop.language.expression import Expression, widen
 from chartloop.run.context import Context
 from chartloop.run.sanitize import sound_data, text_for_model
@@ -66,7 +67,7 @@ def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:
     lines = [head, *who]
     for one in held:
         call = shown(one)
-        lines.append(f"  {call.name} {call.arguments}")
+        lines.append(f"  {call.name} {visible_json(arguments_of(call))}")
         if "edited" in one:
             lines.append(f"    (changed by {one['edited_by'] or 'a person'})")
     return "\n".join(lines)

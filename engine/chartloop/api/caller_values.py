@@ -44,6 +44,7 @@ class StartValues:
     tasks: tuple[Task, ...]
     """The queue, in order."""
     metadata: Mapping[str, Any]
+    submitter: str = ""
 
     def to_data(
         self, *, context_window: int | None, plugins: Mapping[str, str]
@@ -54,6 +55,7 @@ class StartValues:
             limits=self.limits, vars=self.vars, messages=self.messages,
             context_window=context_window, files=self.files,
             tasks=[task.to_dict() for task in self.tasks], metadata=self.metadata, plugins=plugins,
+            submitter=self.submitter,
         )  # fmt: skip
 
 

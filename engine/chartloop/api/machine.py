@@ -204,6 +204,7 @@ class Machine:
         agent: str | None = None,
         session: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        submitter: str = "",
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -219,7 +220,8 @@ class Machine:
         one in memory. With ``durability="power"`` the run survives the loss of power.
 
         `metadata` is JSON data about this run, which overrides the file's: `Run.metadata`,
-        `Result.metadata`.
+        `Result.metadata`. `submitter` is who submits the run: a gate with `not_by: submitter` takes
+        no `accept` from the same person.
 
         `model` is a litellm model name or any object with the `Model` port, `settings` override
         the file's `model`, and `script` gives scripted replies instead; for the other components
@@ -259,6 +261,7 @@ class Machine:
             messages=history(messages) or past.messages,
             tasks=first_tasks(self.spec, self.folder or Path(), tasks),
             metadata=own_metadata(metadata),
+            submitter=submitter,
         )
         self._refuse_start(opened.ports, values, require_bound)
         self._begin(opened, values, parent)

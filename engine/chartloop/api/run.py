@@ -23,6 +23,7 @@ from chartloop.api.wiring import JournalOrPath, PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Message
+from chartloop.core.position import SUBMITTER
 from chartloop.core.reasons import Continuation
 from chartloop.core.records import Record
 from chartloop.core.types import Type
@@ -70,6 +71,7 @@ class StartOptions(PortOptions, total=False):
     agent: str | None
     session: str | None
     metadata: Mapping[str, Any] | None
+    submitter: str
     require_bound: Mapping[str, float] | None
 
 
@@ -141,6 +143,13 @@ class Run:
     def facts(self) -> KnownFacts:
         """The current values that guards read; its `frame()` returns a pandas frame."""
         return KnownFacts(*self.session.position.facts.to_tuple())
+
+    @property
+    def submitter(self) -> str:
+        """Who submitted this run; empty where that was not said."""
+        begun = self.session.begun
+        first = "" if begun is None else begun.data.get(SUBMITTER, "")
+        return str(self.session.position.kept.get(SUBMITTER, first))
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -344,6 +353,7 @@ class Run:
         *,
         wait: str = "",
         ahead: str = "",
+        shown: str | None = None,
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
@@ -351,15 +361,18 @@ class Run:
 
         `wait` is the id of the wait to answer, `run.question.wait`; by default the current one.
         `ahead` names a state instead, whose next wait takes the answer as soon as it begins; the
-        record then says that the question was not seen. `message_id` makes a repeated delivery
-        harmless.
+        record then says that the question was not seen; a state that `approve` made takes none.
+        `shown` is the `digest` of the question that a person was shown: another one is refused.
+        `message_id` makes a repeated delivery harmless.
 
         `AnswerError` for an event or data that the wait does not accept, `WaitError` for a wait
         that is not the current one, `AnsweredError` for one already answered, `AheadError` for an
         invalid `ahead`.
         """
-        coroutine = self.asend(event, data, wait=wait, ahead=ahead, at=at, message_id=message_id)
-        return self._wait(coroutine)
+        answer = self.asend(
+            event, data, wait=wait, ahead=ahead, shown=shown, at=at, message_id=message_id
+        )
+        return self._wait(answer)
 
     async def asend(
         self,
@@ -368,13 +381,14 @@ class Run:
         *,
         wait: str = "",
         ahead: str = "",
+        shown: str | None = None,
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
         """Answer the current wait; see `send`."""
         if ahead and not self.session.head:
             await advance(self.session)
-        answer = Answer(event, data or EMPTY, wait, ahead)
+        answer = Answer(event, data or EMPTY, wait, ahead, shown)
         return await send_answer(self.session, answer, at=at, message_id=message_id)
 
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:

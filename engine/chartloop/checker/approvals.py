@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.checker.check_context import CheckContext
+from chartloop.core.specs import Effect
 from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
@@ -12,11 +13,39 @@ from chartloop.machine.abstract.signals import carried_out
 
 def check_approvals(context: CheckContext) -> None:
     """Find calls of a tool that needs an approval but may be executed without one."""
+    _answered_ahead(context)
     approve = context.spec.approve
     if approve is not None:
         _named_by_the_file(context, approve)
         _in_children(context, approve)
         _never_asked(context, approve)
+
+
+def _answered_ahead(context: CheckContext) -> None:
+    """Find waits of the file whose answer leads to a paid call before the model is asked again.
+
+    Such an answer is consent to the call, and may be given ahead of it.
+    """
+    spec, known = context.spec, context.spec.registry.tools
+    for wait in (s for s in spec.states.values() if s.job == "wait" and s.name not in spec.gates):
+        onward, seen = [e.target for e in wait.edges if e.role == "on"], {wait.name}
+        while onward:
+            state = spec.states.get(name := onward.pop())
+            if state is None or name in seen:
+                continue
+            seen.add(name)
+            calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
+            paid = sorted(t for t in calls if t in known and known[t].effect is Effect.PAID)
+            if paid:
+                message = f"`{wait.name}` may be answered ahead, before the call of `{paid[0]}`"
+                message += f" that `{name}` makes was seen"
+                hint = (
+                    f"write `approve: {{tools: [{paid[0]}]}}` instead: its answer is for the call"
+                )
+                context.say("CL360", ("states", wait.name), message, hint=hint, key=True)
+                break
+            if state.job != "wait" and state.traits.asks == "never":
+                onward += [e.target for e in state.edges]
 
 
 def _named_by_the_file(context: CheckContext, approve: Approve) -> None:

@@ -20,7 +20,7 @@ from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
-from chartloop.core.units import say_elapsed
+from chartloop.core.units import say_count, say_elapsed
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -52,7 +52,12 @@ def ask(run: Run) -> bool:
         return False
     forget_typed()
     console.say()
-    console.say(f"{console.plain(question.text)}  (wait {console.plain(question.wait)})", "cyan")
+    shown = question.begin()
+    console.say(f"{console.plain(shown.text)}  (wait {console.plain(question.wait)})", "cyan")
+    if shown.about:
+        console.say(console.plain(shown.about))
+    if question.rest and not _opened(run, question):
+        return False
     for number, (event, answer) in enumerate(question.answers.items(), 1):
         fields = fields_of({n: t.without_none() for n, t in answer.items() if n != CALLS})
         console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
@@ -70,6 +75,20 @@ def ask(run: Run) -> bool:
     except (EOFError, KeyboardInterrupt):
         console.say()
         return False
+
+
+def _opened(run: Run, question: Question) -> bool:
+    """Whether the user lets the rest of a long question be shown, which an answer needs."""
+    console.say(f"  {say_count(question.rest, 'character')} more follow", "yellow")
+    try:
+        word = read_line("show them (y), or leave it waiting (Enter): ", _over(run)).strip()
+    except (Overtaken, EOFError, KeyboardInterrupt):
+        console.say()
+        return False
+    if _YES.get(word.lower()) is not True:
+        return False
+    console.say(console.plain(f"{question.text}\n{question.about}".rstrip()))
+    return True
 
 
 def forget_typed() -> None:
@@ -96,7 +115,7 @@ def _ask_and_send(run: Run, question: Question) -> bool:
         try:
             if question.calls and (pairs := _decisions(event, question.calls, over)):
                 data |= answer_data(event, {}, pairs, calls=question.calls)
-            run.send(event, data, wait=question.wait)
+            run.send(event, data, wait=question.wait, shown=question.digest)
         except WaitError:
             raise
         except AnswerError as error:

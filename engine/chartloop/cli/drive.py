@@ -122,7 +122,11 @@ def _say_question(run: Run, options: RunOptions, view: View) -> None:
     """Print the question of an MCP server and the commands that answer it. The run stays open."""
     if (question := run.question) is None:
         return
-    lines = [question.text, *(line.text for line in _commands_to_answer(run, options))]
+    lines = [
+        question.text,
+        *question.about.splitlines(),
+        *(line.text for line in _commands_to_answer(run, options)),
+    ]
     if question.due is not None:
         left = max(0.0, question.due - run.session.ports.clock.now())
         lines.append(f"without an answer within {say_elapsed(left)} the server gets `cancel`")
@@ -225,8 +229,14 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
 
 def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     """The commands that answer the question of a run, one for each event, with its fields."""
-    question = run.question
-    wait, calls = (question.wait, question.calls) if question is not None else ("", ())
+    from chartloop.view_model.text import question_lines
+
+    wait, calls = "", ()
+    if (question := run.question) is not None:
+        wait, calls = question.wait, question.calls
+        about = question.begin()._replace(text="")
+        how = line_for("show", run.id, options, "--question")
+        yield from (Line(text) for _, text in question_lines(about, question.rest, how))
     yield Line("answer with:")
     for event, fields in run.answers.items():
         given = [

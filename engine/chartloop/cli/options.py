@@ -48,6 +48,7 @@ class RunOptions:
     run_id: str | None = None
     agent: str | None = None
     session: str | None = None
+    submitter: str | None = None
     required: tuple[tuple[str, str], ...] = ()
     """Figures that no run may exceed."""
 

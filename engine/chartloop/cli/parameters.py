@@ -200,6 +200,12 @@ name_options = together(
     ),
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
+    click.option(
+        "--submitter",
+        metavar="NAME",
+        help="Who submits the run. Default: your user name, if a gate of the file asks"
+        " (`not_by: submitter`).",
+    ),
 )
 of_runs = together(
     click.option(

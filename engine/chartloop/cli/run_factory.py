@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,7 @@ def start(
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
         agent=options.agent, session=options.session, continues=continues,
+        submitter=_submitter(machine, options),
         require_bound=_required_figures(options),
     )  # fmt: skip
     opened = journal()
@@ -74,6 +76,16 @@ def start(
     run.session.log.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
+
+
+def _submitter(machine: Machine, options: RunOptions) -> str:
+    """Who submits a run; the user of this process where a gate of the file asks."""
+    if options.submitter is not None or not machine.spec.needs_submitter:
+        return options.submitter or ""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return ""
 
 
 def _face() -> str:

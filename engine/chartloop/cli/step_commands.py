@@ -39,13 +39,14 @@ class Command(NamedTuple):
     about: str
 
 
-_WAIT = "--wait"
-"""The option of `answer` for the id of a wait."""
+_WAIT, _SHOWN = "--wait", "--shown"
+"""The options of `answer` for the id of a wait and for the digest of an opened question."""
 COMMANDS = (
     Command("do, next, Enter", "do the current action"),
     Command("run", "continue to the end, a question or a breakpoint"),
     Command("run to STATE", "continue until the run reaches a state, or a guard holds"),
     Command("answer EVENT [NAME=VALUE]", "answer the question of a waiting run"),
+    Command("question", "the question to its end; a long one takes an answer after that"),
     Command("back [N]", "take back the newest record, or N of them, as a new run"),
     Command("fork [N]", "continue as a new run with the records before N; this run stays as it is"),
     Command("set NAME VALUE", "change a limit or variable: set limits.steps 20"),
@@ -81,6 +82,8 @@ class Commands:
         self.run = run
         self.left = False
         self.display, self._step_once = display, step
+        self._opened = ""
+        """The digest of the long question that `question` printed."""
         self.before: Facts | None = None
         """The facts before the newest record; None unless a command made that record."""
 
@@ -147,9 +150,12 @@ class Commands:
             event, *fields = shlex.split(rest)
         except ValueError as error:
             raise RunError(f"this cannot be read: {error}", hint=hint) from None
-        if event == _WAIT:
-            wait, event, *fields = [*fields, "", ""]
+        shown = self._opened
+        while event in (_WAIT, _SHOWN):
+            option = event
+            value, event, *fields = [*fields, "", ""]
             fields = [field for field in fields if field]
+            wait, shown = (value, shown) if option == _WAIT else (wait, value)
         pairs = [
             (name.strip(), text) for name, sign, text in (f.partition("=") for f in fields) if sign
         ]
@@ -158,9 +164,19 @@ class Commands:
         fields_of_event = self.run.answers.get(event, {})
         question = self.run.question
         calls = question.calls if question is not None else ()
-        self.run.send(event, answer_data(event, fields_of_event, pairs, calls=calls), wait=wait)
+        data = answer_data(event, fields_of_event, pairs, calls=calls)
+        self.run.send(event, data, wait=wait, shown=shown)
+        self._opened = ""
         self._step()
         self.show()
+
+    def do_question(self, rest: str) -> None:
+        """Print the question to its end. A long one takes an answer after that."""
+        if (asked := self.run.question) is None:
+            raise RunError("the run waits for nothing", hint="`do` does the current action")
+        for line in (*asked.text.splitlines(), *asked.about.splitlines()):
+            self._say(console.plain(line))
+        self._opened = asked.digest if asked.rest else ""
 
     def do_back(self, rest: str) -> None:
         """Take records back. The run continues as a fork with a new id."""

@@ -120,6 +120,7 @@ _ROWS = (
     Code("CL355", "question that is not asked", "`ask_user` prepares the question of the wait that follows, but no wait follows it on any path.", "Lead to a state with `on`, or remove it.", _W),
     Code("CL356", "fork of one", "`all` has one branch: there is nothing to decide at the same time.", "Lead there with `next`, or add a branch.", _W),
     Code("CL357", "error that ends as completed", "A stop for a reason whose runs end as errors leads to `end: completed`: the run is completed, and its reason is an error.", "Write `end: by_reason`.", _W),
+    Code("CL360", "consent ahead of its call", "The answer to a wait leads to a call of a paid tool before the model is asked again, so it is the consent to that call. It may be given ahead, when nobody has seen the call.", "Hold the tool back with `approve`: an answer is then for the calls that were shown. Or list the finding under `ignore`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "`chartloop actions` lists them; pass your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "Use one of the fields that `chartloop actions NAME` lists."),

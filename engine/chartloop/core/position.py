@@ -55,6 +55,9 @@ METADATA = "metadata"
 """The key of `Position.kept` for the metadata that the caller passed at the start."""
 
 
+SUBMITTER = "submitter"
+"""The key of `Position.kept` for who submitted the run, where that is known."""
+
 APPROVAL = "ask_approval"
 """The key of `Position.kept` for the calls to be approved, and what was decided on each: see
 `core.approvals`."""
@@ -84,11 +87,13 @@ class Asked(Value, frozen=True, gc=False):
     """The form that an MCP server wants filled in; empty for any other question."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The calls that an approval is about; empty for any other question."""
+    about: str = ""
+    """What is decided: the newest reply of the child's model."""
 
     def to_data(self) -> dict[str, Any]:
         """The question as plain data, for a record."""
         data = {**self.to_mapping(), "calls": list(self.calls)}
-        return {name: data[name] for name in data if name not in ("form", "calls") or data[name]}
+        return {n: v for n, v in data.items() if v or n not in ("form", "calls", "about")}
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
@@ -190,7 +195,7 @@ class Position(Value, frozen=True, gc=False):
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
             given["state"], given["closing"], given["waiting"], given.get("wait", ""),
-            given.get("form", EMPTY), tuple(given.get("calls", ())),
+            given.get("form", EMPTY), tuple(given.get("calls", ())), given.get("about", ""),
         )  # fmt: skip
 
     @property

@@ -30,6 +30,7 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.records import Record
+from chartloop.core.visible import is_blank
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
@@ -65,6 +66,20 @@ class Caller(NamedTuple):
     """The header `Idempotency-Key`; empty for none."""
     name: str = ""
     """The name of the token: the same key of another token is a different key."""
+    person: str = ""
+    """The name that the token's owner gave it; empty for a token without one."""
+
+    def sign(self, given: Any, field: str) -> Any:
+        """Who submits or answers: the token's name. Raises `Refusal` for another one."""
+        if not self.person or given == self.person:
+            return given
+        if given is not None and not (isinstance(given, str) and is_blank(given)):
+            raise Refusal(
+                403, f"`{given}` is not the name of your token",
+                hint=f"leave `{field}` out: it becomes `{self.person}`",
+                wrong=[Wrong(f"/{field.replace('.', '/')}", "another name than the token's")],
+            )  # fmt: skip
+        return self.person
 
 
 class Runs:
@@ -155,6 +170,13 @@ class Runs:
             raise _no_record(number, last + 1)
         return self._why(run, number, self.past(run, last)).to_dict()
 
+    def question(self, run_id: str) -> Json:
+        """The question of a run, whole, with its digest. Raises `StatusError` if it has none."""
+        asked = self.open(run_id).question
+        if asked is None:
+            raise StatusError("the run waits for nothing")
+        return {**asked.to_dict(), "digest": asked.digest}
+
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
         left = self.open(run_id)
@@ -179,13 +201,20 @@ class Runs:
         self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
+        submitter = caller.sign(body.get("submitter"), "submitter") or ""
+        if not submitter and machine.spec.needs_submitter:
+            raise Refusal(
+                422, "this machine needs to know who submits the run",
+                hint="give `submitter`, or use a token with a name",
+                wrong=[Wrong("/submitter", "missing: the file says `not_by: submitter`")],
+            )  # fmt: skip
         run_id = body.get("run_id") or new_run_id()
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
         is_new = by_hand(self.journal.row(run_id)) is None
         if is_new:
             try:
-                self._begin(machine, run_id, body, values)
+                self._begin(machine, run_id, {**body, "submitter": submitter}, values)
             except BaseException:
                 if kept is not None and by_hand(self.journal.row(run_id)) is None:
                     by_hand(self.journal.withdraw_request(kept.key))
@@ -203,7 +232,8 @@ class Runs:
     def _begin(
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "require_bound")
+        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "submitter",
+                 "require_bound")  # fmt: skip
         chosen = {name: body[name] for name in names if body.get(name) is not None}
         options = {**self.settings.components, **values, **chosen, "run_id": run_id}
         run = machine.start(
@@ -257,11 +287,14 @@ class Runs:
     def message(self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
         """Send a run a message: `answer`, `enqueue`, `pause`, `resume` or `cancel`."""
         run = self._fresh(self.row(run_id))
-        return self._once(kind, run_id, body, caller, lambda id: self._send(kind, run, body, id))
+        send = partial(self._send, kind, run, body, caller)
+        return self._once(kind, run_id, body, caller, send)
 
-    def _send(self, kind: str, run: Run, body: Mapping[str, Any], id: str) -> Json:
+    def _send(
+        self, kind: str, run: Run, body: Mapping[str, Any], caller: Caller, id: str
+    ) -> Json:  # fmt: skip
         if kind == "answer":
-            return self._answer(run, body, id)
+            return self._answer(run, body, caller, id)
         if kind == "enqueue":
             message = tasks_message(run.session, body["tasks"], fresh=False)
             self._post(run, message, id)
@@ -288,12 +321,18 @@ class Runs:
             )  # fmt: skip
         return {"kind": kind, "reason": reason, "data": {"message": body.get("message", "")}}
 
-    def _answer(self, run: Run, body: Mapping[str, Any], id: str) -> Json:
+    def _answer(self, run: Run, body: Mapping[str, Any], caller: Caller, id: str) -> Json:
         event, data = body["event"], dict(body.get("data") or {})
-        ahead = body.get("ahead", "")
+        ahead, chart = body.get("ahead", ""), run.machine.chart
+        fields = run.answers.get(event, {})
+        if ahead:
+            fields = chart.answer_fields(ahead, event) if ahead in chart.waiting else {}
+        if "by" in fields and (by := caller.sign(data.get("by"), "data.by")) is not None:
+            data["by"] = by
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
-        sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
+        wait, shown = body.get("wait", ""), body.get("shown", "")
+        sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")

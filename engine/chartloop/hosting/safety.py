@@ -59,6 +59,8 @@ class Identity(NamedTuple):
 
     name: str
     scope: Scope
+    person: str = ""
+    """The name in the token, which signs runs and answers; empty for a token without one."""
 
     def allows(self, scope: Scope) -> bool:
         """Whether its scope includes `scope`."""
@@ -162,7 +164,7 @@ class Safety:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
-            return Identity(token.name or _name_of(token), token.scope)
+            return Identity(token.name or _name_of(token), token.scope, token.name)
         self._take(address_of(scope))
         if not self._tokens:
             return ANYBODY

@@ -15,9 +15,10 @@ from chartloop.api import Own, PortOptions
 from chartloop.api.wiring import JournalOrPath
 from chartloop.core.errors import SetupError, nearest
 
-Scope: TypeAlias = Literal["read", "drive", "edit"]
-"""`read` allows reading, `drive` starting runs and sending them messages, `edit` changing a run's
-history or limits: `set`, `back`, `fork`. Each includes those before it."""
+Scope: TypeAlias = Literal["read", "answer", "drive", "edit"]
+"""`read` allows reading, `answer` answering questions, `drive` starting runs and sending them other
+messages, `edit` changing a run's history or limits: `set`, `back`, `fork`. Each includes those
+before it."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 SHORTEST_TOKEN = 16
@@ -29,7 +30,7 @@ class Token(NamedTuple):
     secret: str
     scope: Scope
     name: str = ""
-    """The owner's name, for logs."""
+    """The owner's name: who submits the runs and gives the answers that come with this token."""
 
     def __repr__(self) -> str:
         return f"Token({self.name or 'unnamed'}, {self.scope})"

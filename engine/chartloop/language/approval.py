@@ -167,7 +167,7 @@ class _Maker:
     def _wait_state(self) -> StateSpec:
         given = self.given
         who = f"\n({given.by})" if given.by else ""
-        by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by else ()
+        by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by or given.not_by else ()
         note = (*by, ("note", STR)) if by else ()
         calls = (CALLS, map_of(ANY))
         each = (calls[0], calls[1].maybe())

@@ -101,8 +101,9 @@ def _approve(given: Approve | None) -> Data | None:
     if given is None:
         return None
     return _some(
-        tools=list(given.tools), by=given.by, ask=_text(given.ask), within=_duration(given.within),
-        expired=given.expired, when=_text(given.when), edit=given.edit, remember=given.remember,
+        tools=list(given.tools), by=given.by, not_by=given.not_by, ask=_text(given.ask),
+        within=_duration(given.within), expired=given.expired, when=_text(given.when),
+        edit=given.edit, remember=given.remember,
     )  # fmt: skip
 
 

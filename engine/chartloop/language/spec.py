@@ -9,7 +9,7 @@ Source: design "language".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -328,6 +328,8 @@ class Approve:
     """Holds for the calls that wait, over `call` and the facts; None: every call of `tools`."""
     edit: bool = False
     remember: bool = False
+    not_by: str = ""
+    """`submitter`: who submitted the run cannot accept."""
     states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
     """The calling states before the expansion, by name."""
     rules: tuple[Rule, ...] = ()
@@ -417,6 +419,17 @@ class MachineSpec:
         """The tools that a state may use, in the file's order."""
         names, known = self.tools if state.allow is None else state.allow, self.registry.tools
         return tuple(known[name] for name in names if name in known)
+
+    @property
+    def gates(self) -> Collection[str]:
+        """The waits that `approve` made: they take no answer before the calls were shown."""
+        names = () if self.approve is None else self.approve.made
+        return [name for name in names if self.states[name].job == "wait"]
+
+    @property
+    def needs_submitter(self) -> bool:
+        """Whether a gate, of the machine or of a child, depends on who submits a run."""
+        return any(part.approve is not None and part.approve.not_by for part in self.family())
 
     def family(self) -> Iterator[MachineSpec]:
         """The machine and all its descendants."""

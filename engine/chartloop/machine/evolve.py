@@ -26,6 +26,7 @@ from chartloop.core.position import (
     ELICITATION,
     FILES,
     METADATA,
+    SUBMITTER,
     Position,
     repair_count,
 )
@@ -98,6 +99,8 @@ def _start(cursor: Cursor, input: Input) -> None:
         marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
+    if SUBMITTER in data:
+        cursor.keep({SUBMITTER: data[SUBMITTER]})
     if "metadata" in data:
         cursor.keep({METADATA: data["metadata"]})
     if "files" in data:

@@ -50,7 +50,8 @@ def form_of(question: Question) -> Form:
     schema: Json = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
-    return Form(question.text, schema, event)
+    message = "\n\n".join(part for part in (question.text, question.about) if part)
+    return Form(message, schema, event)
 
 
 def read_form(question: Question, content: Mapping[str, Any]) -> tuple[str, Json]:

@@ -49,6 +49,15 @@ def run_schema(output: Json | None = None) -> Json:
         "properties": {
             "wait": {"type": "string", "description": "The id of this question."},
             "text": {"type": "string"},
+            "about": {
+                "type": "string", "description": "What is decided: the newest reply of the model."
+            },
+            "rest": {
+                "type": "integer",
+                "description": "The characters that follow. Above 0 an answer names, as `shown`,"
+                " the `digest` that `status` gives with `whole: true`.",
+            },
+            "digest": {"type": "string", "description": "Of the whole question."},
             "answers": {
                 "type": "object",
                 "description": "The events that it takes, each with its fields and their types.",
@@ -192,6 +201,7 @@ OWN: Mapping[str, ToolShape] = {
                         "type": "string",
                         "description": "The question's `wait`: refused where the run asks another.",
                     },
+                    "shown": {"type": "string", "description": "The question's `digest`."},
                     "seconds": _seconds(ANSWER_WAIT),
                 },
                 ["run", "event"],
@@ -201,7 +211,16 @@ OWN: Mapping[str, ToolShape] = {
         ToolShape(
             "status", "See a run",
             "Gives where a run is, its output or its question. Without `run`: the newest runs.",
-            _object({"run": _RUN, "seconds": _seconds(0)}),
+            _object(
+                {
+                    "run": _RUN,
+                    "seconds": _seconds(0),
+                    "whole": {
+                        "type": "boolean", "default": False,
+                        "description": "The question to its end, with its `digest`.",
+                    },
+                }
+            ),
             {
                 "type": "object",
                 "properties": {

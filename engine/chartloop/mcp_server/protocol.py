@@ -84,7 +84,8 @@ class ProtocolServer:
         name, arguments = params.name, dict(params.arguments or {})
         try:
             if name in OWN:
-                _need(ctx, "read" if OWN[name].reads_only else "drive")
+                own = "answer" if name == "answer" else "drive"
+                _need(ctx, "read" if OWN[name].reads_only else own)
                 refuse_arguments(OWN[name], arguments)
                 return await getattr(self, f"_{name}")(ctx, params, arguments)
             return await self._machine(ctx, params, arguments)
@@ -108,7 +109,9 @@ class ProtocolServer:
         refuse_arguments(shape, arguments)
         run_id = new_run_id()
         return await self._drive(
-            ctx, run_id, partial(self._calls.start, params.name, arguments, run_id)
+            ctx,
+            run_id,
+            partial(self._calls.start, params.name, arguments, run_id, _person(ctx)),
         )
 
     async def _machine_named(self, name: str) -> Machine:
@@ -146,7 +149,7 @@ class ProtocolServer:
         while True:
             await self._calls.follow(run_id, past=past, progress=progress)
             now = await self._calls.standing(run_id)
-            if now.question is None or not _can_ask(ctx):
+            if now.question is None or now.question.rest or not _can_ask(ctx):
                 return _result(now)
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 return self._input_request(run_id, now.question)
@@ -188,7 +191,7 @@ class ProtocolServer:
             if reply.action != "accept":
                 return _Elicited(False, _NOT_ANSWERED[reply.action])
             try:
-                await self._send(run_id, question, reply)
+                await self._send(ctx, run_id, question, reply)
             except WaitError:
                 return _Elicited(True, "")  # answered elsewhere, or too late: follow the run
             except AnswerError as error:
@@ -197,9 +200,12 @@ class ProtocolServer:
                 return _Elicited(True, "")
         return _Elicited(False, f"the answer was refused {TRIES} times: {refused.strip()}")
 
-    async def _send(self, run_id: str, question: Question, reply: types.ElicitResult) -> None:
+    async def _send(
+        self, ctx: Context, run_id: str, question: Question, reply: types.ElicitResult
+    ) -> None:  # fmt: skip
         event, data = read_form(question, reply.content or {})
-        await self._calls.answer(run_id, event, data, question.wait)
+        body = {"event": event, "data": data, "wait": question.wait, "shown": question.digest}
+        await self._calls.answer(run_id, body, _person(ctx))
 
     # questions: the call returns, and the client repeats it with the answer -----------------------
 
@@ -229,7 +235,7 @@ class ProtocolServer:
 
         async def send() -> None:
             with suppress(WaitError):  # answered elsewhere, or too late: follow the run
-                await self._send(run_id, question, reply)
+                await self._send(ctx, run_id, question, reply)
 
         try:
             return await self._drive(ctx, run_id, send, past=wait)
@@ -242,19 +248,20 @@ class ProtocolServer:
         name = arguments.pop("machine")
         shape, run_id = machine_tool(await self._calls.machine(name)), new_run_id()
         refuse_arguments(shape, arguments)
-        await self._calls.start(name, arguments, run_id)
+        await self._calls.start(name, arguments, run_id, _person(ctx))
         message = f"run {run_id} has been started: `status` shows it"
         return _result(await self._calls.standing(run_id, message), message)
 
     async def _answer(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         run_id, seconds = arguments["run"], arguments.get("seconds", ANSWER_WAIT)
-        data, wait = arguments.get("data", {}), arguments.get("wait", "")
-        past = await self._calls.answer(run_id, arguments["event"], data, wait)
+        body = {name: value for name, value in arguments.items() if name not in ("run", "seconds")}
+        past = await self._calls.answer(run_id, body, _person(ctx))
         return await self._see(run_id, seconds, past)
 
     async def _status(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         if "run" in arguments:
-            return await self._see(arguments["run"], arguments.get("seconds", 0))
+            whole = arguments.get("whole", False)
+            return await self._see(arguments["run"], arguments.get("seconds", 0), whole=whole)
         runs = await self._calls.newest()
         return types.CallToolResult(
             content=[types.TextContent(text=json.dumps(runs, ensure_ascii=False))],
@@ -278,15 +285,16 @@ class ProtocolServer:
         )
 
     async def _see(
-        self, run_id: str, seconds: float, past: str = "", *, any_wait: bool = False
-    ) ->Reply:  # fmt: skip
+        self, run_id: str, seconds: float, past: str = "", *, any_wait: bool = False,
+        whole: bool = False,
+    ) -> Reply:  # fmt: skip
         """The run once it stops, or as it is after `seconds`."""
         if any_wait and (question := (await self._calls.row(run_id)).question) is not None:
             past = question.wait
         await self._calls.row(run_id)
         if seconds:
             await self._calls.follow(run_id, past=past, seconds=seconds)
-        return _result(await self._calls.standing(run_id))
+        return _result(await self._calls.standing(run_id, whole=whole))
 
 
 class _Elicited(NamedTuple):
@@ -346,11 +354,20 @@ def _state(text: str) -> tuple[str, str]:
         ) from None
 
 
+def _identity(ctx: Context) -> Identity | None:
+    """Who calls; None over stdio, which has no tokens."""
+    return None if ctx.request is None else ctx.request.scope.get("state", {}).get("identity")
+
+
+def _person(ctx: Context) -> str:
+    """The name that signs runs and answers: the token's; over stdio there is none."""
+    identity = _identity(ctx)
+    return "" if identity is None else identity.person
+
+
 def _need(ctx: Context, scope: Any) -> None:
     """Raise `Refusal` if the caller's token lacks a scope. Over stdio there are no tokens."""
-    if ctx.request is None:
-        return
-    identity: Identity | None = ctx.request.scope.get("state", {}).get("identity")
+    identity = _identity(ctx)
     if identity is not None and not identity.allows(scope):
         raise Refusal(
             403, f"this needs a token with the scope `{scope}`",

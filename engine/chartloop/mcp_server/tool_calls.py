@@ -144,14 +144,16 @@ class Calls:
 
     # orders ---------------------------------------------------------------------------------
 
-    async def start(self, machine: str, arguments: Mapping[str, Any], run_id: str) -> None:
+    async def start(
+        self, machine: str, arguments: Mapping[str, Any], run_id: str, person: str = ""
+    ) -> None:
         """Start a run and write its first record; a worker drives it."""
         body = {**arguments, "machine": machine, "run_id": run_id}
         started = self._starting[run_id] = threading.Event()
 
         def begin() -> None:
             try:
-                self.runs.start(body, Caller())
+                self.runs.start(body, Caller(person=person))
             finally:
                 del self._starting[run_id]
                 started.set()
@@ -159,13 +161,11 @@ class Calls:
         await run_sync(begin)
         self.workers.wake()
 
-    async def answer(
-        self, run_id: str, event: str, data: Mapping[str, Any], wait: str = ""
-    ) -> str:  # fmt: skip
+    async def answer(self, run_id: str, body: Mapping[str, Any], person: str = "") -> str:
         """Send an answer; returns the id of its wait. Raises `AnswerError` if it is refused."""
         await self.row(run_id)
-        body = {"event": event, "data": dict(data), "wait": wait, "then": "run"}
-        receipt = await run_sync(self.runs.message, "answer", run_id, body, Caller())
+        body, caller = {**body, "then": "run"}, Caller(person=person)
+        receipt = await run_sync(self.runs.message, "answer", run_id, body, caller)
         self.workers.wake()
         return str(receipt["wait"])
 
@@ -279,8 +279,8 @@ class Calls:
 
     # reading --------------------------------------------------------------------------------
 
-    async def standing(self, run_id: str, note: str = "") -> Standing:
-        """The run as it is now."""
+    async def standing(self, run_id: str, note: str = "", *, whole: bool = False) -> Standing:
+        """The run as it is now; with its question to the end if `whole`."""
         row = await self.row(run_id)
         if row.head == 0:
             body = {
@@ -289,9 +289,9 @@ class Calls:
                 "explanation": "The run has not begun.",
             }  # fmt: skip
             return Standing(body, None, False)
-        return await run_sync(partial(self._standing, run_id, note))
+        return await run_sync(partial(self._standing, run_id, note, whole=whole))
 
-    def _standing(self, run_id: str, note: str) -> Standing:
+    def _standing(self, run_id: str, note: str, *, whole: bool) -> Standing:
         run = self.runs.open(run_id)
         result, question = run.result, run.question
         body = _run_body(run, result, question)
@@ -299,6 +299,9 @@ class Calls:
             message = "the output is not of the type that its schema says, and is left out"
             body |= {"output": None, "warnings": [*body["warnings"], message]}
         body |= {"note": note} if note else {}
+        if whole and question is not None:
+            opened = {"text": question.text, "about": question.about, "digest": question.digest}
+            body["question"] |= {**opened, "rest": 0}
         return Standing(self.clean(body), question, result.kind == "error")
 
     async def newest(self) -> Json:
@@ -360,8 +363,9 @@ def _run_body(run: Run, result: Result, question: Question | None) -> Json:
 
 
 def _question_body(question: Question) -> Json:
-    data = question.to_dict()
-    return {name: data[name] for name in ("wait", "text", "answers", "due")}
+    """The question as a client gets it first; `status` with `whole` gives the rest."""
+    data = question.begin().to_dict() | {"rest": question.rest}
+    return {name: data[name] for name in ("wait", "text", "about", "answers", "due", "rest")}
 
 
 def _is_invalid(run: Run, output: Any) -> bool:

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
+from unicodedata import normalize
 
 from chartloop.core.approvals import CALLS, call_faults, request_at
 from chartloop.core.errors import (
@@ -27,9 +28,10 @@ from chartloop.core.errors import (
     nearest,
 )
 from chartloop.core.facts import EMPTY
-from chartloop.core.position import IN_DOUBT
+from chartloop.core.position import IN_DOUBT, SUBMITTER
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
+from chartloop.core.visible import is_blank
 from chartloop.language.json_schema.validator import UnusableSchemaError
 from chartloop.language.tool_lock import arguments_validator
 from chartloop.run.elicitation import complete_data, content_fault, form_in
@@ -47,6 +49,9 @@ class Answer(NamedTuple):
     """The id of the wait to answer; empty for the current one."""
     ahead: str = ""
     """The state to answer before it asks; empty otherwise."""
+    shown: str | None = None
+    """The digest of a question that was shown in part before it was opened; empty if it was not
+    opened. None for a sender who was given all of it."""
 
 
 class Sent(NamedTuple):
@@ -95,6 +100,8 @@ def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any])
             raise AnswerError(f"`{event}` needs `{name}` ({type})")
         if not accepts(type, data[name]):
             raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
+        if name == "by" and isinstance(data[name], str) and is_blank(data[name]):
+            raise AnswerError(f"`by` of `{event}` is empty", hint="say who answers")
 
 
 # to a wait ----------------------------------------------------------------------------------
@@ -120,6 +127,7 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
             raise WaitError(text, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
         _refuse_form(waiting, answer)
+        _refuse_submitter(waiting, answer)
         _refuse_decisions(waiting, answer)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
@@ -180,6 +188,8 @@ def _still_open(session: Session, question: Question) -> Check:
 
 def _refuse(session: Session, question: Question, answer: Answer) -> None:
     event, taken = answer.event, question.answers
+    if answer.shown or (answer.shown is not None and question.rest):
+        _refuse_unopened(question, answer.shown)
     if event in taken:
         if session.position.blocked_on != IN_DOUBT:
             refuse_data(event, taken[event], _whole(session, answer))
@@ -190,6 +200,44 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
     listed = ", ".join(f"`{e}`" for e in taken)
     message = f"`{question.state}` does not take `{event}`"
     raise AnswerError(message, hint=f"it takes {listed}" if listed else "it takes no answer")
+
+
+def _refuse_unopened(question: Question, shown: str) -> None:
+    """Raise `AnswerError` unless the sender has seen the question to its end."""
+    if shown == question.digest:
+        return
+    if shown:
+        message = f"wait {question.wait} asks something else than what was shown"
+    else:
+        message = f"{question.rest:,} more characters of the question were not shown"
+    hint = "open the whole question, and answer with its `digest` as `shown`"
+    raise AnswerError(message, hint=hint)
+
+
+def _refuse_submitter(session: Session, answer: Answer) -> None:
+    """Raise `AnswerError` if who submitted the run accepts what another has to."""
+    spec, state = session.chart.spec, session.position.state
+    approve = spec.approve
+    if approve is None or not approve.not_by or state not in spec.gates:
+        return
+    if answer.event == "deny":  # holds back, which everybody may
+        return
+    submitter = str(session.position.kept.get(SUBMITTER, ""))
+    if not submitter:
+        raise AnswerError(
+            f"the run does not say who submitted it, so `{state}` cannot be accepted",
+            hint="`not_by: submitter` needs a run that was started with `submitter`; `deny` it",
+        )
+    if _same_person(submitter, str(answer.data.get("by", ""))):
+        raise AnswerError(
+            f"`{submitter}` submitted the run and cannot accept it as well",
+            hint="another person accepts: `not_by: submitter`",
+        )
+
+
+def _same_person(one: str, other: str) -> bool:
+    first, second = (" ".join(normalize("NFKC", n).casefold().split()) for n in (one, other))
+    return first == second
 
 
 def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:
@@ -314,6 +362,11 @@ async def _send_ahead(session: Session, answer: Answer, message: InboxMessage) -
     if state not in chart.waiting:
         hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
         raise AheadError(f"`{state}` is not a state that waits", hint=hint, state=state)
+    if state in chart.spec.gates:
+        raise AheadError(
+            f"`{state}` approves calls, and no call was shown yet",
+            hint="wait until it asks, then answer its question without `ahead`", state=state,
+        )  # fmt: skip
     if event not in chart.events_at(state):
         listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
         raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")

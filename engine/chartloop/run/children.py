@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.facts import EMPTY, RunFacts, Task
 from chartloop.core.outcome import Message
-from chartloop.core.position import Asked
+from chartloop.core.position import SUBMITTER, Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.child_budget import rest
@@ -124,6 +124,7 @@ class Child:
             memory={n: v for n, v in shared.items() if n in spec.memory}
             | {n: block_value(spec, n, v) for n, v in given.memory.items()},
             messages=self._shared_messages(), context_window=session.ports.window(spec),
+            submitter=self.ctx.kept.get(SUBMITTER, ""),
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
@@ -214,6 +215,7 @@ class Child:
             wait=wait_of(session),
             form=position.form or (below.form if below else EMPTY),
             calls=question.calls if question else (),
+            about=question.about if question else "",
         )
 
     @property

@@ -96,6 +96,8 @@ def _ahead(session: Session, message: InboxMessage) -> Fate | str:
     state = session.names.state(str(message.data["ahead"]))
     if message.data.get("event") not in session.chart.events_at(state):
         return f"`{state}`, which it was given ahead for, does not take it"
+    if state in session.chart.spec.gates:
+        return f"`{state}` approves calls, which it was given ahead of"
     here = position.status == "paused" and position.state == state
     return Fate.TAKE if here else Fate.KEEP
 

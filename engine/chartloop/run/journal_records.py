@@ -47,6 +47,10 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """When the wait expires, in seconds since the epoch; None without a deadline."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The tool calls that the question is about, without their schemas."""
+    about: str = ""
+    """What is decided. With `text`, at most the first `run.question.LONGEST` characters."""
+    rest: int = 0
+    """The number of characters that follow."""
 
     def __hash__(self) -> int:
         return hash((self.run, self.wait))  # `answers` is not hashable, and rows are put into sets

@@ -12,6 +12,7 @@ Source: design "language", sections 5 (waits) and 8 ("Children").
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
+from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
@@ -28,6 +30,8 @@ from chartloop.run.tally import Tally
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
 """The answers of a run that is blocked on a call in doubt."""
+LONGEST = 10_000
+"""The characters of a question, with what it is about, that a face shows before more is opened."""
 
 
 class Standing(Protocol):
@@ -57,16 +61,36 @@ class Question(NamedTuple):
     """When the wait expires, in seconds since the epoch; None without a deadline."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The tool calls that the question is about: see `core.approvals.shown_calls`."""
+    about: str = ""
+    """What is decided, whole and with its line breaks: the newest reply of the model. Empty if the
+    text holds all of it."""
+
+    @property
+    def rest(self) -> int:
+        """The number of characters that follow the first `LONGEST`."""
+        return max(0, len(self.text) + len(self.about) - LONGEST)
+
+    @property
+    def digest(self) -> str:
+        """What the answer to a question with a `rest` names, as proof that all of it was opened."""
+        shown = "\0".join((self.text, self.about)).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(shown).hexdigest()[:16]
+
+    def begin(self) -> Question:
+        """The question with its first `LONGEST` characters; its calls only if they fit."""
+        text, calls = self.text[:LONGEST], () if self.rest else self.calls
+        return self._replace(text=text, about=self.about[: LONGEST - len(text)], calls=calls)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it."""
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
-        return plain(self._replace(answers=fields)._asdict())
+        return plain(self._replace(answers=fields)._asdict()) | {"rest": self.rest}
 
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""
         calls = tuple({n: v for n, v in one.items() if n != "schema"} for one in self.calls)
-        return OpenQuestion(**self.to_dict()).replace(calls=calls)
+        row = OpenQuestion(**self.begin().to_dict())
+        return row.replace(calls=() if self.rest else calls, rest=self.rest)
 
 
 def question_of(session: Standing) -> Question | None:
@@ -82,13 +106,18 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
     if (asked := _asked_by_child(run_id, position)) is not None:
         answers = _of_child(chart, asked)
         return Question(
-            wait, asked.question, answers, asked.run, asked.state, position.wake_at, asked.calls
+            wait, visible(asked.question), answers, asked.run, asked.state, position.wake_at,
+            asked.calls, visible(asked.about),
         )  # fmt: skip
     text, answers = _own(chart, position)
     if not answers:
         return None
+    text, reply = visible(text), visible(position.facts.last.text).strip()
     calls = shown_calls(request) if (request := request_at(position)) is not None else ()
-    return Question(wait, text, answers, run_id, position.state, due_at(chart, position), calls)
+    waits = position.state in chart.waiting and not position.blocked_on
+    about = "" if not waits or calls or reply in text else reply
+    due = due_at(chart, position)
+    return Question(wait, text, answers, run_id, position.state, due, calls, about)
 
 
 def due_at(chart: Chart, position: Position) -> float | None:

@@ -96,12 +96,13 @@ class ScenarioShape(Shape):
     messages: list[JsonValue] | None = None
     agent: Text | None = None
     session: Text | None = None
+    submitter: Text | None = None
     settings: dict[str, JsonValue] | None = None
     requests: list[RequestShape] | None = None
     expect: ExpectShape
 
 
-STARTS = ("memory", "messages", "agent", "session", "settings")
+STARTS = ("memory", "messages", "agent", "session", "submitter", "settings")
 """Further arguments of `Machine.start` that a scenario may give."""
 
 

@@ -81,6 +81,7 @@ def play_prepared(
             made.task, model=matching or model, settings=chosen, clock=clock, limits=made.limits,
             vars=made.vars, memory=start.get("memory"), messages=start.get("messages", ()),
             tasks=made.tasks, agent=start.get("agent"), session=start.get("session"),
+            submitter=start.get("submitter", ""),
         )  # fmt: skip
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))

@@ -20,7 +20,7 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
 from chartloop.hosting.runs import Caller, Runs
 from chartloop.hosting.safety import Identity
-from chartloop.hosting.settings import Scope, Settings
+from chartloop.hosting.settings import SCOPES, Scope, Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
 from chartloop.server.shapes import ProblemBody
@@ -78,12 +78,12 @@ async def caller_of(
 ) -> Caller:
     """The caller and its idempotency key."""
     identity: Identity = request.scope["state"]["identity"]
-    return Caller(key, identity.name)
+    return Caller(key, identity.name, identity.person)
 
 
 TheParts = Annotated[Parts, Depends(parts_of)]
 TheCaller = Annotated[Caller, Depends(caller_of)]
-READ, DRIVE, EDIT = (Depends(need(scope)) for scope in ("read", "drive", "edit"))
+READ, ANSWER, DRIVE, EDIT = (Depends(need(scope)) for scope in SCOPES)
 
 _ABOUT = {
     400: "The request cannot be read.",

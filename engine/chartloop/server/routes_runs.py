@@ -14,10 +14,12 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.runs import Caller, public_request
+from chartloop.hosting.safety import Identity
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.lease import ancestry, how_left
 from chartloop.server.common import (
+    ANSWER,
     ANY,
     CHANGES,
     DRIVE,
@@ -42,12 +44,14 @@ from chartloop.server.shapes import (
     EmptyBody,
     EnqueueBody,
     ForkBody,
+    Me,
     RecordList,
     RunBody,
     RunList,
     SetBody,
     StartBody,
     StartedRun,
+    WholeQuestion,
 )
 from chartloop.view.dot.theme import Theme
 from chartloop.view_model.two_runs import ROWS
@@ -349,11 +353,27 @@ def resume(
 
 
 @router.post(
-    "/runs/{run_id:path}/answer", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+    "/runs/{run_id:path}/answer", response_model=Accepted, responses=ORDERED, dependencies=[ANSWER]
 )
 def answer(run_id: RunPath, body: AnswerBody, parts: TheParts, caller: TheCaller) -> Any:
     """Answer the run's question. A second answer to the same wait is refused."""
     return _message(parts, "answer", run_id, body, caller)
+
+
+@router.get(
+    "/runs/{run_id:path}/question", response_model=WholeQuestion, responses=FOUND,
+    dependencies=[READ],
+)  # fmt: skip
+def question(run_id: RunPath, parts: TheParts) -> Any:
+    """The question of a run that waits, to its end. Its `digest` proves that it was opened."""
+    return _order(parts, run_id, lambda: parts.runs.question(run_id))
+
+
+@router.get("/me", response_model=Me, responses=problems(*ANY), dependencies=[READ])
+async def me(request: Request) -> Me:
+    """The name and the scope of the token that this request came with."""
+    identity: Identity = request.scope["state"]["identity"]
+    return Me(name=identity.person, scope=identity.scope)
 
 
 @router.post(

@@ -41,6 +41,8 @@ class StartBody(Body):
     agent: Short | None = None
     session: Short | None = None
     metadata: dict[str, Any] | None = None
+    submitter: Short | None = None
+    """Who submits the run; a token with a name submits under that name."""
     continues: Short | None = None
     """A run that has ended, whose conversation the new run continues."""
     require_bound: dict[str, float] | None = None
@@ -76,6 +78,9 @@ class AnswerBody(Body):
     """A state that will ask, in place of a wait."""
     typed: bool = False
     """Whether the data are texts typed by a person, to be parsed by the types of their fields."""
+    shown: Short = ""
+    """The `digest` of the question, from `/runs/ID/question`: a question with a `rest` takes no
+    answer without it."""
 
 
 class EnqueueBody(Body):
@@ -209,6 +214,24 @@ class Question(BaseModel):
     run: str
     state: str
     due: float | None = None
+    about: str = ""
+    """What is decided: the newest reply. It and `text` have at most 10,000 characters here."""
+    rest: int = 0
+    """How many characters follow: `/runs/ID/question` has them all."""
+
+
+class WholeQuestion(Question):
+    """A question to its end, and the digest that its answer names."""
+
+    digest: str
+
+
+class Me(BaseModel):
+    """Who asks."""
+
+    name: str
+    """The name of the token, which fills `by`; empty without one."""
+    scope: str
 
 
 class RunSummary(BaseModel):

@@ -355,11 +355,14 @@ class StepApp(App[None]):
         if event is None or question is None:
             return
         answer = next((one for one in question.answers if one.event == event), None)
+        to = f"answer --wait {shlex.quote(question.wait)}"
+        if question.whole is not None:
+            to += f" --shown {question.whole.digest}"
         if answer is not None and answer.fields:
-            screen = FieldsScreen(question.wait, answer, self._controls.fault)
+            screen = FieldsScreen(to, answer, self._controls.fault)
             self.push_screen(screen, lambda line: self._order(line) if line else None)
         else:
-            self._order(f"answer --wait {shlex.quote(question.wait)} {event}")
+            self._order(f"{to} {event}")
 
     def action_light(self) -> None:
         """Switch between light and dark."""

@@ -24,6 +24,8 @@ from chartloop.tui.board import Board
 from chartloop.tui.styles import of_drawing, of_lines
 from chartloop.view_model.run_view import AnswerView, QuestionView
 
+_MORE = "\0more"
+"""The id of the option that shows the rest of a question; no event has it."""
 _CLOSE = Binding("escape", "dismiss(None)", "close")
 
 
@@ -139,10 +141,22 @@ class EventScreen(ModalScreen[str | None]):
             box.border_title = f"Answer (wait {self._question.wait})"
             with VerticalScroll(classes="asks"):
                 yield Label(Content(self._question.text), classes="question")
-            yield OptionList(*map(self._option, self._question.answers))
+                yield Label(Content(self._question.about), classes="about")
+            yield OptionList()
 
     def on_mount(self) -> None:
+        self._offer(self._question.rest)
         self.query_one(OptionList).focus()
+
+    def _offer(self, rest: int) -> None:
+        """Offer the answers; while characters of the question are not shown, only to show them."""
+        options = self.query_one(OptionList).clear_options()
+        if rest:
+            more = f"Show the {rest:,} characters that follow, and then answer"
+            options.add_option(Option(Content(more), id=_MORE))
+        else:
+            options.add_options(map(self._option, self._question.answers))
+        options.highlighted = 0
 
     def _option(self, answer: AnswerView) -> Option:
         fields = ", ".join(f"{field.name} ({field.type})" for field in answer.fields)
@@ -151,7 +165,12 @@ class EventScreen(ModalScreen[str | None]):
 
     @on(OptionList.OptionSelected)
     def _close_with_choice(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
+        if event.option_id != _MORE:
+            self.dismiss(event.option_id)
+        elif (whole := self._question.whole) is not None:
+            self.query_one(".question", Label).update(Content(whole.text))
+            self.query_one(".about", Label).update(Content(whole.about))
+            self._offer(0)
 
 
 class Field(TextArea):
@@ -190,15 +209,16 @@ class FieldsScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
     def __init__(
-        self, wait: str, answer: AnswerView, fault: Callable[[str, Mapping[str, str]], str]
+        self, to: str, answer: AnswerView, fault: Callable[[str, Mapping[str, str]], str]
     ) -> None:
+        """`to` is the command, up to the event."""
         super().__init__()
-        self._wait, self._event, self._fault = wait, answer.event, fault
+        self._to, self._event, self._fault = to, answer.event, fault
         self._fields = {field.name: field.type for field in answer.fields}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog") as box:
-            box.border_title = f"Answer {self._event} (wait {self._wait})"
+            box.border_title = f"Answer {self._event}"
             for number, (name, type) in enumerate(self._fields.items()):
                 yield Label(Content(f"{name} ({type})"))
                 yield Field(f"field-{number}", "yes or no" if type == "bool" else type)
@@ -223,7 +243,7 @@ class FieldsScreen(ModalScreen[str | None]):
             self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
             return
         message = " ".join(shlex.quote(f"{name}={value}") for name, value in values.items())
-        self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {message}")
+        self.dismiss(f"{self._to} {self._event} {message}")
 
     def _value(self, field: Field, type: str) -> str:
         words = {"y": "true", "yes": "true", "n": "false", "no": "false"}

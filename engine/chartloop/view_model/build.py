@@ -146,8 +146,12 @@ def _question(run: Run, result: Result) -> QuestionView | None:
     state = run.machine.spec.states.get(run.state)
     targets = {e.trigger: e.target for e in state.edges_of("on")} if state is not None else {}
     answers = run.answers
+    shown = None if question is None else question.begin()
     return QuestionView(
-        text=result.question or "",
+        text=(result.question or "") if shown is None else shown.text,
+        about="" if shown is None else shown.about,
+        rest=0 if question is None else question.rest,
+        whole=question,
         wait=result.wait or "",
         due=None if question is None else question.due,
         answers=tuple(

@@ -51,6 +51,8 @@ class Answer(NamedTuple):
     data: Mapping[str, str | bool]
     wait: str = ""
     """The id of the wait whose question the page shows."""
+    shown: str = ""
+    """The digest of a question of which more was opened."""
 
 
 class Back(NamedTuple):
@@ -93,7 +95,9 @@ class Why(NamedTuple):
 
 
 class Show(NamedTuple):
-    """Show the current view."""
+    """Show the current view; with the question to its end if `whole`."""
+
+    whole: bool = False
 
 
 Order = (
@@ -182,7 +186,8 @@ def _answer(fields: Mapping[object, object]) -> Answer:
         _text(name, "a field's name"): _field_value(name, value) for name, value in typed.items()
     }
     wait = _text(fields.get("wait", ""), "the wait")
-    return Answer(_text(fields.get("event"), "the event"), read, wait)
+    shown = _text(fields.get("shown", ""), "the digest")
+    return Answer(_text(fields.get("event"), "the event"), read, wait, shown)
 
 
 def _enqueue(fields: Mapping[object, object]) -> Enqueue:
@@ -233,7 +238,7 @@ _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyTy
             _text(fields.get("name"), "the name").strip(), _text(fields.get("value"), "the value")
         ),
         "why": lambda fields: Why(_optional_count(fields.get("seq"), "a record's number")),
-        "show": lambda _: Show(),
+        "show": lambda fields: Show(fields.get("whole") is True),
     }
 )
 

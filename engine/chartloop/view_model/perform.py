@@ -67,7 +67,7 @@ def perform(run: Run, order: Order) -> Run:
 def drive(run: Run, order: Driving) -> None:
     """Do the actions of an order."""
     if isinstance(order, Answer):
-        run.send(order.event, answer_data(run, order), wait=order.wait)
+        run.send(order.event, answer_data(run, order), wait=order.wait, shown=order.shown)
         run.advance()
         return
     if isinstance(order, Cancel):

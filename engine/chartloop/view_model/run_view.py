@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from chartloop.core.text_table import Line
 from chartloop.machine.budget_use import Budget
 from chartloop.machine.explain import Atom, Explanation, Row
+from chartloop.run.question import Question
 
 Json = dict[str, Any]
 LONGEST_TEXT = 400
-"""The most characters of a value in JSON; questions, outputs and endings get four times that."""
+"""The most characters of a value in JSON; outputs and endings get four times that."""
 _LEVELS = {"green": "ok", "yellow": "near", "red": "reached"}
 
 
@@ -125,6 +126,12 @@ class QuestionView:
     due: float | None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
     answers: tuple[AnswerView, ...]
+    about: str = ""
+    """What is decided, with its line breaks. With `text`, as much as a face shows at once."""
+    rest: int = 0
+    """The number of characters that follow, which must be opened before an answer is taken."""
+    whole: Question | None = None
+    """The question to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +327,9 @@ class RunView(StandingView):
             "task": shorten(self.task, 4 * LONGEST_TEXT),
             "ended": self.ended,
             **ending,
-            "question": shorten(asked.text, 4 * LONGEST_TEXT) if asked is not None else "",
+            "question": asked.text if asked is not None else "",
+            "about": asked.about if asked is not None else "",
+            "rest": asked.rest if asked is not None else 0,
             "wait": asked.wait if asked is not None else "",
             "due": asked.due if asked is not None else None,
             "answers": [one.to_dict() for one in asked.answers] if asked is not None else [],

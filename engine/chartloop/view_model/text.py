@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from chartloop.core.plain import plain
 from chartloop.core.text_table import Line, Row
+from chartloop.core.units import say_count
+from chartloop.run.question import Question
 from chartloop.run.result import describe_signals, describe_warnings, stands
 from chartloop.view_model.table import plain_text, table_lines
 
@@ -74,12 +76,27 @@ def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
 
 
 def _question_cells(question: QuestionView) -> Iterator[tuple[str, str]]:
-    yield "asks", question.text
+    yield from question_lines(question, question.rest, "`question` shows them")
+    if question.about:
+        yield "about", question.about
+    if question.rest:
+        yield "", f"… {say_count(question.rest, 'character')} more: `question` shows them"
     yield "wait", question.wait
     for answer in question.answers:
         fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)
         to = f"  → {answer.target}" if answer.target else ""
         yield "answer", f"answer {answer.event}{fields}{to}"
+
+
+def question_lines(
+    question: QuestionView | Question, rest: int, how: str
+) -> Iterator[tuple[str, str]]:
+    """What is asked and what it is about, in lines, and how to see what is not shown at once."""
+    for name, text in (("asks", question.text), ("about", question.about)):
+        for number, line in enumerate(text.splitlines()):
+            yield "" if number else name, line
+    if rest:
+        yield "", f"… {say_count(rest, 'character')} more: {how}"
 
 
 def _action_cells(action: NextAction) -> Iterator[tuple[str, str]]:

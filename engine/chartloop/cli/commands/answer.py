@@ -20,6 +20,7 @@ class AnswerOptions(RunOptions):
     wait: str | None = None
     ahead: str | None = None
     message_id: str | None = None
+    shown: str | None = None
 
 
 @click.command(
@@ -28,7 +29,8 @@ Examples:
   chartloop answer last abort
   chartloop answer 3kf fix note="use 3"
   chartloop answer 3kf fix --data '{"note": "use 3"}'
-  chartloop answer 3kf accept --wait 5
+  chartloop answer 3kf accept by=eve --wait 5
+  chartloop answer 3kf yes --ahead review
   chartloop answer 3kf accept 1=accept 2=deny
   chartloop answer 3kf edit 1.arguments.usd=40
 
@@ -54,7 +56,13 @@ place, if the file allows it; `1.remember=true` accepts equal calls to come.
 @click.option(
     "--ahead",
     metavar="STATE",
-    help="Answer before the question is asked: the first wait of this state takes it.",
+    help="Answer before the question is asked: the first wait of this state takes it. A state that"
+    " `approve` made takes none.",
+)
+@click.option(
+    "--shown",
+    metavar="DIGEST",
+    help="The digest of a long question, as `chartloop show RUN --question` prints it.",
 )
 @parameters.message_id_option
 @parameters.tools_option
@@ -84,7 +92,10 @@ def answer(
     question = opened.question
     calls = question.calls if question is not None else ()
     data = answer_data(event, taken, fields, data=options.data, calls=calls)
-    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
+    sent = opened.send(
+        event, data, wait=wait, ahead=ahead, shown=options.shown or "",
+        message_id=options.message_id,
+    )  # fmt: skip
     message = {"kind": "answer", "event": event, "data": data}
     message |= {"ahead": ahead} if ahead else {"wait": sent.wait}
     report_message(journal, row, options, Posted(message, sent.run, sent.message_id, sent.new))

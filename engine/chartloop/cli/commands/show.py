@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,11 +38,12 @@ Examples:
     "--state", metavar="NAME", shell_complete=completion.states_of_run,
     help="Draw this state instead: the edges to it, and how its guards were decided last.",
 )  # fmt: skip
+@click.option("--question", is_flag=True, help="Print its question to the end, and the digest.")
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunOptions)
-def show(run: str, state: str | None, options: RunOptions) -> None:
+def show(run: str, state: str | None, question: bool, options: RunOptions) -> None:
     """Show a run: its result, its records, its path.
 
     RUN is an id, the beginning of one, or `last`. The record numbers are those of `why --record`
@@ -59,6 +60,9 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
     if state is not None:
         _show_state(opened, state, options)
         return
+    if question:
+        _show_question(opened, options)
+        return
     records = opened.records
     if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
@@ -71,6 +75,18 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
     path = " → ".join(opened.result.path)
     table = record_lines(views, console.width())
     print_lines([Line(""), *table, Line(""), Line(f"path  {path}")])
+
+
+def _show_question(run: Run, options: RunOptions) -> None:
+    asked = run.question
+    if asked is None:
+        raise MisuseError(f"run `{run.id}` waits for nothing")
+    if options.is_json:
+        console.result(console.as_json({**asked.to_dict(), "digest": asked.digest}))
+        return
+    for line in (*asked.text.splitlines(), *asked.about.splitlines()):
+        console.result(console.plain(line))
+    console.say(f"answer with:  --wait {asked.wait} --shown {asked.digest}")
 
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
@@ -124,8 +140,8 @@ def _head(
         ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
         ("took", f"{took}, {calls}"),
         ("parent", parent),
-        ("agent", row.agent), ("session", row.session), ("waits", result.question or ""),
-        ("wait", result.wait or ""),
+        ("agent", row.agent), ("session", row.session),
+        ("submitter", run.submitter), *_asked(run),
         ("output", _short(result.output)), ("last text", _last_text(result)),
     ]  # fmt: skip
     lines += [("signal", str(s)) for s in result.signals]
@@ -137,6 +153,18 @@ def _head(
     ]
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
     return [Row((name, text), colours.get(name, "")) for name, text in lines if text]
+
+
+def _asked(run: Run) -> Iterator[tuple[str, str]]:
+    """The question of a run, as much as is shown at once, and the id of its wait."""
+    from chartloop.view_model.text import question_lines
+
+    if (asked := run.question) is None:
+        return
+    how = f"chartloop show {run.id} --question"
+    for name, line in question_lines(asked.begin(), asked.rest, how):
+        yield ("waits" if name == "asks" else name), line
+    yield "wait", asked.wait
 
 
 def _last_text(result: Result) -> str:

@@ -257,6 +257,8 @@ class ApproveShape(Shape):
     """The tools whose calls wait for an approval, wherever the machine executes calls."""
     by: Text | None = None
     """Who may answer, a role or a name: shown with the question; answers must then say `by`."""
+    not_by: Literal["submitter"] | None = None
+    """`submitter`: who submitted the run cannot accept; answers must then say `by`."""
     ask: Text | None = None
     """A template that is shown above the calls; the calls and their arguments are always shown."""
     within: Scalar | None = None

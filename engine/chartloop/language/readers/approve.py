@@ -36,8 +36,9 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
         )
         when = reader.guard(("approve", "when"), shape.when, replace(scope, extra={"call": call}))
     made = Approve(
-        named, shape.by or "", ask, within, expired, when, bool(shape.edit), bool(shape.remember)
-    )
+        named, shape.by or "", ask, within, expired, when, bool(shape.edit), bool(shape.remember),
+        not_by=shape.not_by or "",
+    )  # fmt: skip
     if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)

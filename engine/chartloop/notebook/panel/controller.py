@@ -148,8 +148,8 @@ class Controller:
             case Why(seq):
                 self._send({"why": self._decision(self.run.records, seq)})
                 self._seq = seq
-            case Show():
-                self._show()
+            case Show(whole):
+                self._show(whole=whole)
             case _:
                 self._follow(perform(self.run, order))
                 self._show()
@@ -225,17 +225,23 @@ class Controller:
         if self._asked is None:  # another driver does not report when the run rests
             self._update_soon()
 
-    def _show(self) -> None:
-        """Show the whole view of a run, once it rests."""
+    def _show(self, *, whole: bool = False) -> None:
+        """Show the whole view of a run, once it rests; `whole` opens a long question."""
         if self._is_driven:
             self._update_soon()
             return
         records, self._shown = self.run.records, self.run.id
         view = view_run(self.run, records, decision=decision_of(self.run, records, self._seq))
+        opened: Json = {"shown": ""}
+        if whole and (asked := self.run.question) is not None:
+            opened = {
+                "question": asked.text, "about": asked.about, "rest": 0, "shown": asked.digest
+            }  # fmt: skip
         cannot = {name: why for name, why in view.refusals.items() if name in BUTTONS}
         self._send(
             {
                 **view.to_dict(),
+                **opened,
                 **self._picture.sheet(self.run),
                 "cannot": cannot,
                 "busy": "",

@@ -39,8 +39,10 @@ _NO_WORDS = frozenset(str(category) for category in Category)
 
 
 def expressions(spec: MachineSpec) -> Iterator[Expression]:
-    """The expressions that decide a run: guards, `of`, `within`."""
+    """The expressions that decide a run: guards, `of`, `within`, `when` of `approve`."""
     yield from (rule.when for rule in spec.rules)
+    if spec.approve is not None and spec.approve.when is not None:
+        yield spec.approve.when
     yield from (edge.when for edge in spec.edges() if edge.when is not None)
     for state in spec.states.values():
         for part in (state.of, state.within):

@@ -350,7 +350,10 @@ def _decisions_of(
             yield {**common, "remember": True}
     if held and event == EDIT:
         with suppress(ValueError):
-            yield {**common, "calls": {first: {"arguments": json.loads(held[0]["arguments"])}}}
+            same = json.loads(held[0]["arguments"])
+            numbers = {n: 0 for n, v in same.items() if isinstance(v, (int, float))}
+            for arguments in (same, same | numbers):  # small numbers: `when` may not hold for them
+                yield {**common, "calls": {first: {"arguments": arguments}}}
 
 
 def _of_type(type: Type) -> Sequence[Any]:

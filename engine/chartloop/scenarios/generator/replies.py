@@ -59,6 +59,8 @@ class Replies:
         yield from texts
         calls = [_call(tool["function"]) for tool in request.tools]
         yield from ({"tool_calls": [call]} for call in calls)
+        for call, tool in zip(calls, request.tools, strict=True):
+            yield from ({"tool_calls": [c]} for c in self._judged(call, tool["function"]))
         with_arguments = (
             t["function"] for t in request.tools if t["function"]["parameters"].get("required")
         )
@@ -69,6 +71,19 @@ class Replies:
         first += [{"tool_calls": [call]} for call in calls[:1]]
         for base in first:
             yield from ({**base, **more} for more in self._more())
+
+    def _judged(
+        self, call: Mapping[str, Any], tool: Mapping[str, Any]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Variants of a call with the values that `when` of `approve` compares arguments with."""
+        hints, arguments = self._hints, call.get("arguments", {})
+        numbers = [n for bound in hints.numbers.get("call", ()) for n in (bound, bound + 1)]
+        for name, field in (tool["parameters"].get("properties") or {}).items():
+            kind = _kind(field)
+            words = hints.words.get("call", ()) if kind == "string" else ()
+            for value in numbers if kind in ("integer", "number") else words:
+                whole = int(value) if kind == "integer" else value
+                yield {**call, "arguments": {**arguments, name: whole}}
 
     def _more(self) -> Iterator[dict[str, Any]]:
         """Variants of a reply's usage, delay and finish reason."""

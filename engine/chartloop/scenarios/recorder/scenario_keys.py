@@ -26,7 +26,7 @@ from chartloop.run.recorded import RecordedRun
 from chartloop.run.result import Result
 from chartloop.scenarios.recorder.replies import NOTHING, answers_in
 
-STARTS = ("agent", "session", "limits", "vars", "memory", "messages")
+STARTS = ("agent", "session", "submitter", "limits", "vars", "memory", "messages")
 """The data of a `start` record that a scenario has under the same names."""
 
 

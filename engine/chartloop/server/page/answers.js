@@ -2,9 +2,11 @@
 //
 // Belongs here: asking and sending the answer. Never: which questions there are.
 
-import { post, runPath } from "./api.js";
+import { get, post, runPath } from "./api.js";
 import { answerForm, h, text } from "./parts.js";
-import { left } from "./words.js";
+import { count, left } from "./words.js";
+
+const BY = "chartloop-by"; // who answered last in this tab
 
 /** Fields as a list of runs has them, by name and type: `{note: "str"}`. */
 export function fieldsOf(types) {
@@ -14,54 +16,109 @@ export function fieldsOf(types) {
   });
 }
 
-/** `asked`: run, wait, text, due (or null), answers: [{event, fields, target}]. `sent(event)` once it is taken. */
+/** `asked`: run, wait, text, about, rest, due (or null), answers: [{event, fields, target}]. `sent(event)` once it
+ *  is taken. While more of it is to be read than is shown, and while the server is away, it takes no answer. */
 export class Question {
-  constructor(asked, { sent, failed }) {
-    this.asked = asked;
+  constructor(asked, { sent, failed, app }) {
+    Object.assign(this, { asked, app, sent, failed, shown: "", unopened: asked.rest > 0, busy: false });
     this.due = text("span", "", "due");
     this.due.setAttribute("role", "timer");
     this.note = h("p", { className: "sent", hidden: true, attrs: { role: "status" } });
-    const forms = asked.answers.map((answer) => this.form(answer, sent, failed));
-    this.root = h(
-      "div",
-      { className: "question" },
-      h("p", { className: "cl-question" }, asked.text || "It waits for an answer"),
-      this.due,
-      ...forms,
-      this.note,
-    );
+    this.forms = h("div", {}, ...asked.answers.map((answer) => this.form(answer)));
+    this.body = h("div", {});
+    const open = { click: () => this.open() };
+    this.more = h("button", { type: "button", hidden: !this.unopened, textContent: `Show the ${count(asked.rest)} characters that follow, and then answer`, on: open });
+    this.root = h("div", { className: "question" }, this.body, this.more, this.due, this.forms, this.note);
+    this.read(asked);
+    app.who.then(({ name }) => this.sign(name));
     this.tick();
+    this.link();
   }
 
-  form(answer, sent, failed) {
-    const made = answerForm(answer, async (data) => {
-      if (this.busy) return;
-      this.block(`Sending ${answer.event}…`);
-      try {
-        const { run, wait } = this.asked;
-        await post(`${runPath(run)}/answer`, { event: answer.event, data, wait, typed: true });
-        this.block(`Answered: ${answer.event}`);
-        sent(answer.event);
-      } catch (error) {
-        this.free();
-        failed(error);
-      }
+  /** What is asked, and below it what it is about: all of it, in its lines. */
+  read({ text: asked, about }) {
+    const [head, ...lines] = (asked || "It waits for an answer").split("\n");
+    const told = [lines.join("\n"), about].filter(Boolean);
+    this.body.replaceChildren(text("p", head, "cl-question"), ...told.map((part) => text("div", part, "cl-decided")));
+  }
+
+  async open() {
+    if (this.app.isAway) return;
+    try {
+      const whole = await get(`${runPath(this.asked.run)}/question`);
+      if (whole.wait !== this.asked.wait) return; // it asks something else by now, which comes by itself
+      this.read(whole);
+      this.shown = whole.digest;
+      this.unopened = false;
+      this.more.hidden = true;
+      this.link();
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  /** Who answers: the name of the token, or who did last in this tab. */
+  sign(name) {
+    for (const by of this.forms.querySelectorAll("[name=by]")) {
+      by.value ||= name || (sessionStorage.getItem(BY) ?? "");
+      by.readOnly = Boolean(name);
+      if (name) by.title = "The name of your token";
+    }
+  }
+
+  form(answer) {
+    const made = answerForm(answer, (data) => {
+      const { run, wait } = this.asked;
+      if (data.by) sessionStorage.setItem(BY, data.by);
+      const body = { event: answer.event, data, wait, typed: true, shown: this.shown };
+      this.send(answer.event, () => post(`${runPath(run)}/answer`, body));
     });
     if (answer.target) made.append(text("span", `→ ${answer.target}`, "cl-muted"));
     return made;
   }
 
+  async send(event, order) {
+    if (this.busy || this.unopened || this.app.isAway) return;
+    this.block(`Sending ${event}…`);
+    try {
+      await order();
+      this.block(`Answered: ${event}`);
+      this.sent(event);
+    } catch (error) {
+      this.busy = false;
+      this.note.hidden = true;
+      if (error.again) this.keep(event, error);
+      else this.failed(error);
+      this.link();
+    }
+  }
+
+  /** An answer that was not taken: it says so, and can be sent again as it was. */
+  keep(event, error) {
+    const again = h("button", { type: "button", className: "cl-main", textContent: `Send ${event} again`, on: { click: () => this.send(event, error.again) } });
+    this.note.replaceChildren(text("span", `${error.unsent(event)} `), text("span", `${error.hint} `), again);
+    this.note.dataset.kind = "unsent";
+    this.note.hidden = false;
+    this.app.speak(error.unsent(event));
+  }
+
   block(message) {
     this.busy = true;
     this.note.textContent = message;
+    delete this.note.dataset.kind;
     this.note.hidden = false;
-    for (const button of this.root.querySelectorAll("button")) button.setAttribute("aria-disabled", "true");
+    this.link();
   }
 
-  free() {
-    this.busy = false;
-    this.note.hidden = true;
-    for (const button of this.root.querySelectorAll("button")) button.removeAttribute("aria-disabled");
+  /** Its buttons say whether they can be pressed: as the server comes and goes, and as it is read. */
+  link() {
+    const { busy, unopened } = this;
+    const why = this.app.isAway ? "The server does not answer" : unopened ? "Read all of it first" : "";
+    for (const button of this.root.querySelectorAll("button")) {
+      const off = button === this.more ? this.app.isAway : busy || why !== "";
+      button.setAttribute("aria-disabled", String(off));
+      button.title = button === this.more ? "" : why;
+    }
   }
 
   /** Once a second: how long it may still be answered. */

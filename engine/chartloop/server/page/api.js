@@ -2,8 +2,13 @@
 //
 // Belongs here: what is sent and what comes back. Never: an element of a page.
 
+import { readable, readably } from "./parts.js";
+
 const TOKEN = "chartloop-token";
 const SILENCE = 40_000; // ms: the server says something at least every 15 s
+const PATIENCE = 30_000; // ms for which an order may stay without an answer
+const AWAY = new Set([0, 502, 504]); // no server, or none behind the proxy
+const LATER = new Set([...AWAY, 429, 503]); // it did not take the order, and may take it later
 const RETRY = [500, 1_000, 2_000, 4_000, 8_000]; // ms before each new attempt
 
 /** An answer that is a problem document (RFC 9457), or no answer at all: then `status` is 0. */
@@ -13,6 +18,11 @@ export class Problem extends Error {
     this.status = status;
     this.body = body;
     this.hint = body.hint || "";
+  }
+
+  /** That an order of this name was not taken, and why. */
+  unsent(name) {
+    return `${name} was NOT sent: ${AWAY.has(this.status) ? "the server does not answer" : this.message}.`.replace("..", ".");
   }
 }
 
@@ -33,7 +43,7 @@ async function send(path, options) {
     answer = await fetch(path, { cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server does not answer", hint: "The page goes on by itself once it does." });
+    throw new Problem(0, { detail: "The server does not answer", hint: "What is shown may be old until it does." });
   }
   if (answer.ok) return answer;
   let body = {};
@@ -46,18 +56,28 @@ async function send(path, options) {
 }
 
 export async function get(path, signal) {
-  return (await send(path, { headers: headers(), signal })).json();
+  return JSON.parse(await (await send(path, { headers: headers(), signal })).text(), readably);
 }
 
 export async function getText(path, signal) {
-  return (await send(path, { headers: headers({ Accept: "*/*" }), signal })).text();
+  return readable(await (await send(path, { headers: headers({ Accept: "*/*" }), signal })).text());
 }
 
-/** Each order has a key of its own: sent twice it has one effect. */
-export async function post(path, body = {}) {
-  const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+
+/** Each order has a key of its own: sent twice it has one effect. One that the server did not take has
+ *  `again` on its problem, which sends it once more under the same key. */
+export async function post(path, body = {}, key = newKey()) {
   const more = { "Content-Type": "application/json", "Idempotency-Key": key };
-  return (await send(path, { method: "POST", headers: headers(more), body: JSON.stringify(body) })).json();
+  try {
+    const sent = { method: "POST", headers: headers(more), body: JSON.stringify(body), signal: AbortSignal.timeout(PATIENCE) };
+    return JSON.parse(await (await send(path, sent)).text(), readably);
+  } catch (error) {
+    const known = error instanceof Problem ? error : new Problem(0, {}); // it broke off in its answer
+    if (AWAY.has(known.status)) known.hint = "Send it again once it does: it has one effect, however often it is sent.";
+    if (LATER.has(known.status)) known.again = () => post(path, body, key);
+    throw known;
+  }
 }
 
 /** Link of a run, in the API and as a page. Ids of children hold slashes. */
@@ -138,6 +158,6 @@ export class Feed {
       const [name, ...value] = line.split(":");
       if (name) fields[name] = value.join(":").trimStart();
     }
-    if (fields.event && !this.closed) this.hear(fields.event, JSON.parse(fields.data));
+    if (fields.event && !this.closed) this.hear(fields.event, JSON.parse(fields.data, readably));
   }
 }

@@ -32,6 +32,8 @@ class App {
   constructor() {
     this.main = at("main");
     this.page = null;
+    this.isAway = false;
+    this.who = get("/me").catch(() => ({ name: "" }));
     this.showTheme(localStorage.getItem("chartloop-theme") ?? "auto");
     at("theme").addEventListener("click", () => this.turnTheme());
     at("keys").addEventListener("click", () => this.showKeys());
@@ -130,11 +132,14 @@ class App {
 
   // what is the same on every page -----------------------------------------------------------------
 
-  /** Says what went wrong, and what to do. */
-  fail(error) {
+  /** Says what went wrong, and what to do. `resend` sends an order once more that was not taken. */
+  fail(error, resend = null) {
     if (error.name === "AbortError") return;
     if (!(error instanceof Problem)) console.error(error);
     if (error.status === 401) return this.askToken();
+    if (error.status === 0 && !error.again && this.unsent) return; // that it is away is said already
+    this.away = error.status === 0;
+    this.unsent = Boolean(error.again);
     const { can, driver, errors } = error.body ?? {};
     const lines = [text("strong", error.message)];
     if (error.hint) lines.push(text("span", error.hint));
@@ -142,11 +147,13 @@ class App {
     for (const one of errors ?? []) lines.push(text("span", `${one.at}: ${one.message}${one.hint ? ` (${one.hint})` : ""}`));
     if (can?.length) lines.push(text("span", `Now it takes: ${can.join(", ")}`));
     const close = h("button", { type: "button", textContent: "Close", on: { click: () => this.hush() } });
-    at("notice").replaceChildren(...lines, close);
+    const again = error.again && resend ? h("button", { type: "button", className: "cl-main", textContent: "Send again", on: { click: () => resend(error) } }) : null;
+    at("notice").replaceChildren(...[...lines, again, close].filter(Boolean));
     at("notice").hidden = false;
   }
 
   hush() {
+    this.away = this.unsent = false;
     at("notice").hidden = true;
   }
 
@@ -157,6 +164,9 @@ class App {
 
   showLink(state, why) {
     if (why?.status === 401) return this.askToken();
+    if (state === "live" && this.away && !this.unsent) this.hush(); // no notice outlives its cause
+    this.isAway = state !== "live";
+    this.page?.link?.();
     at("link").dataset.state = state;
     at("link").textContent = state === "live" ? "live" : "no connection, trying again…";
   }

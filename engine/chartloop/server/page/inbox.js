@@ -39,6 +39,11 @@ class Inbox {
     this.refresh.want();
   }
 
+  /** The server came or went. */
+  link() {
+    for (const { question } of this.cards.values()) question.link();
+  }
+
   tick() {
     for (const { question, since, row } of this.cards.values()) {
       question.tick();
@@ -74,7 +79,7 @@ class Inbox {
       this.app.fail(error);
       this.refresh.want();
     };
-    const question = new Question({ run, wait: asked.wait, text: asked.text, due: asked.due, answers }, { sent, failed });
+    const question = new Question({ run, wait: asked.wait, text: asked.text, about: asked.about, rest: asked.rest, due: asked.due, answers }, { sent, failed, app: this.app });
     const since = text("span", "", "cl-muted");
     const about = h(
       "p", { className: "about" },

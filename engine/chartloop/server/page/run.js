@@ -85,6 +85,12 @@ class RunPage {
     if (this.begun) this.doing.textContent = `${this.begun.action || "its action"} for ${span(Math.max(0, Date.now() / 1000 - this.begun.at))}`;
   }
 
+  /** The server came or went. */
+  link() {
+    this.question?.link();
+    this.showButtons();
+  }
+
   theme() {
     this.picture.turn(matchMedia("(prefers-color-scheme: dark)").matches);
     this.moment.want();
@@ -281,17 +287,19 @@ class RunPage {
 
   /** The first thing to be read: what it waits for, why it stopped, or what comes next. */
   showBanner(view) {
-    const known = JSON.stringify([view.ended, view.explanation, view.output, view.wait, view.question, view.answers, view.due, view.next, view.errors, view.request]);
+    const asks = [view.wait, view.question, view.about, view.rest, view.answers, view.due];
+    // a question is not built anew for anything else: what somebody types stays
+    const known = JSON.stringify(view.answers.length ? asks : [view.ended, view.explanation, view.output, view.next, view.errors, view.request]);
     if (known === this.asked) return;
     this.asked = known;
     this.question = null;
     this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
-      const { wait, question, due, answers } = view;
+      const { wait, question, about, rest, due, answers } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, due, answers },
-        { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error) },
+        { run: this.id, wait, text: question, about, rest, due, answers },
+        { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);
     }
@@ -404,7 +412,7 @@ class RunPage {
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
     else if (key === "m") this.more();
-    else if (key === "a") this.banner.querySelector("button, input, textarea")?.focus();
+    else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
@@ -417,6 +425,7 @@ class RunPage {
     const { cannot, driver } = this.view ?? { cannot: {} };
     if (!this.view) return "The run is not loaded yet";
     if (this.sending) return "An order is on its way";
+    if (this.app.isAway) return "The server does not answer";
     if (driver && ["step", "run", "back", "set"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
     if (name === "pause" && !driver && !cannot.pause) return "Nothing drives the run";
     return cannot[name] ?? "";
@@ -456,17 +465,18 @@ class RunPage {
     return !sure;
   }
 
-  async send(name, body) {
+  async send(name, body, order = () => post(`${this.path}/${name}`, body)) {
     this.sending = true;
     this.showButtons();
     try {
-      const done = await post(`${this.path}/${name}`, body);
+      const done = await order();
       this.sending = false;
       this.taken(`${NAMES[name] ?? name}: taken`);
       if (done.made) this.app.go(runPath(done.made));
     } catch (error) {
       this.sending = false;
-      this.refused(error);
+      if (error.again) error.message = error.unsent(NAMES[name] ?? name);
+      this.refused(error, () => this.send(name, body, error.again));
     }
   }
 
@@ -477,8 +487,8 @@ class RunPage {
     this.showButtons();
   }
 
-  refused(error) {
-    this.app.fail(error);
+  refused(error, resend = null) {
+    this.app.fail(error, resend);
     this.again();
     this.showButtons();
   }

@@ -92,14 +92,18 @@ class Runs {
   buildStart() {
     this.machine = h("select", { attrs: { "aria-label": "Machine" } });
     this.task = h("textarea", { rows: 2, placeholder: "What shall it do?", attrs: { "aria-label": "Task" } });
-    const begin = (drive) => async (event) => {
-      event.preventDefault();
+    const send = async (order) => {
       try {
-        const { run } = await post("/runs", { machine: this.machine.value, task: this.task.value, drive });
-        this.app.go(runPath(run));
+        this.app.go(runPath((await order()).run));
       } catch (error) {
-        this.app.fail(error);
+        if (error.again) error.message = error.unsent("Start");
+        this.app.fail(error, () => send(error.again));
       }
+    };
+    const begin = (drive) => (event) => {
+      event.preventDefault();
+      const body = { machine: this.machine.value, task: this.task.value, drive };
+      send(() => post("/runs", body));
     };
     const paused = h("button", { type: "button", textContent: "Start, and wait", title: "Start it, and do nothing yet", on: { click: begin("none") } });
     const start = h("button", { type: "submit", className: "cl-main", textContent: "Start" });

@@ -15,7 +15,7 @@ SCRIPT = "\n".join((_FOLDER / name).read_text("utf-8") for name in ("elements.js
 STYLE = (_FOLDER / "style.css").read_text("utf-8")
 NAMES = (
     "Sheet, answerForm, columns, decisionRows, factRow, h, isDark, ledLine, part, pictureOf, "
-    "scrolled, text, ticked"
+    "readable, readably, scrolled, text, ticked"
 )
 """The exports of the script."""
 MODULE = f"{SCRIPT}\nexport {{ {NAMES} }};\n"

@@ -21,6 +21,19 @@ function h(tag, properties = {}, ...children) {
   return made;
 }
 
+// Controls, marks that turn the direction of writing, and format characters that are not seen, but for
+// those that join letters and emoji: with them a text reads differently from what it says.
+const STEERING = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+
+/** A text in which nothing is turned round or hidden: such characters as JSON escapes them. */
+const readable = (content) =>
+  content.replace(/\r\n?/g, "\n").replace(STEERING, (found) =>
+    [...Array(found.length).keys()].map((place) => `\\u${found.charCodeAt(place).toString(16).padStart(4, "0")}`).join(""),
+  );
+
+/** For `JSON.parse`: every text of some data made readable. */
+const readably = (_, value) => (typeof value === "string" ? readable(value) : value);
+
 const text = (tag, content, className = "") => h(tag, { textContent: content, className });
 
 /** A line with its names in backticks as code. */
@@ -118,7 +131,7 @@ function olderRecords(count) {
 
 /** The form of one event, with a field for each of its data. `send` gets them as they were typed. */
 function answerForm({ event, fields }, send) {
-  const inputs = fields.map((field) => [field.name, fieldInput(field)]);
+  const inputs = fields.map((field) => [field.name, Object.assign(fieldInput(field), { name: field.name })]);
   const typed = ([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value];
   const button = h("button", { type: "submit", textContent: event });
   const submit = (asked) => {

@@ -16,6 +16,7 @@ class Panel {
   constructor(model, el) {
     this.model = model;
     this.sent = 0;
+    this.said = {};
     this.pending = false;
     this.allFacts = false;
     this.sheet = new Sheet((state) => this.choose(state));
@@ -48,8 +49,15 @@ class Panel {
     for (const [name, show] of Object.entries(this.shows)) this.model.off(`change:${name}`, show);
   }
 
+  /** What the kernel says, with every text made readable. */
+  told(name) {
+    const said = this.model.get(name) ?? {};
+    if (this.said[name]?.said !== said) this.said[name] = { said, told: JSON.parse(JSON.stringify(said), readably) };
+    return this.said[name].told;
+  }
+
   get board() {
-    return this.model.get("board") ?? {};
+    return this.told("board");
   }
 
   get newest() {
@@ -225,7 +233,7 @@ class Panel {
 
   /** The record that a step back leaves as the newest one: the chosen one, or the one before. */
   kept() {
-    const chosen = this.model.get("why")?.seq ?? this.newest;
+    const chosen = this.told("why")?.seq ?? this.newest;
     return chosen < this.newest ? chosen : this.newest - 1;
   }
 
@@ -331,15 +339,18 @@ class Panel {
 
   /** Built anew only for another question: what somebody types stays. */
   showAsks() {
-    const { run, question, wait = "", answers = [], records = [] } = this.board;
-    const asked = JSON.stringify([run, question, wait, answers, records.length]);
+    const { run, question, about = "", rest = 0, shown = "", wait = "", answers = [], records = [] } = this.board;
+    const asked = JSON.stringify([run, question, about, rest, wait, answers, records.length]);
     if (asked === this.asked) return;
     this.asked = asked;
     this.asks.hidden = answers.length === 0;
-    const send = (event) => (data) => this.order({ do: "answer", event, data, wait });
+    const send = (event) => (data) => this.order({ do: "answer", event, data, wait, shown });
     const forms = answers.map((answer) => answerForm(answer, send(answer.event)));
     const named = text("p", wait && `wait ${wait}`, "cl-muted");
-    this.asks.replaceChildren(text("p", question ?? "", "cl-question"), named, ...forms);
+    const open = { click: () => this.order({ do: "show", whole: true }) };
+    const more = h("button", { type: "button", textContent: `Show the ${rest} characters that follow, and then answer`, on: open });
+    if (rest) for (const form of forms) form.querySelector("button").setAttribute("aria-disabled", "true");
+    this.asks.replaceChildren(text("p", question ?? "", "cl-question"), ...(about ? [text("div", about, "cl-decided")] : []), ...(rest ? [more] : []), named, ...forms);
   }
 
   showEnding() {
@@ -367,7 +378,7 @@ class Panel {
   }
 
   showWhy() {
-    const why = this.model.get("why");
+    const why = this.told("why");
     const rows = decisionRows(why);
     this.about.textContent = why ? `record ${why.seq}: ${why.title}` : "nothing is decided yet";
     this.whyBox.hidden = !why;
@@ -390,7 +401,7 @@ class Panel {
   }
 
   markRecord() {
-    const seq = String(this.model.get("why")?.seq ?? "");
+    const seq = String(this.told("why")?.seq ?? "");
     for (const row of this.records.children) row.classList.toggle("cl-chosen", row.dataset.seq === seq);
   }
 
