@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from chartloop.actions.prune import split_messages
 from chartloop.adapters.model.litellm import LiteLLM
-from chartloop.core.conversation import Messages, newest, sliding, system, truncate
+from chartloop.core.conversation import Messages, newest, sliding, system
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.core.outcome import Message
 from chartloop.core.transcript import estimate_message, estimate_messages, estimate_tokens
@@ -60,8 +60,8 @@ class ContextWindow:
     response_tokens: int = 0
     """Reserved for the reply."""
     strategy: Strategy = "sliding"
-    """`truncate` keeps the newest message from the user and the newest of all, `sliding` the first
-    and the newest, `summarize` the newest after a summary of the others that a model writes."""
+    """`truncate` keeps the newest messages, `sliding` the first and the newest, `summarize` the
+    newest after a summary of the others that a model writes."""
     tokenizer: Tokenizer | None = None
     """Counts exactly, for one model; without one, tokens are estimated."""
 
@@ -223,9 +223,8 @@ async def _optimize(
         return messages
     if writer is not None:
         return await _summarize(window, messages, writer)
-    if window.strategy == "truncate":
-        return truncate(messages, window.room, window.count)
-    return sliding(messages, window.room, window.count, first=keep_first)
+    first = keep_first if window.strategy == "sliding" else 0
+    return sliding(messages, window.room, window.count, first=first)
 
 
 async def _summarize(window: ContextWindow, messages: Messages, writer: _Writer) -> Messages:

@@ -133,6 +133,7 @@ def newest(messages: Sequence[Message], budget_tokens: int, count: Count) -> Mes
     """The newest groups that fit into the budget, and at least the newest one.
 
     A system message is dropped like any other: a run's instructions are not in its conversation.
+    Source: 004 "Truncate Strategy".
     """
     return sliding(messages, budget_tokens, count, first=0)
 
@@ -145,7 +146,6 @@ def truncate(
     The task is the newest message from the user that begins with `task`, else the newest one from
     the user at all. If it is among the newest groups, these start with it or with an older message
     from the user: providers refuse a conversation that starts with a reply.
-    Source: 004 "Truncate Strategy".
     """
     parts = groups(messages)
     if len(parts) < 2 or count(messages) <= budget_tokens:
