@@ -75,6 +75,42 @@ def test_each_acquiring_raises_the_epoch(desk: Desk) -> None:
     assert row == desk(desk.journal.row("r"))
 
 
+def test_events_are_read_up_to_a_size(desk: Desk) -> None:
+    """Also where the texts are kept beside the events, as large ones are."""
+    epoch = desk.begin()
+    large = [Event(seq, "result", 1.0, None, {"key": f"{seq}", "data": f"{seq}" * 50_000}) for seq in range(6)]  # fmt: skip
+    small = [intent(seq) for seq in range(6, 20)]
+    desk(desk.journal.append("r", 0, epoch, [*large, *small]))
+    for size, seqs in ((1, [0]), (40_000, [0]), (60_000, [0, 1]), (170_000, [0, 1, 2, 3])):
+        assert [event.seq for event in desk(desk.journal.events("r", size=size))] == seqs
+        tail = desk(desk.journal.tail(size=size))
+        assert [entry.event and entry.event.seq for entry in tail.events] == seqs
+        assert tail.cursor == tail.events[-1].cursor != tail.newest
+    assert len(desk(desk.journal.events("r", 4, 3, size=10**9))) == 3
+    assert len(desk(desk.journal.events("r", 6, size=40_000))) == len(small)
+    whole = desk(desk.journal.tail(size=10**9))
+    assert len(whole.events) == 20
+    assert whole.cursor == whole.newest
+
+
+def test_the_events_of_one_run_and_its_children_are_in_order(desk: Desk) -> None:
+    runs = ("r", "r/a/1", "r2", "q", "r/a/2")
+    epochs = {run: desk.begin(run) for run in runs}
+    for seq in range(3):
+        for run in runs:
+            desk(desk.journal.append(run, seq, epochs[run], [intent(seq)]))
+    wanted = [(run, seq) for seq in range(3) for run in ("r", "r/a/1", "r/a/2")]
+    found: list[tuple[str, int]] = []
+    cursor = ""
+    while (tail := desk(desk.journal.tail(cursor, 2, run="r"))).events:
+        assert len(tail.events) <= 2
+        found += [(entry.run_id, entry.event.seq) for entry in tail.events if entry.event]
+        cursor = tail.cursor
+    assert found == wanted
+    assert tail.cursor == tail.newest
+    assert desk(desk.journal.tail(run="nothing")).events == []
+
+
 def test_events_are_read_back_as_they_were_appended(desk: Desk) -> None:
     epoch = desk.begin()
     signal = StopSignal(REASONS["steps_limit"], "50 of 50", {"run.steps": 50}, "rules.0")

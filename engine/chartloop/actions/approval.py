@@ -53,10 +53,11 @@ def ask_approval(
             known = ctx.machine.registry.tools
             held = [{**one, "schema": dict(known[one["name"]].parameters)} for one in held]
         request |= {"calls": held, "decisions": {}}
-    kept: dict[str, Any] = {APPROVAL: {**request, "answer": "", "asked": [h["key"] for h in held]}}
-    if held:
-        kept["ask_user"] = question(held, by, text)
-    return Outcome(result=[shown(one).to_mapping() for one in held], kept=kept)
+    request |= {
+        "answer": "", "asked": [h["key"] for h in held],
+        "text": question(held, by, text) if held else "",
+    }  # fmt: skip
+    return Outcome(result=[shown(one).to_mapping() for one in held], kept={APPROVAL: request})
 
 
 def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:

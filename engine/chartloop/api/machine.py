@@ -183,6 +183,7 @@ class Machine:
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
         """Whether runs can or never take a path: ``machine.query("never publish before approve")``.
 
+        ``"each tool:refund after its own accept"`` asks whether a person accepted each call.
         The answer holds for every limit and variable. `cancels`: a stop from outside may come at
         any moment. `draw()` of the answer shows the witness. Raises `QueryFault` for a query that
         does not fit this machine.

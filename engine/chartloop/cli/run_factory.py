@@ -146,6 +146,7 @@ def server_settings(
         host=host,
         port=port,
         names=options.names,
+        proxies=options.proxies,
         face=face,
     )
 

@@ -157,7 +157,7 @@ _ROWS = (
     Code("CL609", "fenced", "Another process has taken over this run and drives it now.", "Nothing more was done here. Open the run again to continue from its new position."),
     Code("CL610", "model", "A model call failed.", "The category tells what may help: TRANSIENT: the same call later; RECOVERABLE: a change; CRITICAL: neither."),
     Code("CL611", "no task", "The task is invalid, or the file of tasks cannot be read.", "A task is a text, or a mapping with `text` and optionally `id`, `kind`, `acceptance` and `by`."),
-    Code("CL612", "no query", "The query is invalid, or names something that this machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B` or `always B after A`."),
+    Code("CL612", "no query", "The query is invalid, or names something that this machine does not have.", "Write `reach A`, `avoid A`, `never A before B`, `never A after B`, `always B after A` or `each TOOL after its own EVENT`."),
     Code("CL613", "driven by another process", "Another process drives this run: the error names it, since when, and until when at least.", "Wait, or stop it there. `--take-over` (`take_over=True`) drives the run here instead; a call in flight may then be paid twice."),
     Code("CL614", "decided by other rules", "The run was recorded by a version of chartloop whose decision rules differ from this version's. The error names the first record that would be decided differently.", "Continue the run with the version that is named, or start a new one. The journal is not damaged."),
     Code("CL615", "answer for another wait", "The answer names another wait or one that is over, or the run does not wait.", "Read the current question (`chartloop show RUN`), and answer that."),

@@ -40,8 +40,8 @@ from chartloop.hosting.reading import (
     count_of,
     records_from,
 )
-from chartloop.hosting.settings import Settings
-from chartloop.language.values import limit_value, var_value
+from chartloop.hosting.settings import Scope, Settings
+from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import Lease, driven
@@ -68,6 +68,8 @@ class Caller(NamedTuple):
     """The name of the token: the same key of another token is a different key."""
     person: str = ""
     """The name that the token's owner gave it; empty for a token without one."""
+    scope: Scope = "edit"
+    """What the token allows."""
 
     def sign(self, given: Any, field: str) -> Any:
         """Who submits or answers: the token's name. Raises `Refusal` for another one."""
@@ -88,6 +90,8 @@ class Runs:
     def __init__(self, settings: Settings, journal: Journal, machines: Machines) -> None:
         self.settings = settings
         self.journal = journal
+        if settings.tokens and (hide := getattr(journal, "hide", None)) is not None:
+            hide([token.secret for token in settings.tokens])  # a task may hold one
         self.machines = machines
         self._open = OpenRuns(journal, machines, settings.face)
         self._history = LruCache[tuple[str, str, str], History](OPENED)
@@ -201,6 +205,14 @@ class Runs:
         self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
+        if caller.scope != "edit" and (
+            raised := raised_limits(machine.spec, values.get("limits", {}))
+        ):
+            raise Refusal(
+                403, f"limit `{raised[0]}` above the machine's needs a token with the scope `edit`",
+                hint="keep it, or give a lower one", scope="edit",
+                wrong=[Wrong(f"/limits/{raised[0]}", "above the machine's limit")],
+            )  # fmt: skip
         submitter = caller.sign(body.get("submitter"), "submitter") or ""
         if not submitter and machine.spec.needs_submitter:
             raise Refusal(

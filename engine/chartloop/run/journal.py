@@ -27,10 +27,12 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
 from typing import Any, Protocol
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
@@ -125,8 +127,13 @@ class Journal(Leases, Requests, Protocol):
         """
         ...
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
-        """The events from number `start` on, in order; at most `limit`."""
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
+        """The events from number `start` on, in order; at most `limit`.
+
+        `size` ends the reading with the event whose text reaches that many bytes, all counted.
+        """
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
@@ -156,8 +163,12 @@ class Journal(Leases, Requests, Protocol):
         """
         ...
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         """At most `limit` events of all runs after `cursor`, in commit order.
+
+        `size` as in `events`. With `run`, the events of that run and its children only.
 
         Without a cursor it starts at the first event; a `limit` of 0 only returns the end of the
         journal, `Tail.newest`. Events are as stored, with secrets removed where the journal hides
@@ -379,8 +390,14 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
                 log.inbox[msg_id] = (log.inbox[msg_id][0], True)
         return head
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
-        return self._log(run_id).events[start : None if limit is None else start + limit]
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
+        found = self._log(run_id).events[start : None if limit is None else start + limit]
+        if size is None:
+            return found
+        sizes = accumulate(len(str(event)) for event in found)
+        return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)
@@ -414,18 +431,22 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         more = len(first) > limit
         return RunPage(first[:limit], run_cursor(*_place(first[limit - 1])) if more else "")
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         check_page(limit, 0)
+        left = math.inf if size is None else size
         runs, seqs, newest = self._runs, self._seqs, len(self._seqs)
         cursors = EventCursors(self._id, 0, newest)
         at = cursors.read(cursor)
         events: list[TailEvent] = []
-        while at < newest and len(events) < limit:
+        while at < newest and len(events) < limit and left > 0:
             run_id, seq = runs[at], seqs[at]
             at += 1
-            if run_id is not None:
+            if run_id is not None and (run in ("", run_id) or run_id.startswith(run + CHILD_MARK)):
                 event = self._logs[run_id].events[seq]
                 events.append(TailEvent(cursors.write(at), run_id, event))
+                left -= 0 if size is None else len(str(event))
         return Tail(events, cursors.write(at), cursors.write(newest))
 
     async def changed(self, token: str = "") -> str | None:

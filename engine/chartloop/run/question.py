@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.approvals import request_at, shown_calls
-from chartloop.core.facts import Facts
+from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
@@ -173,7 +173,8 @@ def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[st
 
 
 def _text(chart: Chart, position: Position) -> str:
-    if asked := position.kept.get("ask_user"):
+    request = request_at(position) or EMPTY  # whatever else was asked on the way to its wait
+    if asked := request.get("text") or position.kept.get("ask_user"):
         return str(asked)
     spec = chart.spec.states[position.state]
     label = spec.ask or spec.label

@@ -153,7 +153,7 @@ async def all_events(
     """
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
-        await parts.grouped.tail(cursor or "-", 1)  # a bad id is refused before the stream begins
+        await parts.grouped.tail(cursor or "-", 0)  # a bad id is refused before the stream begins
     watcher = parts.hub.add(run, family=run != "")
     return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 

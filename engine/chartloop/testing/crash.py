@@ -141,9 +141,11 @@ class CrashAt:
 
     # reads ----------------------------------------------------------------------------------
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
         self._live()
-        return await self.journal.events(run_id, start, limit)
+        return await self.journal.events(run_id, start, limit, size=size)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
@@ -184,9 +186,11 @@ class CrashAt:
         self._live()
         return await self.journal.page(filter, cursor, limit)
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         self._live()
-        return await self.journal.tail(cursor, limit)
+        return await self.journal.tail(cursor, limit, size=size, run=run)
 
     async def changed(self, token: str = "") -> str | None:
         self._live()

@@ -82,6 +82,10 @@ class JournalFace(ABC):
         """The redactor of everything that is written or sent live; None hides nothing."""
         return self._writer.redactor
 
+    def hide(self, values: Iterable[str]) -> None:
+        """Hide these secrets too in everything that is written from now on."""
+        self._writer.hide(values)
+
     @abstractmethod
     async def _perform(
         self,
@@ -170,10 +174,12 @@ class JournalFace(ABC):
         given = Append(run_id, head, epoch, write.lines(events), write.update(update), consumed)
         return await self._perform(run_id, lambda db: sqlite_rows.append(db, given))
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
         return await self._perform(
             run_id,
-            lambda db: sqlite_rows.events(db, run_id, start, limit),
+            lambda db: sqlite_rows.events(db, run_id, start, limit, size=size),
             writes=False,
             long=True,
         )
@@ -211,11 +217,14 @@ class JournalFace(ABC):
             "", lambda db: sqlite_rows.page(db, filter, cursor, limit), writes=False, long=True
         )
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         check_page(limit, 0)
         return await self._perform(
-            "", lambda db: sqlite_rows.tail(db, cursor, limit), writes=False, long=True
-        )
+            "", lambda db: sqlite_rows.tail(db, cursor, limit, size=size, run=run),
+            writes=False, long=True,
+        )  # fmt: skip
 
     async def changed(self, token: str = "") -> str | None:
         return await self._perform("", lambda db: sqlite_rows.changed(db, token), writes=False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -78,6 +79,12 @@ class Writer:
         self.redactor = redactor
         self._hide: Callable[[str], str] = redactor.json if redactor else str
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Hide these secrets too, unless nothing is hidden."""
+        if self.redactor is not None:
+            self.redactor = self.redactor.also(values)
+            self._hide, self._hide_text = self.redactor.json, self.redactor.text
 
     def document(self, data: Mapping[str, Any]) -> str:
         """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
@@ -387,25 +394,59 @@ def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, st
         db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
 
 
-def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
-    """At most `limit` events from number `start` on, in order."""
+class _Sized:
+    """Fetches the payloads of events, and counts the bytes of what is read."""
+
+    def __init__(self, db: Connection, size: int | None) -> None:
+        self._db = db
+        self.left = math.inf if size is None else float(size)
+        """The bytes after which no event is read."""
+
+    def event(self, run_id: Any, columns: Sequence[Any]) -> Event:
+        """The event of a row's `seq, type, at, data, record, epoch`."""
+
+        def fetch(key: str) -> str:
+            text = blob(self._db, key)
+            if text is None:
+                raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
+            self.left -= len(text)
+            return text
+
+        self.left -= len(columns[3]) if isinstance(columns[3], (str, bytes)) else 0
+        return _event(columns, fetch)
+
+
+def events(
+    db: Connection, run_id: str, start: int, limit: int | None = None, *, size: int | None = None
+) -> list[Event]:
+    """At most `limit` events from number `start` on, in order, until their texts reach `size`."""
     sql = (
         "SELECT seq, type, at, data, record, epoch FROM event "
         "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
     )
-    found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
-    if not found:
-        require_row(db, run_id)
+    found: list[Event] = []
+    reader = _Sized(db, size)
     try:
-        return [_event(columns, _payloads(db, run_id)) for columns in found]
+        with contextlib.closing(
+            db.execute(sql, (run_id, start, -1 if limit is None else limit))
+        ) as rows:
+            for columns in rows:
+                found.append(reader.event(run_id, columns))
+                if reader.left <= 0:
+                    break
     except UNREAD as error:
         raise JournalCorrupt(
             f"an event of run `{run_id}` cannot be read: {_say(error)}",
             hint=f"{BY_HAND}; a fork below it still works",
         ) from error
+    if not found:
+        require_row(db, run_id)
+    return found
 
 
-def tail(db: Connection, cursor: str, limit: int) -> Tail:
+def tail(
+    db: Connection, cursor: str, limit: int, *, size: int | None = None, run: str = ""
+) -> Tail:  # fmt: skip
     """The events of all runs after a cursor, in the order of their commits.
 
     SQLite has one writer at a time, which numbers its events from the highest existing number. So
@@ -418,21 +459,36 @@ def tail(db: Connection, cursor: str, limit: int) -> Tail:
     ).fetchone()
     cursors = EventCursors(str(found[0] if found else ""), oldest, newest)
     after = cursors.read(cursor)
-    sql = (
-        "SELECT number, run_id, seq, type, at, data, record, epoch FROM event "
-        "WHERE number > ? AND type != 'removed' ORDER BY number LIMIT ?"
+    below = run + CHILD_MARK
+    # `+`: by the index of runs, which holds the numbers, and not through all other events
+    chosen = (
+        "number IN (SELECT number FROM event WHERE +number > ? "
+        "AND (run_id = ? OR run_id >= ? AND run_id < ?) ORDER BY +number LIMIT ?)"
     )
-    rows = db.execute(sql, (after, limit)).fetchall()
-    events = [_tail_event(db, cursors.write(number), *rest) for number, *rest in rows]
-    at = newest if len(rows) < limit else rows[-1][0] if rows else after
+    where, values = (
+        (chosen, (after, run, below, _beyond(below), limit)) if run else ("number > ?", (after,))
+    )
+    sql = (
+        f"SELECT number, run_id, seq, type, at, data, record, epoch FROM event WHERE {where} "  # noqa: S608
+        "AND type != 'removed' ORDER BY number LIMIT ?"
+    )
+    events: list[TailEvent] = []
+    reader, at = _Sized(db, size), after
+    with contextlib.closing(db.execute(sql, (*values, limit))) as rows:
+        for at, run_id, *columns in rows:
+            events.append(_tail_event(reader, cursors.write(at), run_id, columns))
+            if reader.left <= 0:
+                break
+        else:
+            at = newest if len(events) < limit else at
     return Tail(events, cursors.write(at), cursors.write(newest))
 
 
-def _tail_event(db: Connection, cursor: str, run_id: Any, *columns: Any) -> TailEvent:
+def _tail_event(reader: _Sized, cursor: str, run_id: Any, columns: Sequence[Any]) -> TailEvent:
     problem = ""
     event = None
     try:
-        event = _event(columns, _payloads(db, run_id))
+        event = reader.event(run_id, columns)
     except ChartloopError as error:
         problem = error.message
     except UNREAD as error:
@@ -445,16 +501,6 @@ def changed(db: Connection, token: str) -> str | None:
     others = db.execute("PRAGMA data_version").fetchone()[0]
     now = f"{others}-{db.total_changes}"
     return None if now == token else now
-
-
-def _payloads(db: Connection, run_id: str) -> Callable[[str], str]:
-    def fetch(key: str) -> str:
-        text = blob(db, key)
-        if text is None:
-            raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
-        return text
-
-    return fetch
 
 
 def _say(error: Exception) -> str:
