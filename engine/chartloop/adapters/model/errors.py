@@ -211,7 +211,7 @@ def _provider_message(chain: Sequence[BaseException]) -> str:
     head, traceback, rest = whole.partition("Traceback (most recent call last)")
     if traceback:  # litellm failed to read a reply: the last line says why
         last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
-        whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
+        whole = f"{head.strip().rstrip(',')}: {last.strip()}"  # cut once keys are hidden
     text = " ".join(_PREFIX.sub("", whole).split())
     quoted = _QUOTED.search(text)
     return (quoted[1] if quoted else text) or type(original).__name__
