@@ -331,6 +331,9 @@ class ChartloopError(Exception):
 
     code: ClassVar[str] = ""
     """The code of its row in `core.codes`; empty if it has none."""
+    passes: ClassVar[bool] = False
+    """Whether the same may succeed later: the cause lies outside of the file, the call and the run,
+    or another process has the run now."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = message
@@ -406,6 +409,21 @@ class StatusError(RunError):
     """The status or state of the run does not allow this."""
 
     code = "CL601"
+
+
+class MovedError(StatusError):
+    """The run continues as another one, under a changed file: this one does nothing more.
+
+    `successor` is the id of the run that continues it.
+    """
+
+    code = "CL623"
+
+    def __init__(
+        self, message: str, *, hint: str = "", run_id: str = "", successor: str = ""
+    ) -> None:
+        self.run_id, self.successor = run_id, successor
+        super().__init__(message, hint=hint)
 
 
 class ClosedChartError(RunError):
@@ -601,6 +619,7 @@ class JournalError(RunError):
     """The journal could not be read or written. Nothing in it was changed."""
 
     code = "CL608"
+    passes = True
 
 
 class Driven(JournalError):
@@ -635,11 +654,14 @@ class JournalLocked(JournalError):
 class JournalCorrupt(JournalError):
     """The journal's file is damaged or not a journal. It was not changed."""
 
+    passes = False
+
 
 class JournalTooNew(JournalError):
     """The journal, or an event of a run in it, was written by a newer version of chartloop."""
 
     code = "CL622"
+    passes = False
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:

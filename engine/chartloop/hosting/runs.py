@@ -43,7 +43,7 @@ from chartloop.hosting.reading import (
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal import Journal, RunRow, refuse_moved
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
@@ -265,6 +265,7 @@ class Runs:
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
             return receipt_of(known[0])
+        refuse_moved(row)
         run = self.open(run_id)
         if row.ended:
             raise StatusError("the run has ended", hint="`back` takes its last record back")
@@ -406,6 +407,7 @@ class Runs:
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
             return receipt_of(known[0]) | dict(known[0].outcome or {})
+        refuse_moved(self.row(run_id))
         outcome = work(key)
         request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), outcome)
         by_hand(self.journal.place_request(request))

@@ -25,7 +25,7 @@ from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.journal_records import OpenQuestion, Update
+from chartloop.run.journal_records import OpenQuestion, RunRow, Update
 from chartloop.run.tally import Tally
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
@@ -43,6 +43,9 @@ class Standing(Protocol):
 
     @property
     def run_id(self) -> str: ...
+
+    @property
+    def row(self) -> RunRow: ...
 
 
 class Question(NamedTuple):
@@ -94,7 +97,9 @@ class Question(NamedTuple):
 
 
 def question_of(session: Standing) -> Question | None:
-    """The current question; None if the run does not wait for an answer."""
+    """The current question; None if the run does not wait for an answer, or was moved."""
+    if session.row.moved_to:
+        return None
     return question_at(session.chart, session.run_id, session.position, session.tally.rest)
 
 

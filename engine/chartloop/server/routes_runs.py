@@ -81,7 +81,8 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     parts: TheParts,
     *,
     machine: str | None = None,
-    status: Literal["idle", "running", "paused", "debugging", "completed", "error"] | None = None,
+    status: Literal["idle", "running", "paused", "debugging", "completed", "error", "moved"]
+    | None = None,
     reason: str | None = None,
     agent: str | None = None,
     session: str | None = None,

@@ -38,6 +38,7 @@ from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
+from chartloop.run.journal_records import MOVED
 from chartloop.run.lease import CHILD_MARK
 from chartloop.run.redact import Redactor
 
@@ -354,7 +355,7 @@ class Hub:
                 name, data = event.type, {"run": run_id, "seq": event.seq, "at": event.at}
                 data |= _content(event)
             lines = self._lines(name, data)
-            ends = data.get("status") in _ENDS
+            ends = name == MOVED or data.get("status") in _ENDS
             found.append(Sent(lines, cursor, event_number(cursor), ends))
             if left is not None and (left := left - len(lines)) <= 0:
                 break

@@ -26,6 +26,7 @@ from chartloop.run.journal import (
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -102,16 +103,21 @@ class JournalFace(ABC):
         await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
         write = self._writer
         given = [
-            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), of)
-            for row, events, of in runs
+            Filled(
+                write.row(run.row.replace(head=len(run.events), epoch=0)),
+                write.lines(run.events),
+                run.inbox_of,
+                run.carries,
+            )
+            for run in runs
         ]
         claim = Claim(None, take_over=take_over)
         await self._perform(
-            "", lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()), long=True
+            "", lambda db: sqlite_rows.create_whole(db, given, moves, claim, self._now()), long=True
         )
 
     async def acquire(
@@ -141,9 +147,11 @@ class JournalFace(ABC):
         given = sqlite_requests.RequestText(request, data, outcome)
         return await self._perform(request.run_id, lambda db: sqlite_requests.place(db, given))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
         text = self._writer.document(outcome)
-        await self._perform("", lambda db: sqlite_requests.settle(db, key, text))
+        return await self._perform(
+            "", lambda db: sqlite_requests.settle(db, key, text, epoch, self._now())
+        )
 
     async def withdraw_request(self, key: str) -> None:
         await self._perform("", lambda db: sqlite_requests.withdraw(db, key))

@@ -33,13 +33,16 @@ from chartloop.run.journal import (
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
     duplicate_run_error,
     fenced_error,
     is_own_commit,
+    moved_row,
     refuse_damaged,
+    refuse_moved,
     refuse_overtaken,
 )
 from chartloop.run.journal_pages import (
@@ -51,11 +54,11 @@ from chartloop.run.journal_pages import (
     read_run_cursor,
     run_cursor,
 )
-from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
+from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
-from chartloop.run.validate_record import as_row, wrong_with_message
+from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
 
 class Line(NamedTuple):
@@ -273,7 +276,7 @@ def _beyond(prefix: str) -> str | None:
 
 def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
     """Raise the run's epoch and write the lease of a claim. Raises `Driven` if it gets none."""
-    require_row(db, run_id)
+    refuse_moved(require_row(db, run_id))
     acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
     return require_row(db, run_id), acquired
@@ -523,7 +526,10 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
         return Event(seq, kind, at, None, data, epoch)
     if data["kind"] not in _KINDS and isinstance(data["kind"], str):
         raise _too_new(seq, data["kind"])
-    return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+    record = Record.from_dict(number, data)
+    if wrong := wrong_with(record):
+        raise ValueError(f"record {number}: {wrong}")
+    return Event(seq, kind, at, record, EMPTY, epoch)
 
 
 def _too_new(seq: int, kind: object) -> JournalTooNew:
@@ -554,30 +560,42 @@ class Filled(NamedTuple):
     """The columns of `Writer.row`."""
     lines: Sequence[Line]
     inbox_of: str
+    carries: Callable[[InboxMessage], bool] | None
 
 
 def create_whole(
-    db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
+    db: Connection, runs: Sequence[Filled], moves: Sequence[Move], claim: Claim, now: float
 ) -> None:
-    """Create runs with events and messages. Raises `Fenced` if a run of `after` has continued."""
-    for read in after:
+    """Create runs with events and messages. Raises `Fenced` if a moved run has continued."""
+    for read, _ in moves:
         found = require_row(db, read.run_id)
+        refuse_moved(found)
         sqlite_leases.try_claim(db, read.run_id, claim, now)
         refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row[_RUN_ID]) is not None:
             raise duplicate_run_error(run.row[_RUN_ID])
-    for read in after:
-        acquire(db, read.run_id, claim._replace(take_over=True), now)
-    for run in runs:
-        new = run.row[_RUN_ID]
-        create(db, run.row)
-        _insert(db, new, 0, 0, run.lines)
+    for columns, lines, inbox_of, carries in runs:
+        new = columns[_RUN_ID]
+        create(db, columns)
+        _insert(db, new, 0, 0, lines)
+        for message in inbox(db, inbox_of) if inbox_of else ():
+            if carries is None or carries(message):
+                db.execute(
+                    "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data "
+                    "FROM inbox WHERE run_id = ? AND msg_id = ?",
+                    (new, inbox_of, message.msg_id),
+                )
+    for read, to in moves:
+        sqlite_leases.take(db, read.run_id, claim._replace(take_over=True), now)
+        moved = moved_row(read, to)
         db.execute(
-            "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
-            "WHERE run_id = ? AND seq IS NULL ORDER BY number",
-            (new, run.inbox_of),
+            "UPDATE run SET status = ?, moved_to = ?, epoch = ?, head = ?, question = NULL, "
+            "wake_at = NULL WHERE run_id = ?",
+            (moved.status, to, moved.epoch, moved.head, read.run_id),
         )
+        event = Line(MOVED, None, now, stored_text(json.dumps({"to": to})), {})
+        _insert(db, read.run_id, read.head, moved.epoch, (event,))
 
 
 # -- inbox -------------------------------------------------------------------------------------
@@ -590,19 +608,18 @@ def send(
 
     False if there is already a message with that id.
     """
+    found = row(db, run_id)
+    if found is None or check is not None:
+        found = require_row(db, run_id)
+    sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
+    if db.execute(sql, (run_id, message.msg_id)).fetchone():
+        return False
+    refuse_moved(found)
     if check is not None:
-        sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
-        if db.execute(sql, (run_id, message.msg_id)).fetchone():
-            return False
-        check(require_row(db, run_id), inbox(db, run_id))
-    sent = db.execute(
-        "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
-        "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
-        (message.msg_id, message.at, stored_text(data), run_id),
-    )
-    if sent.rowcount == 0:
-        require_row(db, run_id)
-    return sent.rowcount == 1
+        check(found, inbox(db, run_id))
+    sql = "INSERT INTO inbox (run_id, msg_id, at, data) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (run_id, message.msg_id, message.at, stored_text(data)))
+    return True
 
 
 def has_message(db: Connection, run_id: str, msg_id: str) -> bool:
