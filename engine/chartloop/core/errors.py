@@ -40,11 +40,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from chartloop.core.html_table import Cell, bundle, line, table
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.core.outcome import Spent
 
 __all__ = [
     "AnswerError",
@@ -102,6 +105,14 @@ class Category(enum.StrEnum):
     """Something must change first: another prompt, a smaller context, a person's help."""
     CRITICAL = "CRITICAL"
     """The run cannot recover: a wrong key, an exhausted quota, a bug."""
+
+
+RetryOn = Literal["TRANSIENT", "RECOVERABLE", "CRITICAL", "EMPTY"]
+"""What `retry` may name: a category, or `EMPTY`, an empty reply of the model. A reply without text
+and tool calls is a failure (`TRANSIENT`, kind ``empty``) only where `retry` names it."""
+RETRY_ON: tuple[str, ...] = get_args(RetryOn)
+EMPTY_KINDS = frozenset({"empty", "empty_stream"})
+"""The kinds of failure that `EMPTY` stands for: the second is a stream without any content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +363,8 @@ class ModelError(ChartloopError):
 
     `category` decides how the machine reacts; `kind` is the kind of failure, if it is a known one
     (``rate_limit``, ``context_overflow`` ...); `retry_after` is the wait in seconds that the
-    provider asks for, or None; `partial` is the text that had arrived.
+    provider asks for, or None; `partial` is the text that had arrived; `spent` is what a call used
+    that was answered all the same, with a refusal.
     """
 
     code = "CL610"
@@ -366,12 +378,14 @@ class ModelError(ChartloopError):
         status: int | None = None,
         retry_after: float | None = None,
         partial: str = "",
+        spent: Spent | None = None,
     ) -> None:
         self.category = category
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
         self.partial = partial
+        self.spent = spent
         super().__init__(message)
 
 

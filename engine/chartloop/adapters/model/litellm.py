@@ -212,6 +212,9 @@ def _arguments(
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm changes its arguments in place.
     copied: dict[str, Any] = copy_json({**arguments, **target.extra})
+    for message in copied["messages"]:
+        if message.get("tool_calls") and message.get("content") == "":
+            message["content"] = None  # some gateways refuse an empty text
     if wanted := settings.get("cache"):
         mark_for_cache(copied, wanted, target.provider)
     return copied
@@ -246,7 +249,7 @@ async def _ask(
                 if streamed:
                     await received.listen(response, target.idle)
                 else:
-                    received.take(response)
+                    received.take(response, wire)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
             refused = classify_error(error, target, received, wire, outer)
