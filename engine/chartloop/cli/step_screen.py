@@ -84,7 +84,7 @@ class StepControls:
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
         """The error in an answer; empty if there is none."""
         asked = self.run.question
-        types = asked.fields(event) if asked is not None else {}
+        types = asked.fields(event) if asked is not None else self.run.answers.get(event, {})
         asks = ((n, t) for n, t in types.items() if n in fields or not t.nullable)
         wrong = (n for n, t in asks if not accepts(t, read_value(t, fields.get(n, ""))))
         return ", ".join(f"`{name}` is not of type {types[name]}" for name in wrong)

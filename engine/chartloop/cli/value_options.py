@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from chartloop.cli.error_report import MisuseError
 from chartloop.core.approvals import arguments_shown
@@ -68,7 +68,7 @@ def _decide(decisions: dict[str, Any], call: Mapping[str, Any], part: str, text:
         decisions[key] = text
         return
     given = decisions.get(key)
-    decision: dict[str, Any] = given if isinstance(given, dict) else {}
+    decision = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
     decisions[key] = decision if given in (None, decision) else {"decision": given, **decision}
     decision = decisions[key]
     if not argument:

@@ -96,7 +96,7 @@ def shown(held: Data) -> ToolCall:
 
 def arguments_shown(call: Data) -> dict[str, Any]:
     """The arguments of a shown call by name; empty if the model wrote something else."""
-    given = arguments_of(ToolCall("", call["name"], call["arguments"]))
+    given = arguments_of(ToolCall("", "", call["arguments"]))
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
@@ -107,7 +107,7 @@ def argument_lines(call: Data) -> list[tuple[str, str]]:
     """
     fields = sorted(arguments_shown(call).items())
     if not fields:
-        return [("", visible_json(arguments_of(ToolCall("", call["name"], call["arguments"]))))]
+        return [("", visible_json(arguments_of(ToolCall("", "", call["arguments"]))))]
     return [(visible_json(name), visible_json(value)) for name, value in fields]
 
 

@@ -241,12 +241,13 @@ class FieldsScreen(ModalScreen[str | None]):
             box.border_title = f"Answer {self._event}"
             several = len(self._calls) > 1
             for number, call in enumerate(self._calls, 1):
-                shown = ", ".join(f"{name[1:-1]}: {value}" for name, value in call["shown"])
-                label = Content(f"{number}. {call['name']}  {shown}")
+                title = f"{number}. {call['name']}"
                 if self._event == ACCEPT and several:
-                    yield Checkbox(label, value=True, id=f"call-{number}")
+                    yield Checkbox(f"accept {title}", True, compact=True, id=f"call-{number}")
                 else:
-                    yield Label(label)
+                    yield Label(Content(title))
+                lines = (f"  {name[1:-1]} {value}" for name, value in call["shown"])
+                yield Label(Content("\n".join(lines)), classes="call")
             for number, name in enumerate((*self._fields, *self._given)):
                 field = self._fields.get(name)
                 about = f" ({field.type})" if field else ""

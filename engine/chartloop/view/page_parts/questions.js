@@ -88,7 +88,7 @@ class Decisions {
     this.note = labelled("note", Object.assign(textBox(""), { name: "note" }), "for the model, if denied");
     this.remember = labelled("remember", h("input", { type: "checkbox", name: "remember" }), "accept equal calls of this run as well");
     this.by.root.hidden = !taken.has("by");
-    this.remember.root.hidden = !taken.has("remember");
+    this.canRemember = taken.has("remember");
     const press = (event, label) => {
       const click = (pressed) => isOn(pressed.currentTarget) && this.answer(event);
       return h("button", { type: "button", textContent: `${label}${all}`, on: { click } });
@@ -96,7 +96,8 @@ class Decisions {
     this.alike = h("span", { className: "cl-choices" }, press("accept", "accept"), press("deny", "deny"));
     this.button = h("button", { type: "submit", className: "cl-main" });
     const undo = h("button", { type: "button", className: "cl-link", textContent: "Undo the choices", on: { click: () => this.undo() } });
-    this.chosen = h("span", { className: "cl-choices" }, this.button, undo);
+    this.again = text("span", "Nothing is decided yet: all calls are then shown again, as they were changed.", "cl-muted");
+    this.chosen = h("span", { className: "cl-choices" }, this.button, undo, this.again);
     const submit = (asked) => {
       asked.preventDefault();
       if (!this.chosen.hidden && isOn(this.button)) this.decide();
@@ -116,7 +117,10 @@ class Decisions {
     const some = this.calls.some((call) => call.word);
     this.alike.hidden = this.note.root.hidden = some;
     this.chosen.hidden = !some;
-    this.button.textContent = this.event === "edit" ? "Ask again with the changes" : "Send the decisions";
+    const edits = this.event === "edit";
+    this.again.hidden = !edits;
+    this.remember.root.hidden = !this.canRemember || edits;
+    this.button.textContent = edits ? "Ask again with the changes" : "Send the decisions";
   }
 
   undo() {
