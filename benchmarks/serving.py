@@ -1,7 +1,7 @@
 """The server under load: streams, reads while many runs are driven, long lists, a long run.
 
-    python benchmarks/serving.py                   # all rows, once: about two minutes
-    python benchmarks/serving.py --only load,idle  # some of: load, idle, slow, many, long
+    python benchmarks/serving.py                   # all rows, once: about three minutes
+    python benchmarks/serving.py --only load,idle  # some of: load, idle, slow, mute, many, long
     python benchmarks/serving.py --write           # and the table of docs/server.md
 
 The server, its watchers and whoever reads are three processes. Times are wall time, so that a
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from tables import digits, put, table
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.run.journal import Event, RunRow
 from chartloop.run.sync import by_hand
 
 HERE = Path(__file__).resolve().parent
@@ -40,6 +43,9 @@ IDLE_FOR = 5.0
 PAIRS = 5
 RUNS = 50_000
 STEPS = 5_000
+HISTORY, NEW, LARGE = 240_000_000, 60_000_000, 150_000
+"""Bytes of a journal, of what is written meanwhile, and of each text."""
+MUTE = 200
 OVER = 180.0
 """Seconds after which what is measured is given up."""
 
@@ -248,6 +254,63 @@ def measure_slow() -> Iterator[Figure]:
     yield Figure("beside 100 watchers that read nothing", f"{digits(ratio)} ×", "≈ 1")
 
 
+def measure_mute() -> Iterator[Figure]:
+    """Streams that ask for a large journal from its first event, and read nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        first = fill_large(Path(folder), "old", HISTORY // LARGE)
+        with server(Path(folder), workers=0) as (served, port):
+            client = Client(port)
+            with program("serving_watchers.py", port, 1, "mute", 0) as one:
+                one.line()  # the first request of all builds the routes
+            before = int(served.ask("memory").split()[0])
+            took: list[float] = []
+
+            def look(seconds: float) -> None:
+                end = time.monotonic() + seconds
+                while time.monotonic() < end:
+                    took.append(timed(lambda: client.get("/healthz")))
+                    time.sleep(0.02)
+
+            with (
+                program("serving_watchers.py", port, MUTE, "mute", first) as behind,
+                ThreadPoolExecutor(1) as thread,
+            ):
+                opened = thread.submit(behind.line)
+                look(5.0)
+                opened.result()
+                look(7.0)  # the first of them are closed
+            with program("serving_watchers.py", port, MUTE, "mute", 0) as live:
+                live.line()
+                more = (Path(folder), "new", NEW // LARGE)
+                writer = get_context("spawn").Process(target=fill_large, args=more)
+                writer.start()  # in a process of its own: it would hold up who looks
+                while writer.is_alive():
+                    look(0.5)
+                look(2.0)
+            time.sleep(1.0)
+            now, most = map(int, served.ask("memory").split())
+    what = f"{MUTE} streams that read nothing, {HISTORY // 10**6} MB old and {NEW // 10**6} MB new"
+    health = " / ".join(digits(quantile(took, share)) for share in (0.5, 0.99, 1.0))
+    yield Figure(f"{what}: `/healthz`, p50 / p99 / worst", f"{health} ms", "≤ 200 ms")
+    yield Figure("memory of the server: at most, and after they left",
+                 f"+ {most - before} / + {now - before} MB", "+ 200 MB")  # fmt: skip
+
+
+def fill_large(folder: Path, run_id: str, count: int) -> str:
+    """Write a run with large texts; gives the id of its first event."""
+    journal = SqliteJournal(folder / "journal.db")
+    by_hand(journal.create(RunRow(run_id, status="running", created=time.time())))
+    row, _ = by_hand(journal.acquire(run_id))
+    begun = by_hand(journal.tail(limit=0)).newest
+    for seq in range(count):
+        data = {"key": f"k{seq}", "state": "think", "data": os.urandom(LARGE // 2).hex()}
+        event = Event(seq, "result", time.time(), None, data)
+        by_hand(journal.append(run_id, seq, row.epoch, [event]))
+    first = by_hand(journal.tail(begun, 1)).cursor
+    by_hand(journal.close())
+    return first
+
+
 def measure_many() -> Iterator[Figure]:
     """A journal with many runs."""
     from watching import fill  # noqa: PLC0415  only here
@@ -345,8 +408,8 @@ def load_page(link: str) -> tuple[float, float, float] | None:
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "load": measure_load, "idle": measure_idle, "slow": measure_slow, "many": measure_many,
-    "long": measure_long,
+    "load": measure_load, "idle": measure_idle, "slow": measure_slow, "mute": measure_mute,
+    "many": measure_many, "long": measure_long,
 }  # fmt: skip
 
 

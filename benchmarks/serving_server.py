@@ -3,13 +3,15 @@
     python benchmarks/serving_server.py FOLDER WORKERS
 
 Its journal is FOLDER/journal.db. Prints its port; answers each line of its standard input with the
-seconds of processor time that it has used, and ends with it.
+seconds of processor time that it has used, the line `memory` with its memory and the most that it
+has had, in MB. It ends with its standard input.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import sys
 import threading
@@ -96,6 +98,13 @@ def settings_of(folder: Path, workers: int) -> Settings:
     )  # fmt: skip
 
 
+def memory() -> str:
+    """The memory that this process has, and the most that it has had, in MB. Linux only."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    kilobytes = [re.search(rf"{name}:\s*(\d+)", status) for name in ("VmRSS", "VmHWM")]
+    return " ".join(str(int(found[1]) // 1_000) for found in kilobytes if found)
+
+
 def main(folder: Path, workers: int) -> None:
     """Serve until the standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
@@ -108,8 +117,8 @@ def main(folder: Path, workers: int) -> None:
         while not server.started:
             time.sleep(0.01)
         print(listener.getsockname()[1], flush=True)
-        for _ in sys.stdin:
-            print(time.process_time(), flush=True)
+        for line in sys.stdin:
+            print(memory() if line.strip() == "memory" else time.process_time(), flush=True)
         server.should_exit = True
 
     threading.Thread(target=answer, daemon=True).start()

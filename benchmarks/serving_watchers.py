@@ -1,10 +1,12 @@
 """Watchers of a server in a process of their own: what they miss, and how long events take.
 
-    python benchmarks/serving_watchers.py PORT COUNT hear RUNS      # or: mute, who read nothing
+    python benchmarks/serving_watchers.py PORT COUNT hear RUNS
+    python benchmarks/serving_watchers.py PORT COUNT mute ID        # who read nothing
 
-Each hears of one of `run-0` to `run-RUNS`; where that is 0, of all. Prints `ready` once all are
-connected. A line of JSON on its standard input says how many events each run has; once every
-watcher has all of its own, or nothing has come for ten seconds, it prints what it found.
+Who hears, hears of one of `run-0` to `run-RUNS`; where that is 0, of all. The mute ask for what is
+behind event ID; where that is 0, for what is new. Prints `ready` once all are connected. A line of
+JSON on its standard input says how many events each run has; once every watcher has all of its own,
+or nothing has come for ten seconds, it prints what it found.
 """
 
 from __future__ import annotations
@@ -123,23 +125,23 @@ async def listen(port: int, count: int, runs: int) -> None:
         watcher.close()
 
 
-def mute(port: int, count: int) -> None:
-    """Connect, and read nothing until the standard input ends."""
+def mute(port: int, count: int, last: str) -> None:
+    """Connect one after the other, and read nothing until the standard input ends."""
     open_ones: list[socket.socket] = []
     for _ in range(count):
         one = socket.socket()
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         one.connect(("127.0.0.1", port))
-        one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        open_ones.append(one)
-    for one in open_ones:
+        resumed = "" if last == "0" else f"Last-Event-ID: {last}\r\n"
+        one.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n{resumed}\r\n".encode())
         one.recv(16)  # the status: it is open
+        open_ones.append(one)
     print("ready", flush=True)
     sys.stdin.read()
 
 
 if __name__ == "__main__":
     if sys.argv[3] == "mute":
-        mute(int(sys.argv[1]), int(sys.argv[2]))
+        mute(int(sys.argv[1]), int(sys.argv[2]), sys.argv[4])
     else:
         asyncio.run(listen(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])))

@@ -107,9 +107,10 @@ GIVEN = assistant(
 """A message of a conversation that the caller gives, with calls in it."""
 
 
-def built_gated(data: Data) -> Machine:
+def built_gated(data: Data | str) -> Machine:
     """A machine with these tools, not through the checker."""
-    loaded = load(json.dumps(data), "generated.yaml", REGISTRY)
+    text = data if isinstance(data, str) else json.dumps(data)
+    loaded = load(text, "generated.yaml", REGISTRY)
     assert loaded.ok, "\n\n".join(f.render() for f in loaded.findings)
     assert loaded.spec is not None
     return Machine(Chart(loaded.spec, lifecycle()))

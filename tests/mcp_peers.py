@@ -14,12 +14,18 @@ from typing import Any
 
 SERVER = '''\
 """An MCP server over stdio: `python server.py TOOLS.json [WAY]`."""
-import json, os, sys, time
+import json, os, signal, sys, time
 
 tools = json.load(open(sys.argv[1]))
 way = sys.argv[2] if len(sys.argv) > 2 else ""
-if way == "mute":
+if way == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if way in ("mute", "deaf"):
     time.sleep(60)
+if way == "secret":  # where it was cut, in a line that is too long for a report, and in lines of it
+    print("x" * 490 + os.environ["TOKEN"].replace("\\n", " "), file=sys.stderr)
+    print(os.environ["TOKEN"], file=sys.stderr, flush=True)
+    sys.exit("y" * 200_000 + os.environ["TOKEN"].replace("\\n", " "))
 if way == "exit":
     sys.exit("no such account")
 if way == "babble":
@@ -63,6 +69,8 @@ def call(name, given):
         return done
     if name == "folders":
         return request("roots/list", {})
+    if name == "give":  # what the call says
+        return given["result"]
     if name == "fail":
         return {"content": [{"type": "text", "text": "no"}], "isError": True}
     if name == "picture":
@@ -91,9 +99,15 @@ def answer(method, params):
         return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
                 "serverInfo": {"name": "peer", "version": "1"}}
     if method == "tools/list":
+        if way == "pages":
+            return {"tools": [], "nextCursor": "more"}
+        if way == "no-list":
+            return {"tools": 5}
         at = int(params.get("cursor") or 0)
         page = {"tools": tools[at:at + 1000]}
         return page | ({"nextCursor": str(at + 1000)} if len(tools) > at + 1000 else {})
+    if method == "tools/call" and params["name"] == "error":
+        return {"error": params["arguments"]}
     if method == "tools/call":
         return call(params["name"], params.get("arguments") or {})
 
@@ -105,7 +119,11 @@ while waiting or (line := sys.stdin.readline()):
     found = answer(said["method"], said.get("params") or {})
     reply = {"jsonrpc": "2.0", "id": said["id"]}
     error = {"code": -32601, "message": "Method not found"}
-    reply |= {"error": error} if found is None else {"result": found}
+    if found is None or set(found) == {"error"}:
+        found = found or {"error": error}
+    else:
+        found = {"result": found}
+    reply |= found
     print(json.dumps(reply), flush=True)
 '''
 
@@ -163,6 +181,11 @@ ODD = (
     offer("babble", "Writes what is no message."), offer("quoted", "A variable, as JSON."),
 )  # fmt: skip
 """Tools whose results a client may not expect."""
+OBJECT = {"type": "object"}
+GIVE: dict[str, Any] = {"name": "give", "inputSchema": OBJECT}
+"""Returns the result that the call says."""
+ERROR: dict[str, Any] = {"name": "error", "inputSchema": OBJECT}
+"""Fails with the error of JSON-RPC that the call says."""
 
 
 def put_server(folder: Path, offers: Sequence[Mapping[str, Any]] = OFFERS) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from chartloop.actions.prune import split_messages
 from chartloop.adapters.model.litellm import LiteLLM
-from chartloop.core.conversation import Messages, sliding, system, truncate
+from chartloop.core.conversation import Messages, newest, sliding, system
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.core.outcome import Message
 from chartloop.core.transcript import estimate_message, estimate_messages, estimate_tokens
@@ -232,8 +232,6 @@ async def _summarize(window: ContextWindow, messages: Messages, writer: _Writer)
     if not parts.older:
         return messages
     question = window.count(parts._replace(older=()).request)
-    older = truncate(
-        parts.older, window.max_tokens - window.response_tokens - question, window.count
-    )
+    older = newest(parts.older, window.max_tokens - window.response_tokens - question, window.count)
     request = ModelRequest(parts._replace(older=older).request, settings=writer.settings)
     return parts.with_summary((await writer.model.complete(request)).text)

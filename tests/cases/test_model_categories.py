@@ -144,9 +144,18 @@ def test_every_fault_has_a_row_streamed_and_not() -> None:
     assert {row.fault for row in STREAMED} == set(FAULTS)
 
 
-ELSEWHERE = {"setup", "unexpected", "too_long", "unreadable", "reasoning", "media"}
+ELSEWHERE = {
+    "setup",
+    "unexpected",
+    "too_long",
+    "unreadable",
+    "reasoning",
+    "media",
+    "refusal",
+    "empty",
+}
 """Kinds that none of these faults causes: see test_litellm, test_hostile_providers,
-test_reasoning and test_media."""
+test_reasoning, test_media and replies."""
 
 
 def test_every_kind_is_met_and_has_its_category() -> None:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -215,7 +215,7 @@ def started(*args: str, cwd: Path) -> subprocess.Popen[str]:
 
 
 @contextlib.contextmanager
-def signals_heard() -> Iterator[None]:
+def signals_heard() -> Generator[None]:
     """Children started here do by default what a signal says, also where `nohup` runs the tests."""
     signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
     ignored = [number for number in signals if signal.getsignal(number) is signal.SIG_IGN]

@@ -8,12 +8,13 @@ damaged. Nothing ends as a fault of ours, and one run never takes the others awa
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -289,3 +290,73 @@ def test_what_a_newer_version_wrote_is_refused_as_that(case: Newer, edited: Shel
         assert done.code == 1
         assert f"error[{case.code}]: " in done.err
         assert case.says in done.err
+
+
+# fields of stored records -------------------------------------------------------------------------
+
+
+def _places(data: object, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The place of every value in JSON data, itself included."""
+    below: list[tuple[Any, Any]] = []
+    if isinstance(data, dict):
+        below = [*cast("dict[str, Any]", data).items()]
+    elif isinstance(data, list):
+        below = [*enumerate(cast("list[Any]", data))]
+    return [at, *(place for name, value in below for place in _places(value, (*at, name)))]
+
+
+def _with(data: Any, at: tuple[Any, ...], value: Any) -> Any:
+    """JSON data with another value at a place."""
+    if not at:
+        return value
+    copy: Any = data.copy()
+    copy[at[0]] = _with(copy[at[0]], at[1:], value)
+    return copy
+
+
+FIELD_VALUES: list[Any] = ["x", -7, 2**70, None, [1], {"x": 1}, True]
+OF_RECORDS = (
+    ("replay", "bad"), ("fork", "bad"), ("show", "bad"), ("why", "bad"), ("runs", "export", "bad"),
+    ("upgrade", "ask.yaml", "ask.yaml", "bad"), ("stats", "bad"), ("draw", "--run", "bad"),
+    ("fork", "bad", "--machine", "ask.yaml"), ("answer", "bad", "ok"), RESUME,
+)  # fmt: skip
+
+
+@pytest.mark.slow("edits every field of every record")
+@pytest.mark.parametrize("snapshot", [True, False], ids=["snapshot", "no-snapshot"])
+@pytest.mark.parametrize("seq", range(4))
+def test_no_edited_field_of_a_record_ends_as_a_fault_of_ours(
+    seq: int, snapshot: bool, edited: Shell, whole: bool
+) -> None:
+    """A time that is a text, a list of edges that is a number: the record is damaged, and said so."""
+    if not snapshot:
+        assert edit(edited.folder, "DELETE FROM snapshot")
+    with closing(sqlite3.connect(edited.folder / FILE)) as db:
+        (text,) = db.execute(
+            "SELECT data FROM event WHERE run_id = 'bad' AND seq = ?", (seq,)
+        ).fetchone()
+    data, turn = json.loads(text), seq
+    for place in _places(data):
+        for value in FIELD_VALUES:
+            change = "UPDATE event SET data = ? WHERE run_id = 'bad' AND seq = ?"
+            assert edit(edited.folder, change, json.dumps(_with(data, place, value)), seq)
+            turn += 1
+            for args in OF_RECORDS if whole else (OF_RECORDS[turn % len(OF_RECORDS)],):
+                done = edited(*args)
+                said = (place, value, args, done.code, done.err)
+                assert "this is a fault" not in done.err, said
+                assert "Traceback" not in done.err, said
+
+
+def test_a_fork_below_a_damaged_record_still_works(edited: Shell) -> None:
+    with closing(sqlite3.connect(edited.folder / FILE)) as db:
+        (last,) = db.execute("SELECT max(seq) FROM event WHERE run_id = 'bad'").fetchone()
+    change = "UPDATE event SET data = json_set(data, '$.at', 'x') WHERE run_id = 'bad' AND seq = ?"
+    assert edit(edited.folder, change, last)
+    for args in (("replay", "bad"), ("fork", "bad")):
+        done = edited(*args)
+        assert done.code == 1
+        assert "error[CL608]" in done.err
+        assert "a time is not a number" in done.err
+        assert "a fork below it still works" in done.err
+    assert edited("fork", "bad", "--at", "1").code == 0

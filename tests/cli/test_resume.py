@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +17,7 @@ from chartloop.api.stored_run import begun_with
 from chartloop.cli.journal_access import resume_line
 from chartloop.cli.options import RunOptions
 from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until
 
@@ -402,7 +405,8 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
     )
     assert told.json["reason"] == "steps_limit"
     assert f"run c continues as run {told.json['run']}, with the new file" in told.err
-    assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
+    old = state_of(sh, "c")  # the old one stands where it stood
+    assert (old["status"], old["moved_to"]) == ("moved", told.json["run"])
     assert sh("replay", told.json["run"]).code == 0
 
 
@@ -449,3 +453,46 @@ def test_replay_is_the_same_until_the_machine_changes(sh: Shell) -> None:
     ).json
     assert told["same"] is False
     assert told["differences"][0]["seq"] == 2
+
+
+def test_a_run_is_taken_once_what_it_needs_is_loaded(sh: Shell) -> None:
+    """A model's library may take a minute to load. The lease says that something is being done."""
+    journal = SqliteJournal(".chartloop/journal.db")
+    text = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nstates:\n  w: {ask: Go?, on: {yes: t}}\n  t: {do: infer, next: z}\n  z: {stop: completed}\n"  # fmt: skip
+    load(text).start(script=["x"], journal=journal, run_id="r").run()
+    sh("answer", "r", "yes")
+    before = by_hand(journal.row("r"))
+    done = sh("resume", "r", "--no-input")
+    assert done.code == 1
+    assert "error[CL607]: machine `m` is scripted" in done.err
+    assert by_hand(journal.row("r")) == before  # not even its epoch
+    assert by_hand(journal.lease("r")) is None
+    by_hand(journal.close())
+
+
+def test_components_are_loaded_off_the_event_loop_and_before_the_lease() -> None:
+    """An event loop drives many runs: each has a lease to honour while one loads its model."""
+
+    class Slow:
+        suspends = True
+
+        def prepare(self, settings: Mapping[str, Any]) -> None:
+            seen.append((threading.current_thread().name, by_hand(journal.lease("r"))))
+
+        def context_window(self, settings: Mapping[str, Any]) -> int | None:
+            return None
+
+        async def complete(self, request: Any, on_text: Any = None) -> ModelReply:
+            seen.append(("model", by_hand(journal.lease("r")) is not None))
+            return ModelReply("Done.")
+
+    seen: list[tuple[str, Any]] = []
+    journal = MemoryJournal()
+    text = "chartloop: 1\nmachine: m\nmodel: {name: any}\nstates:\n  w: {ask: Go?, on: {yes: t}}\n  t: {do: infer, next: z}\n  z: {stop: completed}\n"  # fmt: skip
+    machine = load(text)
+    machine.start(script=["x"], journal=journal, run_id="r").run()
+    run = machine.open("r", journal=journal, model=Slow())
+    run.send("yes")
+    assert run.run().reason == "completed"
+    assert seen[0][0] != "chartloop"  # the thread of the event loop
+    assert [lease for _, lease in seen] == [None, True]

@@ -12,7 +12,7 @@ from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
 RESULT = [
     "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
     "elapsed", "output", "question", "wait", "signals", "warnings", "errors", "partial", "path",
-    "timeline", "profile", "metadata", "last_activity",
+    "timeline", "profile", "metadata", "last_activity", "moved_to",
 ]  # fmt: skip
 """The public shape. Source: design "language", section 11."""
 

@@ -29,6 +29,7 @@ ROW = [
     "due",
     "tokens",
     "cost",
+    "moved_to",
 ]
 """The public shape. Source: design "language", section 11."""
 

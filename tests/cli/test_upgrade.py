@@ -175,3 +175,118 @@ def test_of_many_runs_the_worst_are_listed(desk: Shell) -> None:
     assert lines[4].startswith("and 1 more run: 1 needs a state map")
     assert "and 1 more verdict with other reasons" in lines
     assert len(desk("upgrade", "desk.yaml", "new.yaml", "--format", "json").json["runs"]) == 2
+
+
+# a run moves once ---------------------------------------------------------------------------------
+
+GATE = """\
+chartloop: 1
+machine: gate
+model: {name: scripted}
+tools: [refund]
+approve: {tools: [refund], by: the lead}
+limits: {steps: 20}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+TOOLS = '''\
+from pathlib import Path
+from chartloop import tool
+
+
+@tool
+def refund(usd: float) -> str:
+    """Refund."""
+    with Path("refunds.log").open("a") as log:
+        log.write(f"{usd}\\n")
+    return "done"
+'''
+REPLIES = "replies:\n  - tool_calls: [{name: refund, arguments: {usd: 49}}]\n  - Refunded.\n"
+MOVE = ("resume", "g1", "--machine", "gate2.yaml", "--use-new-file", "--tools", "tools.py", "--no-input")  # fmt: skip
+
+
+@pytest.fixture
+def gate(sh: Shell) -> Shell:
+    """The run `g1` of `gate.yaml` waits for an approval; `gate2.yaml` asks the same."""
+    sh.write("gate.yaml", GATE)
+    sh.write("gate2.yaml", GATE.replace("steps: 20", "steps: 25"))
+    sh.write("tools.py", TOOLS)
+    sh.write("replies.yaml", REPLIES)
+    done = sh(
+        "run", "gate.yaml", "Refund me", "--tools", "tools.py", "--script", "replies.yaml",
+        "--run-id", "g1", "--no-input",
+    )  # fmt: skip
+    assert done.code == 4
+    return sh
+
+
+def refunds() -> int:
+    log = Path("refunds.log")
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_a_deploy_script_that_is_given_three_times_pays_once(gate: Shell) -> None:
+    assert gate("answer", "g1", "accept", "by=eve").code == 0
+    first, *again = [gate(*MOVE, "--format", "json") for _ in range(3)]
+    assert [done.code for done in (first, *again)] == [0, 0, 0]
+    assert {done.json["run"] for done in again} == {first.json["run"]}
+    assert all(f"was moved before: it continues as run {first.json['run']}" in d.err for d in again)
+    assert refunds() == 1
+    old = gate("resume", "g1", "--tools", "tools.py", "--no-input")
+    assert (old.code, refunds()) == (1, 1)
+    assert f"error[CL623]: run `g1` continues as run `{first.json['run']}`" in old.err
+    gate.write("gate3.yaml", GATE.replace("steps: 20", "steps: 30"))
+    other = gate(*(arg.replace("gate2", "gate3") for arg in MOVE))
+    assert (other.code, refunds()) == (1, 1)
+    assert f"chartloop resume {first.json['run']}` continues it" in other.err
+    assert "or back to the one before" in other.err
+
+
+def test_a_moved_run_takes_no_message_and_is_in_no_list_of_waiting_runs(gate: Shell) -> None:
+    done = gate(*MOVE, "--format", "json")
+    assert done.code == 4
+    new = done.json["run"]
+    for args in (
+        ("answer", "g1", "accept", "by=eve"), ("pause", "g1"), ("cancel", "g1"),
+        ("enqueue", "g1", "x"),
+    ):  # fmt: skip
+        refused = gate(*args)
+        assert refused.code == 1, args
+        assert f"error[CL623]: run `g1` continues as run `{new}`" in refused.err, args
+    assert [row["run"] for row in gate("runs", "--waiting", "--format", "json").json] == [new]
+    rows = {row["run"]: row for row in gate("runs", "--format", "json").json}
+    assert (rows["g1"]["status"], rows["g1"]["moved_to"]) == ("moved", new)
+    assert rows[new]["moved_to"] is None
+    assert f"moved   now {new}" in gate("runs").out
+    assert f"moved to {new}" in gate("show", "g1").out
+    assert gate("replay", "g1").code == 0
+    told = gate(
+        "upgrade", "-", "gate2.yaml", "--unfinished", "--tools", "tools.py", "--format", "json"
+    )
+    assert [run["run"] for run in told.json["runs"]] == [new]
+    assert "1 not ended" in gate("doctor").out
+
+
+def test_an_answer_to_another_question_stays_behind_and_that_is_said(gate: Shell) -> None:
+    gate.write("gate2.yaml", GATE.replace("by: the lead", 'by: the lead, ask: "Really?"'))
+    assert gate("answer", "g1", "accept", "by=eve").code == 0
+    done = gate(*MOVE, "--format", "json")
+    assert (done.code, refunds()) == (4, 0)
+    assert "the answer `accept` stays behind: the new file does not ask the same" in done.err
+
+
+def test_forks_pay_nothing_until_they_are_answered_anew(gate: Shell) -> None:
+    assert gate("answer", "g1", "accept", "by=eve").code == 0
+    for number, file in enumerate(((), ("--machine", "gate2.yaml", "--tools", "tools.py")) * 2):
+        assert gate("fork", "g1", *file, "--run-id", f"f{number}").code == 0
+        assert gate("resume", f"f{number}", "--tools", "tools.py", "--no-input").code == 4
+    assert refunds() == 0
+    waiting = gate("runs", "--waiting", "--format", "json").json
+    assert {row["run"] for row in waiting} == {"g1", "f0", "f1", "f2", "f3"}
+    assert gate("answer", "f1", "accept", "by=eve").code == 0
+    assert gate("resume", "f1", "--tools", "tools.py", "--no-input").code == 0
+    assert refunds() == 1

@@ -12,6 +12,7 @@ from chartloop.core.conversation import (
     assistant,
     calls_of,
     groups,
+    newest,
     open_calls,
     prunable,
     search,
@@ -146,10 +147,25 @@ def test_a_cut_opens_no_call_again(messages: Messages, budget: int, first: int) 
 @given(ANY, BUDGETS)
 def test_truncating_keeps_as_much_as_fits(messages: Messages, budget: int) -> None:
     parts = groups(messages)
-    left = groups(truncate(messages, budget, estimate_messages))
+    left = groups(newest(messages, budget, estimate_messages))
     if 0 < len(left) < len(parts):
         one_more = [m for group in parts[-len(left) - 1 :] for m in group]
         assert estimate_messages(one_more) > budget
+
+
+@given(ANY, BUDGETS, st.sampled_from(["", "o", "no task"]))
+def test_truncating_keeps_the_task_and_the_newest_group(
+    messages: Messages, budget: int, task: str
+) -> None:
+    left = truncate(messages, budget, estimate_messages, task)
+    assert groups(messages)[-1:] == groups(left)[-1:]
+    asked = [group[0] for group in groups(messages) if group[0]["role"] == "user"]
+    if asked and left != tuple(messages):
+        assert left[0]["role"] == "user"
+        tasks = [m for m in asked if str(m["content"]).startswith(task)] or asked
+        assert tasks[-1] in left
+    if len(groups(left)) > 2:
+        assert estimate_messages(left) <= budget
 
 
 @given(ANY, BUDGETS, FIRST)
@@ -160,7 +176,7 @@ def test_a_second_cut_changes_nothing(messages: Messages, budget: int, first: in
 
 @given(ANY)
 def test_prunable_means_that_something_can_go(messages: Messages) -> None:
-    assert prunable(messages) == (truncate(messages, -1, estimate_messages) != tuple(messages))
+    assert prunable(messages) == (newest(messages, -1, estimate_messages) != tuple(messages))
 
 
 @given(WELL_FORMED, st.sets(IDS))

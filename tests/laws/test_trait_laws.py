@@ -37,7 +37,7 @@ from chartloop.proofs.query import Questions
 from chartloop.proofs.query.query_text import names_of
 from chartloop.run.context import Context
 from chartloop.run.events import Recorded
-from chartloop.run.exceptions import failure_of_call
+from chartloop.run.exceptions import outcome_of_call
 from tests.exploring import CHOICES, LONGEST, OWN, adversaries, playing
 from tests.laws.test_bound_laws import exceeded, overshot, wrapped_beyond
 from tests.laws.test_query_laws import FORMS, agrees, happened
@@ -152,7 +152,7 @@ async def asked(ctx: Context, for_text: bool) -> Outcome:
             return await talking.infer(ctx)
         return Outcome(spent=(await talking.complete(ctx, talking.request_messages(ctx))).spent)
     except ModelError as error:
-        return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
+        return outcome_of_call(error)
 
 
 def both(one: Outcome, other: Outcome) -> Outcome:

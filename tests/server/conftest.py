@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import httpx
 
     from chartloop.server import Settings
+    from chartloop.server.serve import Server
+    from chartloop.server.watch import Page
 
 REVIEW = """\
 chartloop: 1
@@ -49,9 +52,10 @@ def machines(tmp_path: Path) -> Path:
 class Served:
     """A server that runs, and a client of it."""
 
-    def __init__(self, client: httpx.Client, settings: Settings) -> None:
+    def __init__(self, client: httpx.Client, settings: Settings, server: Server) -> None:
         self.client = client
         self.settings = settings
+        self.server = server
 
     def get(self, path: str, status: int = 200, **more: Any) -> Any:
         return self._read(self.client.get(path, **more), status)
@@ -105,11 +109,36 @@ def serving(settings: Settings) -> Generator[Served]:
     port = listener.getsockname()[1]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            yield Served(client, settings)
+            yield Served(client, settings, server)
     finally:
         server.should_exit = True
         thread.join(20)
         listener.close()
+
+
+class Heard(NamedTuple):
+    """An event of a stream."""
+
+    id: str
+    event: str
+    data: Any
+
+
+def events_in(lines: Iterable[str]) -> Iterator[Heard]:
+    """The events of a stream, as they come."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        elif "data" in fields:
+            yield Heard(fields.get("id", ""), fields.get("event", ""), json.loads(fields["data"]))
+            fields = {}
+
+
+def events_of(page: Page) -> list[Heard]:
+    """The events of a page."""
+    return [*events_in(b"".join(page.parts).decode().split("\n"))]
 
 
 Serve = Callable[..., Served]

@@ -21,7 +21,7 @@ from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
 from tests.effort import calls
-from tests.server.conftest import Serve, Served, wait_for
+from tests.server.conftest import Serve, Served, events_of, wait_for
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -156,13 +156,15 @@ class CountedJournal(MemoryJournal):
         super().__init__()
         self.asked: Counter[str] = Counter()
 
-    async def tail(self, cursor: str = "", limit: int = 256) -> Any:
-        found = await super().tail(cursor, limit)
+    async def tail(self, cursor: str = "", limit: int = 256, **more: Any) -> Any:
+        found = await super().tail(cursor, limit, **more)
         self.asked["tail"] += len(found.events)
         return found
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> Any:
-        found = await super().events(run_id, start, limit)
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, **more: Any
+    ) -> Any:
+        found = await super().events(run_id, start, limit, **more)
         self.asked["events"] += len(found)
         return found
 
@@ -197,9 +199,9 @@ async def delivered(watchers: int, events: int) -> tuple[Counter[str], int]:
 
     async def hear() -> None:
         watcher, heard = hub.add("r"), 0
-        async for batch in hub.of_run(watcher, -1):
-            heard += len(batch.items)
-            assert batch.lines.count(b"\n\n") == len(batch.items)
+        async for page in hub.of_run(watcher, -1):
+            heard += page.count
+            assert len(events_of(page)) == page.count
             if heard == events:
                 break
         hub.remove(watcher)
@@ -244,9 +246,9 @@ def test_text_between_two_events_leaves_their_order() -> None:
                 await asyncio.sleep(0.01)
         await journal.append("r", 3, row.epoch, [Event(3, "intent", 1.0, None, {"key": "3"})])
         ids: list[str] = []
-        async for batch in hub.of_run(watcher, -1):
-            ids += [item.id for item in batch.items if item.id]
-            if "3" in ids and len(batch.items) < 4:
+        async for page in hub.of_run(watcher, -1):
+            ids += [one.id for one in events_of(page) if one.id]
+            if "3" in ids:
                 break
         assert ids == ["0", "1", "2", "3"]
         await hub.stop()
@@ -280,8 +282,8 @@ def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
 
     async def first(hub: Hub, cursor: str | None, watcher: Any) -> list[Any]:
         found: list[Any] = []
-        async for batch in hub.of_all(watcher, cursor):
-            found += batch.items
+        async for page in hub.of_all(watcher, cursor):
+            found += events_of(page)
             if found and found[-1].data["seq"] == 29:
                 return found
         return found
@@ -303,16 +305,14 @@ def test_a_stream_of_a_run_has_its_children_and_no_other(served: Served) -> None
             row, _ = await journal.acquire(run)
             await journal.append(run, 0, row.epoch, [Event(0, "intent", 1.0, None, {"key": run})])
         heard: list[str] = []
-        async for batch in hub.of_all(own, None):
-            heard += [item.data["run"] for item in batch.items]
+        async for page in hub.of_all(own, None):
+            heard += [one.data["run"] for one in events_of(page)]
             if len(heard) == 2:
                 break
         assert heard == ["r", "r/state/1"]
         missed: list[str] = []
-        async for batch in hub.of_all(
-            hub.add("q", family=True), (await journal.tail("", 1)).cursor
-        ):
-            missed += [item.data["run"] for item in batch.items]
+        async for page in hub.of_all(hub.add("q", family=True), (await journal.tail("", 1)).cursor):
+            missed += [one.data["run"] for one in events_of(page)]
             if len(missed) == 2:
                 break
         assert missed == ["q", "q/r"]

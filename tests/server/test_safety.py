@@ -7,6 +7,7 @@ import html
 import json
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from xml.etree import ElementTree as ET
@@ -164,6 +165,47 @@ def test_a_token_reaches_as_far_as_its_scope(serve: Serve, case: Reach) -> None:
     assert served.client.get("/healthz").status_code == 200
 
 
+class Limited(NamedTuple):
+    id: str
+    limits: dict[str, Any]
+    drives: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Limited("lower", {"steps": 10}, 201),
+        Limited("the machine's own", {"steps": 50}, 201),
+        Limited("above", {"steps": 51}, 403),
+        Limited("far above", {"steps": 10**9}, 403),
+        Limited("one of two", {"time": "1h", "steps": 10}, 403),
+        Limited("in another unit", {"time": "90s"}, 403),
+        Limited("in another unit, lower", {"time": "59s"}, 201),
+        Limited("one that is off", {"tokens": 5_000}, 201),
+    ],
+    ids=lambda case: case.id,
+)
+def test_a_start_above_the_limits_of_the_machine_needs_edit(
+    serve: Serve, machines: Path, case: Limited
+) -> None:
+    text = (machines / "review.yaml").read_text()
+    for old, new in {
+        "limits: {steps: 50}": "limits: {steps: 50, time: 1m, tokens: {type: int, value: null}}",
+        "rules:\n": "rules:\n  - {when: run.working >= limits.time, stop: time_limit}\n"
+        "  - {when: usage.total_tokens >= limits.tokens, stop: token_limit}\n",
+    }.items():
+        text = text.replace(old, new)
+    (machines / "review.yaml").write_text(text)
+    served = serve(tokens=(DRIVE, EDIT))
+    body = {"machine": "review", "drive": "none", "limits": case.limits}
+    answer = served.client.post("/runs", json=body, headers=bearer(DRIVE))
+    assert answer.status_code == case.drives, answer.text
+    if case.drives == 403:
+        assert answer.json()["scope"] == "edit"
+        assert answer.json()["errors"][0]["at"].startswith("/limits/")
+    served.post("/runs", body, 201, headers=bearer(EDIT))
+
+
 def test_keys_of_another_token_are_other_keys(serve: Serve) -> None:
     served = serve(tokens=(DRIVE, EDIT))
     body = {"machine": "review", "drive": "none"}
@@ -226,6 +268,10 @@ class From(NamedTuple):
         From("the same site, another host", {"Sec-Fetch-Site": "same-site"}, 403),
         From("rebound", {"Host": "evil.example"}, 421),
         From("rebound, with a port", {"Host": "evil.example:8000"}, 421),
+        From("a port that is none", {"Host": "127.0.0.1:80@evil.example"}, 421),
+        From("a name for a port", {"Host": "evil.example:127.0.0.1"}, 421),
+        From("a port too long", {"Host": "127.0.0.1:800000"}, 421),
+        From("another port of this name", {"Host": "localhost:9999"}, 201),
         From("a form", {"Content-Type": "text/plain"}, 415),
         From("another form", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
@@ -342,10 +388,34 @@ def test_who_guesses_tokens_is_slowed_down(serve: Serve) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (429, "application/problem+json")
     assert 1 <= int(answer.headers["retry-after"]) <= 100
     assert answer.json()["hint"] == "this address has sent wrong tokens"
-    elsewhere = {"X-Forwarded-For": "203.0.113.7"}  # as a proxy on this computer says
-    assert served.client.get("/runs", headers={**bearer(EDIT), **elsewhere}).status_code == 200
+    for number in range(3):  # what any program can say, unless it is a proxy that is named
+        elsewhere = {"X-Forwarded-For": f"203.0.113.{number}"}
+        assert served.client.get("/runs", headers={**wrong, **elsewhere}).status_code == 429
     assert served.client.get("/runs").status_code == 401  # without a token nothing was guessed
     assert served.client.get("/healthz").status_code == 200
+
+
+def test_a_proxy_that_is_named_says_who_guesses(serve: Serve) -> None:
+    served = serve(
+        tokens=(READ,), limits=Limits(guess_rate=0.01, guesses=1), proxies=("127.0.0.0/8",)
+    )
+    wrong = {"Authorization": "Bearer guessed-0123456789", "X-Forwarded-For": "203.0.113.7"}
+    statuses = [served.client.get("/runs", headers=wrong).status_code for _ in range(2)]
+    assert statuses == [401, 429]
+    elsewhere = {**bearer(READ), "X-Forwarded-For": "203.0.113.7, 198.51.100.1"}
+    assert served.client.get("/runs", headers=elsewhere).status_code == 200
+
+
+def test_the_rates_of_callers_without_a_token_are_not_voided_by_a_header(serve: Serve) -> None:
+    served = serve(limits=Limits(rate=0.01, burst=2))
+    said = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(4)]
+    assert [served.client.get("/runs", headers=one).status_code for one in said] == [200, 200, 429, 429]  # fmt: skip
+
+
+def test_a_proxy_is_named_by_its_address(machines: Path, tmp_path: Path) -> None:
+    for name in ("*", "proxy.example.com", "127.0.0.1/33", ""):
+        with pytest.raises(SetupError, match="not the address of a proxy"):
+            Settings(machines=(machines,), journal=tmp_path / "j.db", proxies=(name,))
 
 
 def test_requests_without_a_token_are_counted_too(serve: Serve) -> None:
@@ -409,6 +479,55 @@ def test_a_connection_that_sends_no_request_is_closed(serve: Serve, begun: bytes
     assert served.get("/healthz")
 
 
+def test_a_second_head_that_does_not_arrive_ends_the_connection(serve: Serve) -> None:
+    """However it drips: each byte is one more that has come, and yet no request."""
+    served = serve(limits=Limits(silence=0.3))
+    address = served.client.base_url.host, served.client.base_url.port or 0
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with socket.create_connection(address, timeout=30) as one:
+        for _ in range(2):
+            one.sendall(whole)
+            wait_for(lambda: one.recv(10_000).endswith(b"}"))
+        one.settimeout(0.02)
+        for at in range(1_500):
+            with suppress(TimeoutError):
+                try:
+                    one.sendall(whole[at : at + 1] if at < 30 else b"x")
+                    if one.recv(1_000) == b"":
+                        break
+                except ConnectionError:
+                    break
+        else:
+            raise AssertionError("the connection stays open")
+    assert served.get("/healthz")
+
+
+def test_a_connection_serves_one_request_after_the_other(serve: Serve) -> None:
+    served = serve(limits=Limits(silence=0.2))
+    for _ in range(4):
+        served.get("/healthz")
+        time.sleep(0.1)  # longer together than a head may take
+    assert len(served.server.server_state.connections) == 1
+
+
+def test_a_request_with_two_lengths_is_refused_and_what_follows_is_not_read(served: Served) -> None:
+    body = b'{"machine": "review", "drive": "none"}'
+    smuggled = b"GET /machines HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    address = served.client.base_url.host, served.client.base_url.port or 0
+    for method in (b"POST", b"GET"):
+        with socket.create_connection(address, timeout=30) as one:
+            one.sendall(
+                method + b" /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+                % (len(body), len(body), body) + smuggled
+            )  # fmt: skip
+            answer = one.makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 400"), answer
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b"connection: close" in answer.lower()
+    assert served.get("/runs")["runs"] == []
+
+
 def test_a_body_that_does_not_arrive_is_a_problem(serve: Serve) -> None:
     served = serve(limits=Limits(silence=0.2))
     address = served.client.base_url.host, served.client.base_url.port or 0
@@ -434,6 +553,18 @@ def test_a_stream_outlives_the_time_that_a_request_may_take(serve: Serve) -> Non
 # secrets ----------------------------------------------------------------------------------------
 
 SECRET = "s3cret-of-the-environment-42"
+
+
+def test_a_token_of_the_server_is_in_no_byte_of_the_journal(serve: Serve, tmp_path: Path) -> None:
+    served = serve(script=[f"You gave me {EDIT.secret}."] * 2, tokens=(EDIT,))
+    served.client.headers.update(bearer(EDIT))
+    run = served.start(task=f"with {EDIT.secret}", metadata={"note": EDIT.secret})
+    served.until(run, "paused")
+    served.post(f"/runs/{run}/answer", {"event": "reject", "data": {"note": EDIT.secret}})
+    served.until(run, "paused")
+    files = [path.read_bytes() for path in tmp_path.glob("journal.db*")]
+    assert files
+    assert not [data for data in files if EDIT.secret.encode() in data]
 
 
 def test_a_secret_of_the_environment_is_in_no_byte_that_leaves(

@@ -155,6 +155,15 @@ def test_calls_that_come_after_the_question_are_not_approved_with_it() -> None:
     assert read == ["error: `buy` was not approved: nobody was asked"]
 
 
+def test_the_question_is_about_the_calls_whatever_a_detour_asked_before_it() -> None:
+    rule = "  - {when: run.visits.act == 1 and run.visits.aside == 0, to: aside}\nstates:\n"
+    aside = "  aside: {do: ask_user, with: {text: Do you like cats?}, next: return}\n  done:"
+    text = TEXT.replace("states:\n", rule).replace("  done:", aside)
+    run = waiting(calls(("buy", 1)), "done", text=text)
+    assert "aside" in run.result.path
+    assert run.question.text.endswith('buy {"x": 1}')
+
+
 def test_an_approval_outlives_a_resume() -> None:
     journal = MemoryJournal()
     machine = load(TEXT, tools=TOOLS)

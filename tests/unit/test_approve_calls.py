@@ -354,6 +354,57 @@ def test_what_is_remembered_ends_with_the_run() -> None:
     assert DONE == [("x", 1), ("x", 1)]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "asks"),
+    [
+        ("steps: 40", "steps: 41", False),
+        ("by: the boss", "by: the chief", True),
+        ("remember: true", "remember: true, when: call.arguments.usd > 0", True),
+    ],
+    ids=["another-limit", "another-approver", "another-condition"],
+)
+def test_a_move_keeps_what_is_remembered_if_the_gate_is_unchanged(
+    old: str, new: str, asks: bool
+) -> None:
+    journal = MemoryJournal()
+    turns = [call("a", "x", 1)], [call("b", "y", 1)], [call("c", "x", 1)]
+    script: list[Any] = [*({"text": "", "tool_calls": calls} for calls in turns), "done"]
+    text = HEAD.format(more=REMEMBER)
+    run = load(text, tools=[buy, send, look]).start("t", script=script, journal=journal, run_id="r")
+    run.run()
+    run.send("accept", {"by": "eve", "remember": True})
+    run.run()  # waits for `b`
+    changed = load(text.replace(old, new), tools=[buy, send, look])
+    moved = changed.open("r", journal=journal, changed=True, script=script)
+    moved.run()
+    assert moved.id != "r"
+    moved.send("deny", {"by": "eve", "note": ""})
+    moved.run()
+    assert (moved.status == "paused") is asks
+    assert len(DONE) == (1 if asks else 2)
+
+
+def test_a_fork_between_an_answer_and_its_calls_asks_again() -> None:
+    """A detour between the two changes nothing of that."""
+    text = HEAD.format(more="").replace(
+        "  - {when: run.steps",
+        "  - {when: run.visits.act == 1, to: aside, before: [act]}\n  - {when: run.steps",
+    )
+    text += "  aside: {do: nothing, next: return}\n"
+    reply = {"text": "", "tool_calls": [call("a", "x", 1)]}
+    journal = MemoryJournal()
+    run = load(text, tools=[buy, send, look]).start("t", script=[reply, "done"], journal=journal)
+    run.run()
+    run.send("accept", {"by": "eve"})
+    while run.state != "act_approved":
+        run.step()
+    fork = run.fork()
+    fork.run()
+    run.run()
+    assert fork.state == "approve"
+    assert DONE == [("x", 1)]
+
+
 # known before it runs -----------------------------------------------------------------------
 
 

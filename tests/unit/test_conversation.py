@@ -12,6 +12,7 @@ from chartloop.core.conversation import (
     assistant,
     calls_of,
     groups,
+    newest,
     open_calls,
     prunable,
     search,
@@ -167,7 +168,32 @@ CUT = [
 def test_cutting_to_a_budget(case: Cut) -> None:
     assert sliding(case.messages, case.budget, len, first=case.first) == tuple(case.left)
     if case.first == 0:
-        assert truncate(case.messages, case.budget, len) == tuple(case.left)
+        assert newest(case.messages, case.budget, len) == tuple(case.left)
+
+
+TASK = user("task: count")
+TRUNCATED = [
+    Cut("it-fits", TALK, 6, 0, TALK),
+    Cut("the-oldest-go", TALK, 4, 0, TALK[2:]),
+    Cut("the-task-stays", [TASK, SAYS, RA, ASKS, RA, RB], 4, 0, [TASK, ASKS, RA, RB]),
+    Cut("over-the-budget", [TASK, SAYS, RA, ASKS, RA, RB], 1, 0, [TASK, ASKS, RA, RB]),
+    Cut("it-starts-with-a-user", [HI, SAYS, RA, TASK, ASKS, RA, RB], 6, 0, [TASK, ASKS, RA, RB]),
+    Cut("a-note-is-no-task", [TASK, SAYS, RA, BYE, SAYS, RA], 3, 0, [TASK, SAYS, RA]),
+    Cut("only-the-task", [SAYS, RA, TASK], 1, 0, [TASK]),
+    Cut("no-user", [SAYS, RA, ASKS, RA, RB], 3, 0, [ASKS, RA, RB]),
+    Cut("nothing", [], 0, 0, []),
+]
+
+
+@pytest.mark.parametrize("case", TRUNCATED, ids=lambda case: case.id)
+def test_truncating_keeps_the_task(case: Cut) -> None:
+    assert truncate(case.messages, case.budget, len, "task") == tuple(case.left)
+
+
+def test_without_a_task_the_newest_message_from_the_user_stays() -> None:
+    talk = [TASK, SAYS, RA, BYE, SAYS, RA, ASKS, RA, RB]
+    assert truncate(talk, 4, len) == (BYE, ASKS, RA, RB)
+    assert truncate(talk, 4, len, "another") == (BYE, ASKS, RA, RB)
 
 
 def test_cutting_asks_for_few_counts() -> None:
@@ -242,7 +268,7 @@ def test_a_search_of_much_with_much_ends() -> None:
 def test_a_run_s_conversation_is_taken_as_it_is() -> None:
     messages = Conversation([HI]).add([SAYS, RA])
     assert groups(messages) == ((HI,), (SAYS, RA))
-    assert truncate(messages, 2, len) == (SAYS, RA)
+    assert newest(messages, 2, len) == (SAYS, RA)
 
 
 @pytest.mark.parametrize("text", ["", "{oops", "[" * 100_000], ids=["empty", "broken", "deep"])

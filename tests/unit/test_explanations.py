@@ -33,9 +33,11 @@ class Watched(MemoryJournal):
         super().__init__()
         self.reads: list[tuple[int, int]] = []
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, **more: Any
+    ) -> list[Event]:
         self.reads.append((start, threading.get_ident()))
-        return await super().events(run_id, start, limit)
+        return await super().events(run_id, start, limit, **more)
 
     def starts(self) -> list[int]:
         """Where was read from since this was asked last."""

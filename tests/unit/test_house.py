@@ -195,7 +195,7 @@ def test_ci_ends_with_the_command_of_the_readme() -> None:
     last = commands((ROOT / ".ci" / "run").read_text())[-1]
     assert "pytest" in last
     readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"^```\w*\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert last in [line for block in blocks for line in commands(block)]
 
 

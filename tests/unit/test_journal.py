@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.core.errors import Fenced, RunError, UnknownRunError
+from chartloop.core.errors import Fenced, MovedError, RunError, UnknownRunError
 from chartloop.core.outcome import Reply
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals
 from chartloop.core.records import Input, Record
@@ -15,6 +15,7 @@ from chartloop.run.journal import (
     Event,
     InboxMessage,
     Journal,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -73,6 +74,42 @@ def test_each_acquiring_raises_the_epoch(desk: Desk) -> None:
     row, _ = desk(desk.journal.acquire("r"))
     assert row.epoch == 2
     assert row == desk(desk.journal.row("r"))
+
+
+def test_events_are_read_up_to_a_size(desk: Desk) -> None:
+    """Also where the texts are kept beside the events, as large ones are."""
+    epoch = desk.begin()
+    large = [Event(seq, "result", 1.0, None, {"key": f"{seq}", "data": f"{seq}" * 50_000}) for seq in range(6)]  # fmt: skip
+    small = [intent(seq) for seq in range(6, 20)]
+    desk(desk.journal.append("r", 0, epoch, [*large, *small]))
+    for size, seqs in ((1, [0]), (40_000, [0]), (60_000, [0, 1]), (170_000, [0, 1, 2, 3])):
+        assert [event.seq for event in desk(desk.journal.events("r", size=size))] == seqs
+        tail = desk(desk.journal.tail(size=size))
+        assert [entry.event and entry.event.seq for entry in tail.events] == seqs
+        assert tail.cursor == tail.events[-1].cursor != tail.newest
+    assert len(desk(desk.journal.events("r", 4, 3, size=10**9))) == 3
+    assert len(desk(desk.journal.events("r", 6, size=40_000))) == len(small)
+    whole = desk(desk.journal.tail(size=10**9))
+    assert len(whole.events) == 20
+    assert whole.cursor == whole.newest
+
+
+def test_the_events_of_one_run_and_its_children_are_in_order(desk: Desk) -> None:
+    runs = ("r", "r/a/1", "r2", "q", "r/a/2")
+    epochs = {run: desk.begin(run) for run in runs}
+    for seq in range(3):
+        for run in runs:
+            desk(desk.journal.append(run, seq, epochs[run], [intent(seq)]))
+    wanted = [(run, seq) for seq in range(3) for run in ("r", "r/a/1", "r/a/2")]
+    found: list[tuple[str, int]] = []
+    cursor = ""
+    while (tail := desk(desk.journal.tail(cursor, 2, run="r"))).events:
+        assert len(tail.events) <= 2
+        found += [(entry.run_id, entry.event.seq) for entry in tail.events if entry.event]
+        cursor = tail.cursor
+    assert found == wanted
+    assert tail.cursor == tail.newest
+    assert desk(desk.journal.tail(run="nothing")).events == []
 
 
 def test_events_are_read_back_as_they_were_appended(desk: Desk) -> None:
@@ -305,19 +342,26 @@ def family(desk: Desk) -> list[RunRow]:
     return [row for row in rows if row is not None]
 
 
+def moves(read: list[RunRow]) -> list[Move]:
+    return [Move(row, row.run_id.replace("r", "new", 1)) for row in read]
+
+
 def test_whole_runs_come_into_being_with_all_that_they_hold(desk: Desk) -> None:
     read = family(desk)
     events = [step(0, result="x" * 40_000), intent(1), step(2, 1)]
     new = RunRow("new", "agent", "f" * 64, status="paused", parent="r", fork_seq=2, created=8.0)
     below = new.replace(run_id="new/a/0", parent="new", epoch=7, head=9)
     runs = [WholeRun(new, events, "r"), WholeRun(below, events[:1], "r/a/0")]
-    desk(desk.journal.create_whole(runs, after=read))
+    desk(desk.journal.create_whole(runs, moves=moves(read)))
     messages = [InboxMessage(id, 1.0, {"from": "r"}) for id in ("one", "two")]
     assert desk.all("new") == (new.replace(head=3), written(events, 0), messages, None)
     assert desk.all("new/a/0")[:2] == (below.replace(head=1, epoch=0), written(events[:1], 0))
     assert [message.data["from"] for message in desk.all("new/a/0")[2]] == ["r/a/0"] * 2
     for row in read:
-        assert desk.all(row.run_id)[0] == row.replace(epoch=2)
+        to = row.run_id.replace("r", "new", 1)
+        (now, events, _, _) = desk.all(row.run_id)
+        assert now == row.replace(epoch=2, head=3, status="moved", moved_to=to)
+        assert (events[-1].type, events[-1].data, events[-1].epoch) == ("moved", {"to": to}, 2)
         assert [message.msg_id for message in desk.all(row.run_id)[2]] == ["one", "two"]
         with pytest.raises(Fenced):
             desk(desk.journal.append(row.run_id, row.head, row.epoch, [step(2)]))
@@ -329,6 +373,11 @@ BEFORE: dict[str, tuple[Callable[[Desk], Any], type[Exception], str]] = {
     "driven-on": (lambda d: d.write("r", 2, [step(2)]), Fenced, "`r` was driven or moved"),
     "taken-over": (lambda d: d(d.journal.acquire("r")), Fenced, "`r` was driven or moved"),
     "child-driven-on": (lambda d: d.write("r/a/0", 2, [step(2)]), Fenced, "`r/a/0` was driven"),
+    "moved": (
+        lambda d: d(d.journal.create_whole([], moves=[Move(d.all("r")[0], "other")])),
+        MovedError,
+        "run `r` continues as run `other`",
+    ),
     "gone": (lambda d: d(d.journal.remove(["r"])), UnknownRunError, "there is no run `r`"),
     "id-is-taken": (lambda d: d.begin("new/a/0"), RunError, "there is a run `new/a/0` already"),
 }
@@ -342,7 +391,7 @@ def test_whole_runs_come_into_being_together_or_not_at_all(desk: Desk, case: str
     before = desk(desk.journal.rows())
     runs = [WholeRun(RunRow(id), [step(0)], "") for id in ("new", "new/a/0")]
     with pytest.raises(error, match=says):
-        desk(desk.journal.create_whole(runs, after=read))
+        desk(desk.journal.create_whole(runs, moves=moves(read)))
     assert desk(desk.journal.rows()) == before
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.core.errors import Driven, Fenced
-from chartloop.run.journal import Event, RunRow, WholeRun
+from chartloop.run.journal import Event, Move, RunRow, WholeRun
 from chartloop.run.lease import Driver, Left, here
 from chartloop.run.processes import Process, is_gone, is_mine, this_process
 from tests.journals import KINDS, Desk, open_desk
@@ -247,9 +247,9 @@ def test_a_run_that_is_driven_does_not_go_on_as_another(desk: Desk) -> None:
     assert read is not None
     new = [WholeRun(RunRow("new"))]
     with pytest.raises(Driven):
-        desk(desk.journal.create_whole(new, after=[read]))
+        desk(desk.journal.create_whole(new, moves=[Move(read, "new")]))
     assert desk(desk.journal.row("new")) is None
-    desk(desk.journal.create_whole(new, after=[read], take_over=True))
+    desk(desk.journal.create_whole(new, moves=[Move(read, "new")], take_over=True))
     assert desk(desk.journal.lease("r")) is None
     assert desk(desk.journal.renew("r", FAR)) is False
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.core.errors import StatusError
-from chartloop.run.journal import RunRow
+from chartloop.core.errors import MovedError, StatusError
+from chartloop.run.journal import Move, RunRow
+from chartloop.run.lease import Driver
+from chartloop.run.processes import Process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
 from tests.journals import Desk
@@ -34,8 +38,8 @@ def test_a_run_has_one_open_request(desk: Desk) -> None:
     do(journal.place_request(asked("c", "another")))
     done = asked("d", open=False)
     assert do(journal.place_request(done)) == done  # nobody is to drive for it
-    do(journal.settle_request("a", {"status": "completed"}))
-    do(journal.settle_request("a", {"status": "later"}))  # the first outcome stands
+    assert do(journal.settle_request("a", {"status": "completed"}, 0))
+    assert not do(journal.settle_request("a", {"status": "later"}, 0))  # the first outcome stands
     do(journal.place_request(asked("b")))
     assert [one.key for one in do(journal.requests(open_only=True))] == ["b", "c"]
     assert [one.key for one in do(journal.requests("r", limit=2))] == ["b", "d"]
@@ -69,3 +73,48 @@ def test_an_edited_request_is_passed_over(tmp_path: Path, edit: str) -> None:
     assert by_hand(journal.requests()) == []
     by_hand(journal.place_request(asked("a")))  # and takes nobody's place
     by_hand(journal.close())
+
+
+ELSEWHERE = Driver("other", "chartloop serve", Process("another-host", 1, "x", "y"))
+HAPPENS: dict[str, tuple[Callable[[Desk], Any], bool]] = {
+    "nothing": (lambda _: None, True),
+    "driven-by-another": (lambda d: d(d.journal.acquire("r", ELSEWHERE)), False),
+    "driven-and-left-by-another": (
+        lambda d: (
+            d(d.journal.acquire("r", ELSEWHERE)), d(d.journal.release("r", ELSEWHERE))
+        ), False,
+    ),
+    "a-child-driven-by-another": (lambda d: d(d.journal.acquire("r/a/1", ELSEWHERE)), True),
+    "settled-before": (lambda d: d(d.journal.settle_request("k", {"status": "first"}, 1)), False),
+    "removed": (lambda d: d(d.journal.remove(["r"])), False),
+}  # fmt: skip
+"""What happens after this driver has had the run in epoch 1, and whether it may settle the order."""
+
+
+@pytest.mark.parametrize("case", HAPPENS)
+def test_only_the_last_driver_of_a_run_settles_its_order(desk: Desk, case: str) -> None:
+    happens, settles = HAPPENS[case]
+    do, journal = desk, desk.journal
+    for run_id in ("r", "r/a/1"):
+        do(journal.create(RunRow(run_id)))
+    do(journal.place_request(asked("k")))
+    row, _ = do(journal.acquire("r"))
+    happens(desk)
+    before = do(journal.requests())
+    assert do(journal.settle_request("k", {"status": "mine"}, row.epoch)) is settles
+    if not settles:
+        assert do(journal.requests()) == before
+
+
+def test_a_moved_run_gets_no_open_request(desk: Desk) -> None:
+    do, journal = desk, desk.journal
+    do(journal.create(RunRow("r")))
+    do(journal.place_request(asked("a")))
+    row, _ = do(journal.acquire("r"))
+    do(journal.create_whole([], moves=[Move(row, "new")]))
+    with pytest.raises(MovedError, match="run `r` continues as run `new`"):
+        do(journal.place_request(asked("b")))
+    assert do(journal.place_request(asked("a"))).key == "a"  # a repetition is answered as before
+    assert do(journal.place_request(asked("c", open=False))).key == "c"
+    assert not do(journal.settle_request("a", {}, row.epoch))
+    assert do(journal.settle_request("a", {}, row.epoch + 1))

@@ -32,7 +32,11 @@ pytestmark = QUIET
 HI = ({"role": "user", "content": "hi"},)
 TOOL = {
     "type": "function",
-    "function": {"name": "add", "description": "Sum.", "parameters": {"type": "object"}},
+    "function": {
+        "name": "add",
+        "description": "Sum.",
+        "parameters": {"type": "object", "properties": {}},
+    },
 }
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GROQ_API_KEY")
 FOX = "The quick brown fox jumps over the lazy dog."

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chartloop import SpecError, load
 from chartloop.api import find_faults
 from chartloop.core.facts import wire_name
-from chartloop.language.server_tools import ServerSpec
+from chartloop.language.server_tools import ServerSpec, tool_of
 from chartloop.language.tool_lock import (
     LockedServer,
     LockedTool,
@@ -42,6 +42,9 @@ def lock(folder: Path, text: str, offers: Any = OFFERS) -> Path:
     locked = lock_offers(server.definition, offers, EVERY)
     path.with_name("machine.tools.lock.json").write_text(write_lock({"calc": locked}))
     return path
+
+
+DRAFT = "http://json-schema.org/draft-%s/schema#"
 
 
 class LeftOut(NamedTuple):
@@ -86,13 +89,74 @@ class LeftOut(NamedTuple):
             "too large",
         ),
         LeftOut("long", [offer("add", "x" * 30_000)], "longer than"),
+        LeftOut("no-type", [{"name": "add", "inputSchema": {}}], "no `type: object`"),
+        LeftOut("no-mapping", [5], "its name has other signs"),  # pyright: ignore[reportArgumentType]
+        LeftOut("title", [ADD | {"title": 5}], "its `title` is not a text"),
+        LeftOut("annotations", [ADD | {"annotations": [5]}], "its `annotations` is not a mapping"),
+        LeftOut("looks-ahead", [offer("add", a={"pattern": "(?=x)"})], 'the pattern "(?=x)" backtracks'),
+        LeftOut("looks-back", [offer("add", a={"pattern": r"(a)\1"})], "backtracks"),
+        LeftOut("pattern-of-names", [offer("add", a={"patternProperties": {"(?!x)": {}}})], "backtracks"),
+        LeftOut("output", [ADD | {"outputSchema": {"pattern": "(?<=x)"}}], "its `outputSchema` cannot be used"),
+        LeftOut("output-no-schema", [ADD | {"outputSchema": 5}], "its `outputSchema` is not a JSON Schema"),
+        LeftOut("patterns", [offer("add", **{f"a{n}": {"pattern": "x"} for n in range(101)})], "has 101 patterns"),
+        LeftOut("large-pattern", [offer("add", a={"pattern": "(?:x{900}){900}"})], "is too large"),
+        LeftOut(
+            "not-its-dialect",
+            [{"name": "add", "inputSchema": {"$schema": DRAFT % "04", "type": "object", "minimum": 3, "exclusiveMinimum": 3}}],
+            f"is not a JSON Schema, as it says, of `{DRAFT[:-1] % '04'}`",
+        ),
     ],
     ids=lambda case: case.id,
-)
+)  # fmt: skip
 def test_a_tool_that_cannot_be_used_is_left_out_with_the_reason(case: LeftOut) -> None:
     found = lock_offers("", case.offers, EVERY)
     assert not found.tools
     assert case.why in next(iter(found.left_out.values()))
+
+
+class Dialect(NamedTuple):
+    id: str
+    named: str
+    field: dict[str, Any]
+    right: Any
+    wrong: Any
+
+
+PAIR: dict[str, Any] = {"type": "array", "items": [{"type": "number"}, {"type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Dialect("04", DRAFT % "04", {"minimum": 3, "exclusiveMinimum": True}, 4, 3),
+        Dialect("06", DRAFT % "06", {"exclusiveMinimum": 3}, 4, 3),
+        Dialect("07", DRAFT % "07", PAIR, [1, "x"], [1, 2]),
+        Dialect("07-without-the-sign", DRAFT[:-1] % "07", PAIR, [1, "x"], [1, 2]),
+        Dialect("2019-09", "https://json-schema.org/draft/2019-09/schema", PAIR, [1, "x"], [1, 2]),
+        Dialect("2020-12", "https://json-schema.org/draft/2020-12/schema",
+                {"prefixItems": PAIR["items"]}, [1, "x"], [1, 2]),
+        Dialect("unknown", "https://example.com/own", {"prefixItems": PAIR["items"]}, [1, "x"], [1, 2]),
+        Dialect("linear", DRAFT % "07", {"pattern": "^(a+)+$"}, "aa", "a" * 400 + "!"),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_a_schema_is_kept_as_it_came_and_read_in_its_dialect(case: Dialect) -> None:
+    schema = {"$schema": case.named, "type": "object", "properties": {"a": case.field}}
+    offers = [{"name": "add", "inputSchema": schema, "outputSchema": schema}]
+    (tool,) = read_lock(write_lock({"c": lock_offers("", offers, EVERY)}))["c"].tools.values()
+    assert tool.parameters == tool.output == schema
+    parse = tool_of(ServerSpec("c"), tool).parse
+    assert parse(json.dumps({"a": case.right})) == {"a": case.right}
+    with pytest.raises(ValueError, match=r"the arguments of `c.add` are wrong: a"):
+        parse(json.dumps({"a": case.wrong}))
+
+
+def test_what_is_no_json_schema_is_noted() -> None:
+    offers = [offer("add", a={"type": "string", "nullable": True})]
+    locked = lock_offers("", offers, EVERY)
+    said = "says `nullable`, which is not JSON Schema: null is refused there"
+    assert list(differences({}, {"calc": locked})) == ["+ calc.add: ", f"! calc.add {said}"]
+    assert json.loads(write_lock({"calc": locked}))["servers"]["calc"]["notes"] == {"add": said}
 
 
 def test_only_what_the_file_names_is_locked() -> None:
@@ -179,6 +243,26 @@ def test_a_lock_holds_no_tool_that_a_listing_could_not(
         read_lock(text)
 
 
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["type", "properties", "items", "$ref", "pattern", "$schema", "x"]), inner, max_size=3
+    ),
+    max_leaves=8,
+)  # fmt: skip
+JUNK_TOOLS = JUNK | st.fixed_dictionaries(
+    {"name": st.sampled_from(["a", "b", 5, None]), "inputSchema": JUNK},
+    optional={"outputSchema": JUNK, "description": JUNK, "title": JUNK, "annotations": JUNK},
+)
+
+
+@given(st.lists(JUNK_TOOLS, max_size=5))
+def test_whatever_is_listed_a_good_tool_stays(junk: list[Any]) -> None:
+    servers = {"calc": lock_offers("d", [*junk, ADD], EVERY)}
+    assert servers["calc"].tools["add"].name == "add"
+    assert read_lock(write_lock(servers)) == servers
+
+
 def test_what_differs_is_said_in_lines() -> None:
     before = {"calc": lock_offers("d", [ADD, offer("gone")], EVERY)}
     changed = offer(
@@ -203,6 +287,9 @@ def test_a_star_stands_for_any_signs() -> None:
     assert matches("read_*", "read_file")
     assert not matches("read_*", "write_read_file")
     assert not matches("a.b", "axb")
+    assert matches("a*b*c", "a-b-b-c")
+    assert not matches("ab*ba", "aba")
+    assert not matches("a*" * 30 + "b", "a" * 100_000)
 
 
 # names on the wire --------------------------------------------------------------------------

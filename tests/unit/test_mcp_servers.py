@@ -29,7 +29,10 @@ from chartloop.testing import LoopbackServer
 from tests.mcp_peers import (
     ADD,
     DIE,
+    ERROR,
+    GIVE,
     NUMBER,
+    OBJECT,
     ODD,
     OFFERS,
     PACKAGE,
@@ -176,6 +179,91 @@ def test_a_call_that_is_answered_by_other_text_says_so(tmp_path: Path) -> None:
     run = locked(tmp_path, text, ODD).start("go", script=[call("calc.babble"), "done"])
     run.run()
     assert "no answer in 500 ms; it has written 1 line that is no MCP message" in answers(run)[0]
+
+
+class Told(NamedTuple):
+    """What a result of a tool becomes: for the model, and for the machine."""
+
+    id: str
+    texts: list[str]
+    data: Any
+    answer: str
+    result: Any
+    schema: Any = None
+    warns: str = ""
+    failed: bool = False
+
+
+NUMBERS = {"type": "object", "properties": {"a": NUMBER}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Told("beside-a-text", ["1 found"], {"a": "x"}, '1 found\n{"a": "x"}', {"a": "x"}),
+        Told("as-json", ['{ "a": 1 }'], {"a": 1}, '{ "a": 1 }', {"a": 1}),
+        Told("only-field", ["5"], {"sum": 5}, "5", {"sum": 5}),
+        Told("only-field-a-text", ["five"], {"it": "five"}, "five", {"it": "five"}),
+        Told("items-of-the-only-field", ["a", "7"], {"it": ["a", 7]}, "a\n7", {"it": ["a", 7]}),
+        Told("one-of-two-fields", ["5"], {"a": 5, "b": 5}, '5\n{"a": 5, "b": 5}', {"a": 5, "b": 5}),
+        Told("nothing-else", [], {"a": 1}, '{"a": 1}', {"a": 1}),
+        Told("on-an-error", ["no"], {"code": 7}, 'error: no\n{"code": 7}', None, failed=True),
+        Told("as-declared", ["1"], {"a": 1}, "1", {"a": 1}, NUMBERS),
+        Told("declared-and-missing", ["1"], None, "1", "1", NUMBERS, "it gave text only"),
+        Told(
+            "not-as-declared", ["1"], {"a": "x"}, '1\n{"a": "x"}', '1\n{"a": "x"}', NUMBERS,
+            'its data do not match its `outputSchema`: a: "x" is not of type "integer"',
+        ),
+        Told("declared-and-failed", ["no"], None, "error: no", None, NUMBERS, failed=True),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_what_a_server_gives_reaches_the_model(tmp_path: Path, case: Told) -> None:
+    offers = [GIVE | ({"outputSchema": case.schema} if case.schema else {})]
+    given: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in case.texts]}
+    given |= {"isError": case.failed} | (
+        {} if case.data is None else {"structuredContent": case.data}
+    )
+    script = [call("calc.give", result=given), "done"]
+    run = locked(tmp_path, offers=offers).start("go", script=script)
+    result = run.run()
+    assert answers(run) == [case.answer]
+    (made,) = run.trace().calls
+    if not case.failed:
+        assert made.result == case.result
+    assert [case.warns in warning for warning in result.warnings] == ([True] if case.warns else [])
+
+
+def test_a_pattern_of_a_server_stops_no_process(tmp_path: Path) -> None:
+    """In a process of its own: `re` would hold it for ever, signals included."""
+    evil = {"type": "object", "properties": {"y": {"type": "string", "pattern": "^(a+)+$"}}}
+    locked(tmp_path, offers=[GIVE | {"outputSchema": evil}])
+    given: dict[str, Any] = {"content": [], "structuredContent": {"y": "a" * 40 + "!"}}
+    code = (
+        "from chartloop import load\n"
+        f"run = load('machine.yaml').start('go', script={[call('calc.give', result=given), 'done']!r})\n"
+        "print(run.run().warnings)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )  # fmt: skip
+    assert "do not match its `outputSchema`" in done.stdout
+
+
+CODES = (-32000, -32001, -32002, -32602, -32603, 0, 7)
+
+
+def test_an_error_of_the_server_is_its_word_whatever_its_code(tmp_path: Path) -> None:
+    texts = [*(f"boom {code}" for code in CODES), "Connection closed", "Session terminated"]
+    codes = [*CODES, -32000, -32600]
+    script: list[Any] = [
+        call("calc.error", code=code, message=text) for code, text in zip(codes, texts, strict=True)
+    ]
+    run = locked(tmp_path, offers=[ERROR, ADD]).start("go", script=[*script, *ONE])
+    result = run.run()
+    assert answers(run) == [*(f"error: the server refused the call: {text}" for text in texts), "5"]
+    assert result.warnings == ()
+    assert not any(made.outcome and made.outcome.in_doubt for made in run.records)
 
 
 # death --------------------------------------------------------------------------------------
@@ -329,9 +417,49 @@ def test_a_listing_without_an_end(tmp_path: Path) -> None:
 
 
 def test_a_listing_that_cannot_be_read(tmp_path: Path) -> None:
-    put_server(tmp_path, [{"name": "add", "inputSchema": 5}])
+    put_server(tmp_path)
     with pytest.raises(ServerUnavailableError, match="gave a listing that cannot be read"):
-        lock_tools(put_machine(tmp_path, machine("calc.add")))
+        lock_tools(put_machine(tmp_path, machine("calc.add", way="no-list")))
+
+
+def test_a_bad_tool_takes_no_other_away(tmp_path: Path) -> None:
+    bad: list[Any] = [
+        5, None, {"name": ["add"], "inputSchema": OBJECT}, {"name": "bare", "inputSchema": {}},
+        {"name": "out", "inputSchema": OBJECT, "outputSchema": {"type": "strin"}},
+        {"name": "told", "inputSchema": OBJECT, "description": 5},
+    ]  # fmt: skip
+    run = locked(tmp_path, offers=[*bad, ADD]).start("2 + 3?", script=ONE)
+    assert run.run().reason == "completed"
+    assert answers(run) == ["5"]
+    left_out = run.machine.spec.servers["calc"].left_out
+    assert {name: why.partition(": ")[0] for name, why in left_out.items()} == {
+        "": "offered 2 times under one name",
+        "['add']": "its `name` is not a text",
+        "bare": "its `inputSchema` has no `type",
+        "out": "its `outputSchema` is not a JSON Schema",
+        "told": "its `description` is not a text",
+    }
+
+
+def test_pages_without_an_end(tmp_path: Path) -> None:
+    put_server(tmp_path)
+    path = put_machine(tmp_path, machine(way="pages", more=", connect_timeout: 2s"))
+    with pytest.raises(ServerUnavailableError, match="did not answer in 2 s"):
+        lock_tools(path)
+
+
+def test_a_deaf_server_is_ended_while_its_error_is_read(tmp_path: Path) -> None:
+    put_server(tmp_path)
+    path = put_machine(tmp_path, machine(way="deaf", more=", connect_timeout: 2s"))
+    with pytest.raises(ServerUnavailableError, match="did not answer in 2 s"):
+        lock_tools(path)
+    assert children(tmp_path)  # it takes four seconds more to be killed
+    code = "from chartloop.api.tool_lock import lock_tools\nlock_tools('machine.yaml')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "did not answer in 2 s" in done.stderr
+    assert not children(tmp_path)  # a process waits for it before it ends
 
 
 # the lock -----------------------------------------------------------------------------------
@@ -395,6 +523,20 @@ def test_a_variable_goes_to_the_server_and_nowhere_else(
     assert "out of luck ${PEER_TOKEN}" in result.warnings[0]
     told = run.machine.canonical() + str([r.to_dict() for r in run.records])
     assert "correct-horse" not in told
+
+
+def test_a_variable_is_hidden_before_its_line_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PEER_TOKEN", "correct-horse\nbattery-staple")
+    caplog.set_level(logging.INFO, "chartloop.mcp")
+    put_server(tmp_path)
+    path = put_machine(tmp_path, machine(way="secret", more=SECRET))
+    with pytest.raises(ServerUnavailableError) as caught:
+        lock_tools(path)
+    told = str(caught.value) + "".join(caplog.messages)
+    assert not any(part in told for part in ("corr", "batt", "staple"))
+    assert "\n  ${PEER_TOKEN}\n" in told
 
 
 def test_a_variable_that_a_server_quotes_is_hidden(
@@ -599,6 +741,44 @@ def test_an_address_of_something_else(
     assert len(str(caught.value)) < 1_000
     gc.collect()  # an error that no one took would be printed here
     assert capfd.readouterr().err == ""
+
+
+def test_an_error_of_a_server_over_http_is_its_word(tmp_path: Path) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            replies: dict[str, Any] = {
+                "initialize": {"result": {
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "peer", "version": "1"},
+                }},
+                "tools/list": {"result": {"tools": [ERROR]}},
+                "tools/call": {"error": asked.get("params", {}).get("arguments")},
+            }  # fmt: skip
+            error = {"error": {"code": -32601, "message": "Method not found"}}
+            reply = {"jsonrpc": "2.0", "id": asked.get("id"), **replies.get(asked["method"], error)}
+            body = json.dumps(reply).encode() if "id" in asked else b""
+            self.send_response(200 if body else 202)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/mcp"
+        text = machine().replace(
+            "command: " + machine().split("command: ")[1].split("}")[0], f"url: '{address}'"
+        )
+        path = put_machine(tmp_path, text)
+        lock_tools(path).write()
+        script = [call("calc.error", code=code, message=f"boom {code}") for code in CODES]
+        run = load(path).start("go", script=[*script, "done"])
+        assert run.run().warnings == ()
+        server.shutdown()
+    assert answers(run) == [f"error: the server refused the call: boom {code}" for code in CODES]
 
 
 HEAD = """\

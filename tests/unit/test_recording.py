@@ -115,6 +115,7 @@ REPLIES = {
     "a tool that asks to stop": [call("gold")],
     "a result that looks like a form": [call("odd"), "Buy?"],
     "texts of several lines": [call("bread", name="buy"), "  Buy?\n\n- yes\n- no\n"],
+    "a refusal": [{"refusal": "I will not.", "usage": {"prompt_tokens": 9, "completion_tokens": 3}}],
     "failed calls": [{"error": {"category": "TRANSIENT", "message": "rate", "kind": "x"}}, "Buy?"],
     "all calls failed": [{"error": {"category": "TRANSIENT", "message": "rate"}}] * 3,
     "usage and cost": [{"text": "Buy?", "usage": {"prompt_tokens": 9, "cost": 0.25}}],

@@ -450,6 +450,7 @@ class TestResult:
         "profile",
         "metadata",
         "last_activity",
+        "moved_to",
     )
 
     def test_the_public_shape(self) -> None:

@@ -522,7 +522,9 @@ def test_a_child_that_waits_comes_along(asked: str) -> None:
     assert child.row.parent == run.id
     assert child.records[0].input.at == ManualClock().now()  # it was not begun anew
     assert run.replay().same
-    assert by_hand(journal.row("r/go/1")).status == "paused"  # pyright: ignore[reportOptionalMemberAccess]
+    old_child = by_hand(journal.row("r/go/1"))
+    assert old_child is not None
+    assert (old_child.status, old_child.moved_to) == ("moved", f"{run.id}/went/1")
 
 
 def test_a_fork_of_earlier_records_has_no_child() -> None:

@@ -53,10 +53,11 @@ def ask_approval(
             known = ctx.machine.registry.tools
             held = [{**one, "schema": dict(known[one["name"]].parameters)} for one in held]
         request |= {"calls": held, "decisions": {}}
-    kept: dict[str, Any] = {APPROVAL: {**request, "answer": "", "asked": [h["key"] for h in held]}}
-    if held:
-        kept["ask_user"] = question(held, by, text)
-    return Outcome(result=[shown(one).to_mapping() for one in held], kept=kept)
+    request |= {
+        "answer": "", "asked": [h["key"] for h in held],
+        "text": question(held, by, text) if held else "",
+    }  # fmt: skip
+    return Outcome(result=[shown(one).to_mapping() for one in held], kept={APPROVAL: request})
 
 
 def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:
@@ -90,13 +91,16 @@ class Gate:
         approve = ctx.machine.approve
         self.ctx = ctx
         self.when = when
-        self.by = approve.by if approve is not None else ""
+        self.who = [] if approve is None else [approve.tools, approve.by, approve.not_by]
         self.edit = approve is not None and approve.edit
         self.remember = approve is not None and approve.remember
         self.tools = frozenset(approve.tools if approve is not None else ())
         self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
         self.held = {one["key"]: one for one in self.request.get("calls", ())}
-        self.marks: tuple[str, ...] = tuple(ctx.kept.get(REMEMBERED, ()))
+        known = ctx.kept.get(REMEMBERED, EMPTY)
+        self.marks: tuple[str, ...] = tuple(
+            known["marks"] if known.get("run") == ctx.run_id else ()
+        )
 
     @property
     def kept_after_use(self) -> Mapping[str, Any]:
@@ -108,7 +112,8 @@ class Gate:
         for key, decision in self.request.get("decisions", EMPTY).items():
             if decision["decision"] == ACCEPT and decision.get("remember"):
                 marks |= dict.fromkeys(filter(None, (self._mark(shown(self.held[key])),)))
-        return used | {REMEMBERED: list(marks)} if marks else used
+        known = {"run": self.ctx.run_id, "marks": list(marks)}
+        return used | {REMEMBERED: known} if marks else used
 
     def holds(self, call: ToolCall) -> bool:
         """Whether a call needs an approval. One that cannot be judged does."""
@@ -157,12 +162,12 @@ class Gate:
         return failed_result(f"`{call.name}` was not approved: {why}")
 
     def _mark(self, call: ToolCall) -> str:
-        """The digest that an equal call of this run has under the same gate; empty if invalid."""
+        """The digest that an equal call has under the same gate and schema; empty if invalid."""
         spec = self.ctx.machine.registry.tools.get(call.name)
         if spec is None or (arguments := _validated(spec, call)) is None:
             return ""
         when = self.when.text if self.when is not None else ""
-        parts = [self.ctx.run_id, call.name, dict(spec.parameters), self.by, when, arguments]
+        parts = [call.name, dict(spec.parameters), self.who, when, arguments]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
-from chartloop.core.errors import Category, SetupError
-from chartloop.core.facts import ToolCall, wire_name
+from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
@@ -138,7 +138,7 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
             return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
     completion = await complete(ctx, request_messages(ctx), ctx.tool_schemas, call)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, completion, call.keep), completion.reply)
-    if call.output is None:
+    if call.output is None or not outcome.ok:
         return outcome
     structured = _parse_structured(outcome, completion.reply.text, call.output)
     if structured.ok or _calls_offered(ctx, completion.reply):
@@ -159,6 +159,8 @@ class Completion(NamedTuple):
     spent: Spent
     warnings: tuple[str, ...] = ()
     """Warnings about the call: estimated usage, a reply that was cut off."""
+    dropped: tuple[ToolCall, ...] = ()
+    """The calls beyond `MOST_KEPT`."""
 
 
 async def complete(
@@ -198,6 +200,11 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
     raw = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
     ctx.so_far = before
+    asked = raw.tool_calls
+    if len(asked) > MOST_KEPT:
+        raw = raw.replace(
+            tool_calls=asked[:MOST_KEPT], warnings=(*raw.warnings, TOO_MANY.format(len(asked)))
+        )
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(raw.tool_calls) and all(c.name in memory for c in raw.tool_calls)
     reply = Reply(
@@ -206,9 +213,14 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
     spent, warnings = _measure_spent(raw, request, model, reply)
     if raw.warnings:
         warnings += tuple(w for w in raw.warnings if w not in ctx.host.tally.warnings)
-    if raw.finish_reason == "length":
-        warnings += (CUT_OFF,)
-    return Completion(reply, spent, warnings)
+    if raw.finish_reason in _CUT:
+        warnings += (_CUT[raw.finish_reason],)
+    if raw.refusal:
+        raise ModelError(
+            raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=raw.text,
+            spent=spent,
+        )  # fmt: skip
+    return Completion(reply, spent, warnings, asked[MOST_KEPT:])
 
 
 def _measure_spent(
@@ -307,16 +319,22 @@ def _server_tool(ctx: Context, name: str) -> str:
 
 
 def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
-    reply, spent, warnings = completion
+    reply, spent, warnings, dropped = completion
+    if not (reply.text.strip() or reply.tool_calls):
+        retry, filtered = ctx.state.retry, reply.finish_reason == "content_filter"
+        if retry is not None and "EMPTY" in retry.on and not filtered:
+            error = Failure(Category.TRANSIENT, EMPTY, "", "empty")
+            return Outcome(ok=False, error=error, reply=reply, spent=spent, warnings=warnings)
+        warnings += (EMPTY,)
     size = spent.prompt_tokens + spent.completion_tokens
-    empty = not (reply.text.strip() or reply.tool_calls)
     return Outcome(
         result=reply.result,
         reply=reply,
         messages=_messages_to_add(ctx, reply, keep),
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
-        warnings=(*warnings, EMPTY) if empty else warnings,
+        warnings=warnings,
+        dropped=dropped,
     )
 
 
@@ -356,8 +374,17 @@ WRONG_COST = (
     "a reply came with a cost that cannot be: {} USD; it was computed from the model's prices"
 )
 """A warning: the cost is computed from prices; without prices it is unknown."""
-CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
-"""A warning: the end of the text or of the tool calls may be missing."""
+_CUT = {
+    "length": "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`",
+    "content_filter": "the provider's filter cut a reply (finish_reason `content_filter`)",
+}
+"""Warnings by finish reason: the end of the text or of the tool calls may be missing. It is not a
+failure, because machines decide by `last.finish_reason`. Source: 002 "finish_reason"."""
+MOST_KEPT = 128
+"""The most calls kept of one reply: providers refuse a message with more when it is sent back.
+Source: OpenAI API reference, "Create chat completion"."""
+TOO_MANY = f"a reply asked for {{}} tool calls: the first {MOST_KEPT} are kept"
+"""A warning: no provider takes more back in one message."""
 EMPTY = "the model gave an empty reply: neither text nor tool calls"
 """A warning: most machines treat such a reply as the last one."""
 

@@ -15,7 +15,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, accepts, map_of
 from chartloop.run.context import Context
-from chartloop.run.sanitize import DECODER, read_json
+from chartloop.run.sanitize import DECODER, bare_json, read_json
 
 _KEYS = frozenset({"tag", "fence", "json", "as", "required"})
 _FORMS = ("text", "pairs", "json", "list")
@@ -143,6 +143,7 @@ def _json_part(text: str, path: str) -> Any:
             return _at(read_json(candidate), path)
         except ValueError:
             continue
+    text = bare_json(text)
     for match in list(re.finditer(r"[{\[]", text))[:20]:
         try:
             return _at(DECODER.raw_decode(text, match.start())[0], path)

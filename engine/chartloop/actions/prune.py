@@ -15,6 +15,7 @@ from chartloop.core.conversation import (
     Count,
     Messages,
     groups,
+    newest,
     prunable,
     sliding,
     truncate,
@@ -56,7 +57,7 @@ async def prune_context(
     budget = max(0, int(window * target) - system_tokens - response_tokens)
     match strategy:
         case "truncate":
-            pruned = Pruned(truncate(messages, budget, count))
+            pruned = Pruned(truncate(messages, budget, count, ctx.facts.run.task))
         case "essentials":
             pruned = Pruned(essentials(ctx, messages))
         case "summarize":
@@ -112,9 +113,9 @@ class SplitMessages(NamedTuple):
 
 def split_messages(messages: Messages, budget: int, count: Count) -> SplitMessages:
     """Split off the newest groups that fit into half of the budget, and at least one."""
-    newest = truncate(messages, budget // 2, count)
-    if len(newest) < len(messages):
-        return SplitMessages(messages[: len(messages) - len(newest)], newest)
+    kept = newest(messages, budget // 2, count)
+    if len(kept) < len(messages):
+        return SplitMessages(messages[: len(messages) - len(kept)], kept)
     parts = groups(messages)
     if len(parts) < 2:
         return SplitMessages((), messages)
@@ -126,7 +127,7 @@ async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> 
     if not parts.older:
         return Pruned(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent, warnings = await complete(ctx, parts.request)
+    reply, spent, warnings, _ = await complete(ctx, parts.request)
     return Pruned(parts.with_summary(reply.text), spent, warnings)
 
 
@@ -140,9 +141,9 @@ ACTIONS = (
                 "enum",
                 STR,
                 choices=("sliding", "truncate", "summarize", "essentials"),
-                about="`sliding` keeps the first and the newest messages, `truncate` the newest, "
-                "`summarize` the newest after a summary by the model, `essentials` the current "
-                "task with its acceptance criteria and the newest results.",
+                about="`sliding` keeps the first and the newest messages, `truncate` the task and "
+                "the newest, `summarize` the newest after a summary by the model, `essentials` the "
+                "current task with its acceptance criteria and the newest results.",
             ),
             ArgSpec(
                 "keep_first",

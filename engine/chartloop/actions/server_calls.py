@@ -151,16 +151,16 @@ class ServerCall:
         try:
             completion = await complete(quiet, request.messages, call=settings)
         except ModelError as error:
-            await ctx.result(key, {"error": error.message, SAMPLED: {"failed": 1}})
+            used = {"failed": 1} if error.spent is None else _amounts(error.spent)
+            await ctx.result(key, {"error": error.message, SAMPLED: used})
             self._warn(f"a model call failed: {error.message}")
             raise SamplingRefused(f"the model call failed: {error.message}") from None
         for warning in completion.warnings:
             self._warn(warning)
-        spent = {n: v for n, v in completion.spent.to_mapping().items() if n != "tools" and v}
         reply = completion.reply
         data = {
             "text": reply.text, "model": reply.model, "finish_reason": reply.finish_reason,
-            SAMPLED: spent,
+            SAMPLED: _amounts(completion.spent),
         }  # fmt: skip
         await ctx.result(key, data)
         return data
@@ -180,6 +180,10 @@ class ServerCall:
             return None
         spent = self.calls.spent(self.key)
         return allowed.tokens - spent.prompt_tokens - spent.completion_tokens
+
+
+def _amounts(spent: Spent) -> dict[str, Any]:
+    return {name: n for name, n in spent.to_mapping().items() if name != "tools" and n}
 
 
 def spent_limit(ctx: Context, spent: Spent) -> str:

@@ -29,7 +29,7 @@ from chartloop.core.traits import ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import ChildStart
 from chartloop.run.context import Context
-from chartloop.run.exceptions import failure_of_call
+from chartloop.run.exceptions import outcome_of_call
 from chartloop.run.sanitize import cut_text, read_json, sound_data
 from chartloop.run.tracing import around_tool
 
@@ -362,9 +362,9 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     message = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
     request = user(message)
     try:
-        reply, spent, warnings = await complete(ctx, (*request_messages(ctx), request))
+        reply, spent, warnings, _ = await complete(ctx, (*request_messages(ctx), request))
     except ModelError as error:
-        return Attempt(Outcome(ok=False, error=failure_of_call(error), unanswered=1))
+        return Attempt(outcome_of_call(error))
     outcome = Outcome(
         messages=(request, reply.message), spent=spent,
         context_tokens=spent.prompt_tokens + spent.completion_tokens,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -220,7 +220,7 @@ async def first_answer(
             task.cancel()
 
 
-def sample_request(params: Any) -> SampleRequest | str:
+def sample_request(params: Any, mask: Callable[[Any], Any]) -> SampleRequest | str:
     """A server's request as messages for the model, or the reason why it is not supported."""
     if params.tools:
         return "it offers the model tools of its own"
@@ -233,7 +233,10 @@ def sample_request(params: Any) -> SampleRequest | str:
             return "its messages hold something else than text"
         messages.append({"role": message.role, "content": "\n".join(p.text for p in parts)})
     return SampleRequest(
-        tuple(messages), params.max_tokens, params.temperature, tuple(params.stop_sequences or ())
+        tuple(mask(messages)),
+        params.max_tokens,
+        params.temperature,
+        tuple(params.stop_sequences or ()),
     )
 
 

@@ -20,14 +20,17 @@ Source: MCP 2025-11-25 and 2026-07-28, "Lifecycle", "Tools".
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import importlib
+import json
 import logging
 import os
 import threading
+import time
 import weakref
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache
 from importlib import util
@@ -41,9 +44,9 @@ from chartloop.adapters.mcp_calls import (
     reason_of_refusal,
     sample_request,
 )
-from chartloop.adapters.mcp_results import failed_call, picture_of, texts_of
+from chartloop.adapters.mcp_results import failed_call, result_of
+from chartloop.adapters.mcp_wire import Wire
 from chartloop.core.errors import Category, ServerUnavailableError, SetupError, ToolsChangedError
-from chartloop.core.media_parts import say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
 from chartloop.core.units import say_count, say_duration
@@ -51,10 +54,8 @@ from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
 from chartloop.run.elicitation import Form, InputRequired, form_trouble
-from chartloop.run.media import MOST
 from chartloop.run.ports import SamplingRefused, ToolClient
 from chartloop.run.redact import forms_of
-from chartloop.run.sanitize import text_for_model
 from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ _LINES, _LINE = 12, 500
 _KEPT = 6
 """The least length of a variable's value that is hidden in the texts of a server."""
 
-Offers = list[dict[str, Any]]
+Offers = list[Any]
 
 
 class McpServers:
@@ -176,8 +177,10 @@ class McpServers:
             await asyncio.shield(asyncio.ensure_future(_cross(_close_all(opened))))
 
 
-def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
-    """Start a server, list its tools as ``tools/list`` returns them, and end it.
+def lock_server(
+    server: ServerSpec, folder: Path | None, wanted: Callable[[str], bool]
+) -> LockedServer:
+    """Start a server, lock the wanted tools of its listing, and end it.
 
     Raises:
         SetupError: if the package `mcp` or a variable is missing.
@@ -187,11 +190,10 @@ def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
     connection = _Connection(server, folder)
     connection.prepare()
 
-    async def ask() -> Offers:
-        try:
-            return await connection.connect()
-        finally:
-            await connection.close()
+    async def ask() -> LockedServer:
+        found = await connection.connect(wanted)
+        await connection.close()
+        return found
 
     return asyncio.run_coroutine_threadsafe(ask(), loop_thread()).result()
 
@@ -254,6 +256,9 @@ class _Connection:
         self._folder = server.folder or str(folder or "")
         self._starts = 0
         self._client: Any = None
+        self._wire = Wire(None, (), over_http=False)
+        self._until = 0.0
+        """When the server must have listed its tools, by the clock of the loop."""
         self._owner: asyncio.Task[None] | None = None
         self._closing: asyncio.Event | None = None
         self._opening: asyncio.Lock | None = None
@@ -283,8 +288,11 @@ class _Connection:
                         f"`{name}`, which is not set",
                         hint=f"set it, or write a default into the file: `${{{name}:-...}}`",
                     )
-                if value is not None and value != default and len(value) >= _KEPT:
-                    self._hidden.update((form, str(name)) for form in forms_of(value))
+                if value is None or value == default:
+                    continue
+                for part in (value, *value.splitlines()):  # stderr is read line by line
+                    if len(part) >= _KEPT:
+                        self._hidden.update((form, str(name)) for form in forms_of(part))
 
     def _expand(self, text: str) -> str:
         return VARIABLE.sub(lambda m: os.environ.get(m[1], m[2] or ""), text)
@@ -295,6 +303,10 @@ class _Connection:
             for secret, name in self._hidden.items():
                 if secret in value:
                     value = value.replace(secret, f"${{{name}}}")
+            return value
+        # a listing may be large: the forms of a secret for JSON are among those that are hidden
+        text = json.dumps(value, ensure_ascii=False) if self._hidden else ""
+        if not any(secret in text for secret in self._hidden):
             return value
         if isinstance(value, Mapping):
             mapping = cast("Mapping[str, Any]", value)
@@ -310,30 +322,27 @@ class _Connection:
         async with self._opening:
             if self._client is not None:
                 return
-            offers = await self.connect()
-            try:
-                self._compare(offers)
-            except ToolsChangedError:
+            locked = LockedServer(self.server.definition, self.server.tools)
+            now = await self.connect(locked.tools.__contains__)
+            if lines := tuple(server_differences(self.server.name, locked, now)):
                 await self.close()
-                raise
+                raise ToolsChangedError(self.server.name, lines)
 
-    def _compare(self, offers: Offers) -> None:
-        locked = LockedServer(self.server.definition, self.server.tools)
-        now = lock_offers(self.server.definition, offers, locked.tools.__contains__)
-        if lines := tuple(server_differences(self.server.name, locked, now)):
-            raise ToolsChangedError(self.server.name, lines)
+    async def connect(self, wanted: Callable[[str], bool]) -> LockedServer:
+        """Start or reach the server, and lock the wanted tools of its listing.
 
-    async def connect(self) -> Offers:
-        """Start or reach the server, and list its tools."""
+        A server that is too slow is ended in the background.
+        """
         self._starts += 1
         self._babble = 0
         self._stderr.clear()
         await asyncio.to_thread(_import_mcp)  # takes a second, so not on this thread
         loop = asyncio.get_running_loop()
-        ready: asyncio.Future[Offers] = loop.create_future()
+        self._until = time.monotonic() + self.server.connect_timeout
+        ready: asyncio.Future[LockedServer] = loop.create_future()
         self._closing = asyncio.Event()
         calling = ASKING.set(None)  # the connection outlives the call that opens it
-        owner = self._owner = loop.create_task(self._own(ready, self._closing))
+        owner = self._owner = loop.create_task(self._own(ready, self._closing, wanted))
         ASKING.reset(calling)
         try:
             async with asyncio.timeout(self.server.connect_timeout):
@@ -341,27 +350,32 @@ class _Connection:
         except TimeoutError:
             ready.cancel()
             owner.cancel()
-            await asyncio.wait({owner}, timeout=_ENDING)
-            raise self._unavailable(
-                f"did not answer in {say_duration(self.server.connect_timeout)}",
-                "give it more time with `connect_timeout`, or start it by hand and look",
-            ) from None
+            self._leave(owner)
+            raise self._cannot_connect(TimeoutError()) from None
 
-    async def _own(self, ready: asyncio.Future[Offers], closing: asyncio.Event) -> None:
+    async def _own(
+        self, ready: asyncio.Future[LockedServer], closing: asyncio.Event,
+        wanted: Callable[[str], bool],
+    ) -> None:  # fmt: skip
         """Open the connection, keep it open until `closing` is set, and close it."""
+        client: Any = None
         try:
             async with AsyncExitStack() as stack:
                 client = await self._enter(stack)
-                offers = await self._list(client)
+                offers = self._in_time(await self._list(client), wanted)
+                locked = await asyncio.to_thread(
+                    lock_offers, self.server.definition, offers, wanted
+                )
                 self._client = client
                 if not ready.done():
-                    ready.set_result(offers)
+                    ready.set_result(locked)
                 await closing.wait()
         except BaseException as error:  # noqa: BLE001  passed to the waiting caller
             if not ready.done():
                 ready.set_exception(self._cannot_connect(_first(error)))
         finally:
-            self._client = None
+            if self._client is client:  # a slow end may overlap with the next start
+                self._client = None
 
     async def _enter(self, stack: AsyncExitStack) -> Any:
         mcp, server = _import_mcp(), self.server
@@ -390,21 +404,30 @@ class _Connection:
                 encoding_error_handler="replace",
             )
             transport = stdio.stdio_client(started, errlog=self._open_stderr(stack))
-        return await stack.enter_async_context(mcp.Client(transport, **more))
+        self._wire = Wire(transport, server.tools, over_http=bool(server.url))
+        return await stack.enter_async_context(mcp.Client(self._wire, **more))
 
     async def _list(self, client: Any) -> Offers:
+        """The tools of all pages, as the server wrote them: `mcp` would refuse all for one."""
         offers: Offers = []
         cursor: str | None = None
         while True:
             page = await client.list_tools(cursor=cursor)
-            offers += [
-                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in page.tools
-            ]
+            offers += self._wire.listed
             cursor = page.next_cursor
             if len(offers) > MOST_OFFERED:
                 raise _TooManyError(f"offers more than {MOST_OFFERED:,} tools")
             if not cursor:
-                return self._mask(offers)
+                return offers
+
+    def _in_time(self, offers: Offers, wanted: Callable[[str], bool]) -> Iterator[Any]:
+        """The wanted tools of a listing without secrets, until `connect_timeout` has passed."""
+        for offer in offers:
+            if time.monotonic() > self._until:
+                raise TimeoutError
+            given = cast("Mapping[str, Any]", offer if isinstance(offer, Mapping) else {})
+            if wanted(str(given.get("name", ""))):
+                yield self._mask(offer)
 
     async def _hear(self, message: Any) -> None:
         """Count the lines on stdout that are not messages of the protocol."""
@@ -420,15 +443,21 @@ class _Connection:
 
     def _read_stderr(self, read: int) -> None:
         with os.fdopen(read, errors="replace") as lines:
-            for line in _short_lines(lines):
-                masked = str(self._mask(line))
-                self._stderr.append(masked)
-                LOG.info("%s: %s", self.server.name, masked)
+            for line in _first_parts(lines):
+                # first masked, then cut: half of a secret is not found
+                if masked := str(self._mask(line)).rstrip()[:_LINE]:
+                    self._stderr.append(masked)
+                    LOG.info("%s: %s", self.server.name, masked)
 
     # errors ---------------------------------------------------------------------------------
 
     def _cannot_connect(self, error: BaseException) -> ServerUnavailableError:
         where = self.server.url or self.server.command
+        if isinstance(error, TimeoutError):
+            return self._unavailable(
+                f"did not answer in {say_duration(self.server.connect_timeout)}",
+                "give it more time with `connect_timeout`, or start it by hand and look",
+            )
         if isinstance(error, FileNotFoundError) and not self.server.url:
             folder = self._folder or "."
             return self._unavailable(
@@ -439,14 +468,13 @@ class _Connection:
             return self._unavailable(f"cannot be started: {error}", "look at its `command`")
         if isinstance(error, _TooManyError):
             return self._unavailable(str(error), "run a server that offers fewer")
+        detail = " ".join(str(self._mask(str(error))).split())[:_LINE]
         if type(error).__name__ == "ValidationError":
-            detail = " ".join(str(error).split())[:_LINE]
             return self._unavailable(
                 f"gave a listing that cannot be read: {detail}", "report it there"
             )
-        if _is_closed(error) and not self.server.url:
+        if self._wire.has_ended_by(error) and not self.server.url:
             return self._unavailable("ended before it answered", "start it by hand and look")
-        detail = " ".join(str(error).split())[:_LINE]
         problem = f"cannot be reached: {type(error).__name__}: {detail}"
         return self._unavailable(problem, f"look at `{where}`")
 
@@ -505,7 +533,7 @@ class _Connection:
         except TimeoutError:
             raise
         except Exception as error:
-            if client is not self._client or _is_closed(_first(error)):
+            if client is not self._client or self._wire.has_ended_by(_first(error)):
                 raise _Died from error
             message = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (reason := reason_of_refusal(message)) is None:
@@ -515,7 +543,8 @@ class _Connection:
             message = f"{message}; {reason}"
             warning = f"{self.server.name}.{tool}: {message}"
             return failed_call(message, Category.RECOVERABLE, (warning,))
-        return self._result(reply)
+        name = f"{self.server.name}.{tool}"
+        return result_of(reply, self._mask, self.server.tools.get(tool), name)
 
     def _lost(self, name: str, why: str) -> ToolResult:
         """The result of a call whose answer is unknown."""
@@ -526,23 +555,6 @@ class _Connection:
         message = f"{name}: {why}; whether it was carried out is not known"
         more = "".join(f"\n  {line}" for line in self._stderr)
         return failed_call(message, Category.RECOVERABLE, (message + more,), in_doubt=True)
-
-    def _result(self, reply: Any) -> ToolResult:
-        pictures = [picture_of(part) for part in reply.content]
-        rest = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
-        data = self._mask(reply.structured_content)
-        text = str(self._mask("\n".join(texts_of(rest))))
-        if data is not None and not reply.content:  # the text form of the data is optional
-            text = text_for_model(data)
-        if reply.is_error:
-            return failed_call(text or "the tool failed", Category.RECOVERABLE)
-        images = tuple(picture.part for picture in pictures if picture)
-        parts = images[:MOST]
-        if len(images) > MOST:
-            text = f"{text}\n[{len(images) - MOST:,} more images, not shown]".lstrip()
-        if data is None:
-            data = "\n".join(filter(None, (text, say_parts(parts))))
-        return ToolResult(text, result=data, parts=parts)
 
     # requests of the server -----------------------------------------------------------------
 
@@ -559,7 +571,7 @@ class _Connection:
         calls = self._asking()
         if not calls:
             return _refuse("Elicitation outside a call of a tool is not answered")
-        text = str(self._mask(" ".join(params.message.split())))
+        text = " ".join(str(self._mask(params.message)).split())
         schema = self._mask(dict(params.requested_schema))
         if why := form_trouble(text, schema):
             calls[0].warn(f"a question was refused: {why}")
@@ -573,7 +585,7 @@ class _Connection:
         calls = self._asking()
         if not calls:
             return _refuse("Sampling outside a call of a tool is not answered")
-        request = sample_request(params)
+        request = sample_request(params, self._mask)
         if isinstance(request, str):
             calls[0].warn(f"a model call was refused: {request}")
             return _refuse(f"Sampling refused: {request}")
@@ -606,11 +618,31 @@ class _Connection:
         if self._closing is not None:
             self._closing.set()
         if owner is not None:
-            await asyncio.wait({owner}, timeout=_ENDING)
-            owner.cancel()
-        self._owner = None
+            await asyncio.wait({owner}, timeout=min(_ENDING, self.server.connect_timeout))
+            self._leave(owner)
         if not again:
             self._starts = 0
+
+    def _leave(self, owner: asyncio.Task[None]) -> None:
+        """Let a server end in the background; the process waits for it at its own end."""
+        self._owner = None
+        if not owner.done():
+            _LEAVING.add(owner)
+            owner.add_done_callback(_LEAVING.discard)
+
+
+_LEAVING: set[asyncio.Task[None]] = set()
+"""The owners of servers that take long to end."""
+
+
+@atexit.register
+def _wait_for_leaving() -> None:
+    async def wait() -> None:
+        await asyncio.wait(_LEAVING)
+
+    if _LEAVING:
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(wait(), loop_thread()).result(_ENDING)
 
 
 _LONGEST_MODEL_CALL = 600.0
@@ -629,11 +661,13 @@ class _TooManyError(Exception):
     """A listing has too many tools."""
 
 
-def _short_lines(lines: Any) -> Iterator[str]:
-    """The non-empty lines of a file, each cut to `_LINE` characters."""
+def _first_parts(lines: Any) -> Iterator[str]:
+    """The beginning of each line of a file."""
+    begins = True
     while line := lines.readline(100_000):
-        if text := line.rstrip()[:_LINE]:
-            yield text
+        if begins:
+            yield line
+        begins = line.endswith("\n")
 
 
 def _first(error: BaseException) -> BaseException:
@@ -643,20 +677,8 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _is_closed(error: BaseException) -> bool:
-    """Whether an error means that the connection has ended."""
-    ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
-    closed = type(error).__name__ in ends or getattr(error, "code", None) == _CLOSED
-    return closed or str(error) in _FORGOTTEN or isinstance(error, ConnectionError)
-
-
-_FORGOTTEN = ("Session terminated", "Server returned an error response")
-"""The messages of `mcp` for a reply of an HTTP server outside the protocol: a restarted server
-does not know the session. The next call connects again."""
 _UNREAD = ("ValidationError", "RuntimeError")
 """The errors of `mcp` for an invalid answer, or one that does not fit the tool's schema."""
-_CLOSED = -32000
-"""The error code of `mcp` for calls whose connection ended."""
 
 
 @cache

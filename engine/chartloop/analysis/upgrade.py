@@ -48,7 +48,7 @@ class Upgraded:
     """The new machine's name."""
     verdicts: tuple[Verdict, ...]
     passed_over: tuple[Unread, ...] = ()
-    """The runs of other machines, and unreadable ones."""
+    """The runs of other machines, moved ones, and unreadable ones."""
     known: Mapping[str, str] | None = None
     """The new file's `renamed`."""
 
@@ -261,6 +261,8 @@ def judge_runs(
         change = None if isinstance(run, Unread) else upgrades.of(run)
         if isinstance(run, Unread):
             skipped.append(run)
+        elif run.row.moved_to:
+            skipped.append(Unread(run.run_id, f"it continues as run `{run.row.moved_to}`"))
         elif change is None:
             skipped.append(_foreign(run))
         else:

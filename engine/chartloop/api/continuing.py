@@ -31,9 +31,10 @@ from chartloop.run.journal import (
     Journal,
     MemoryJournal,
     RunRow,
+    WholeRun,
     digest,
 )
-from chartloop.run.migrate import fork_under, move
+from chartloop.run.migrate import fork_point, fork_under, move
 from chartloop.run.question import update_at
 from chartloop.run.recorded import Unread, read_run
 from chartloop.run.replay import moment_before
@@ -166,6 +167,7 @@ async def fork_session(
 ) -> Session:
     """A new run with the records before `at` (default: all), under another `machine` if given.
 
+    It keeps fewer if these end with an answer that it may not take along: see `fork_point`.
     `machine` is its canonical text. `RunError` if `at` is out of range.
     """
     count = old.tally.records
@@ -174,44 +176,50 @@ async def fork_session(
         numbers = f"records are numbered 0 to {count - 1}; `at` is the first that is left out"
         hint = numbers if count else "the run has no records yet"
         raise RunError(f"there is no record {seq} to fork at", hint=hint)
-    row = _row_below(old, records, seq, run_id)
+    now, seq = old.ports.clock.now(), fork_point(old.chart, records, seq)
     if machine is None:
+        row = row_below(old.row, old.chart, records, seq, run_id=run_id, now=now)
         await old.journal.fork(old.run_id, seq, row)
     else:
         hash = await old.journal.put_blob(machine)
-        row = row.replace(machine=old.chart.name, machine_hash=hash)
+        row = sibling_row(old.row, run_id, now).replace(machine=old.chart.name, machine_hash=hash)
         await fork_under(
             old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
         )
-    return await _open_sibling(old, run_id)
+    return await open_sibling(old, run_id)
 
 
-async def move_session(
-    old: Session, records: Sequence[Record], *, run_id: str, machine: str
-) -> Session:
+async def move_session(old: Session, *, run_id: str, machine: str) -> Session:
     """The run that replaces one that was started with another machine.
 
-    `machine` is the canonical text of the new one. `Driven` if another process drives the old run,
-    `Fenced` if another process has driven or moved it since it was opened.
+    `machine` is the canonical text of the new one. If another process has moved it to that since
+    it was opened, the run that this made. For the errors see `run.migrate.move`.
     """
-    row = _row_below(old, records, old.tally.records, run_id)
-    row = row.replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
+    now, hash = old.ports.clock.now(), await old.journal.put_blob(machine)
+    row = sibling_row(old.row, run_id, now).replace(machine=old.chart.name, machine_hash=hash)
     read = old.row.replace(head=old.head, epoch=old.log.epoch)
-    await move(
-        old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin,
+    row = await move(
+        old.journal, read, row, old.chart, names=old.names, origin=old.origin,
         take_over=old.holder.take_over,
     )  # fmt: skip
-    return await _open_sibling(old, run_id)
+    return await open_sibling(old, row.run_id)
 
 
-def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
-    """The row of a new run at the position before record `seq`."""
-    now, there = old.ports.clock.now(), moment_before(old.chart, records, seq, run_id)
-    update = update_at(old.chart, run_id, there.position, there.rest)
-    return old.row.replace(run_id=run_id, epoch=0, created=now, updated=now, **update.to_mapping())
+def sibling_row(row: RunRow, run_id: str, now: float) -> RunRow:
+    """The row of a new run with records of the run of `row`; its status is still that one's."""
+    return row.replace(run_id=run_id, epoch=0, moved_to="", created=now, updated=now)
 
 
-async def _open_sibling(old: Session, run_id: str) -> Session:
+def row_below(
+    row: RunRow, chart: Chart, records: Sequence[Record], seq: int, *, run_id: str, now: float
+) -> RunRow:
+    """The row of a new run of the same machine, at the position before record `seq`."""
+    there = moment_before(chart, records, seq, run_id)
+    update = update_at(chart, run_id, there.position, there.rest)
+    return sibling_row(row, run_id, now).replace(**update.to_mapping())
+
+
+async def open_sibling(old: Session, run_id: str) -> Session:
     """Open another run of the journal with the same components."""
     session = Session(old.chart, old.journal, run_id, old.ports)
     session.cancels = old.cancels
@@ -252,10 +260,7 @@ class DetachedRun(NamedTuple):
         """A new journal in memory with these logs."""
         journal = MemoryJournal()
         for row, events, messages in self.logs:
-            by_hand(journal.create(row.replace(head=0, epoch=0)))
-            update = row.standing()
-            epoch = by_hand(journal.acquire(row.run_id))[0].epoch
-            by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
+            by_hand(journal.create_whole([WholeRun(row, events)]))
             for message in messages:
                 by_hand(journal.send(row.run_id, message))
         return journal

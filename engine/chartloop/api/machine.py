@@ -25,6 +25,7 @@ from chartloop.api.continuing import (
     DetachedRun,
     carry_over,
     machine_changed_error,
+    open_sibling,
     take_up,
 )
 from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange_chart
@@ -53,6 +54,7 @@ from chartloop.proofs.bound import Assume
 from chartloop.run.context import Ports
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
+from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
 from chartloop.run.session import Session
 from chartloop.run.sync import off_loop, wait
@@ -183,6 +185,7 @@ class Machine:
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
         """Whether runs can or never take a path: ``machine.query("never publish before approve")``.
 
+        ``"each tool:refund after its own accept"`` asks whether a person accepted each call.
         The answer holds for every limit and variable. `cancels`: a stop from outside may come at
         any moment. `draw()` of the answer shows the witness. Raises `QueryFault` for a query that
         does not fit this machine.
@@ -326,8 +329,9 @@ class Machine:
 
         A run that was started with another machine is refused, unless `changed` or the file's
         `renamed` declare this one its successor. Then its records are decided again, and must come
-        out as recorded. Reading leaves it as it is; when driven, it continues as a fork with a new
-        id, since the records of a run belong to one machine.
+        out as recorded. Reading leaves it as it is; when driven, it moves: it continues as a new
+        run with another id, since the records of a run belong to one machine. A run moves once: if
+        it was moved to this machine before, the run that continues it is opened.
 
         A run that another process drives can be read; driving it raises `Driven`, which names the
         driver, since when and until when. With `take_over` it is driven here anyway: the other
@@ -337,18 +341,20 @@ class Machine:
             UnknownRunError: there is no run with that id, or no such file.
             MachineChangedError: it was started with another machine, or this one decides a
                 record differently.
+            MovedError: it continues as another run, under another machine than this one. With its
+                own machine it can be read; driving it raises this error.
         """
         session = self._session(run_id, journal, ports, make=False)
-        session.holder.take_over = take_over
         driven_through, session.log.journal = session.journal, direct_journal(session.journal)
-        moved = wait(self._open(session, changed), suspends=session.journal.suspends)
-        session.log.journal = driven_through
+        opened = wait(self._open(session, changed), suspends=session.journal.suspends)
+        session, other = opened
+        session.holder.take_over, session.log.journal = take_over, driven_through
         return Run(
             self,
             session,
             given=ports,
             prepare=partial(self._prepare_opened, session),
-            moved=moved,
+            moved=other,
         )
 
     def _prepare_opened(self, session: Session) -> None:
@@ -373,17 +379,23 @@ class Machine:
             )
         )
 
-    async def _open(self, session: Session, accepted: bool) -> bool:
-        """Fold the run's log. True if the run is another machine's."""
+    async def _open(self, session: Session, accepted: bool) -> tuple[Session, bool]:
+        """Fold the run's log; returns it, and whether the run is another machine's.
+
+        A run that was moved to this machine before is opened as its successor.
+        """
         row = await session.journal.row(session.run_id)
         other = row is not None and row.machine_hash != self.hash
         if row is not None and other:
             text = await session.journal.blob(row.machine_hash)
             other = text is None or self._canonical_of(text) != self.canonical()
+        if row is not None and other and row.moved_to:
+            last = await moved_before(session.journal, row, self.hash)
+            return await open_sibling(session, last.run_id), False
         if row is not None and other:
             await take_up(session, row, accepted=accepted)
         await session.open(snapshot=not other)
-        return other
+        return session, other
 
     def _canonical_of(self, text: str) -> str:
         """The canonical text of a recorded machine, as this version writes it."""

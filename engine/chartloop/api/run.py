@@ -110,7 +110,7 @@ class Run:
         self._prepare = prepare
         """Checks that the run has everything it needs; None once it has passed."""
         self._moved = moved
-        """It was started with another machine: when driven, it continues as a fork."""
+        """It was started with another machine: when driven, it moves to a new run."""
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
@@ -128,6 +128,14 @@ class Run:
     def parent(self) -> str:
         """The id of the parent, or of the run that this one follows or is forked from; or empty."""
         return self.session.row.parent
+
+    @property
+    def moved_to(self) -> str:
+        """The id of the run that continues this one under a changed machine; empty for none.
+
+        A moved run can be read, replayed and forked. It takes no messages, and is driven no more.
+        """
+        return self.session.row.moved_to
 
     @property
     def state(self) -> str:
@@ -386,6 +394,7 @@ class Run:
         message_id: str | None = None,
     ) -> Sent:
         """Answer the current wait; see `send`."""
+        await self._move()  # the question is the one that this machine asks
         if ahead and not self.session.head:
             await advance(self.session)
         answer = Answer(event, data or EMPTY, wait, ahead, shown)
@@ -466,7 +475,8 @@ class Run:
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records before `at` (default: all); this one stays unchanged.
 
-        `at` is the number of the first record left out; `RunError` if it is out of range.
+        `at` is the number of the first record left out; `RunError` if it is out of range. A fork
+        takes no answer to an approval along whose calls were not executed yet: it asks again.
         """
         return self._wait(self.afork(at, run_id=run_id))
 
@@ -545,6 +555,23 @@ class Run:
 
     # sync and async -------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        """Load and check what driving the run needs, now instead of when it is first driven.
+
+        A model's library may take many seconds to load. The run is not taken meanwhile: others may
+        drive it. `SetupError` for what is missing.
+        """
+        return self._wait(self.aprepare())
+
+    async def aprepare(self) -> None:
+        """Load and check what driving the run needs; see `prepare`."""
+        if self._prepare is not None:
+            if self.suspends:  # the event loop drives other runs, with leases of their own
+                await off_loop(self._prepare)
+            else:
+                self._prepare()
+            self._prepare = None
+
     @property
     def suspends(self) -> bool:
         """Whether driving this run may yield to the event loop."""
@@ -557,22 +584,19 @@ class Run:
         return wait(coroutine, suspends=self.suspends)
 
     async def _ready(self) -> None:
-        """Prepare to drive the run: check its components; fork it if it is another machine's."""
-        if self._prepare is not None:
-            self._prepare()
-            self._prepare = None
+        """Prepare to drive the run: load its components; move it if it is another machine's."""
+        await self.aprepare()
         await self._move()
         self._listeners.attach(self.session)
         self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
-        """Continue a run of another machine as a fork under this one."""
+        """Continue a run of another machine as a new one under this one."""
         if not self._moved:
             return
         self.session = await move_session(
-            self.session, await self.arecords(), run_id=new_run_id(),
-            machine=self.machine.canonical(),
-        )  # fmt: skip
+            self.session, run_id=new_run_id(), machine=self.machine.canonical()
+        )
         self._moved = False
 
 

@@ -54,8 +54,8 @@ def recall_upkeep(journal: Journal, row: RunRow) -> tuple[str, ...]:
 
 
 def _first(journal: Journal, row: RunRow) -> Input | None:
-    """The run's `start`."""
-    events = by_hand(journal.events(row.run_id, limit=8))
+    """The run's `start`. What follows it may be damaged."""
+    events = by_hand(journal.events(row.run_id, limit=1))
     return next((e.record.input for e in events if e.record is not None), None)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chartloop import catalog
-from chartloop.adapters.mcp_servers import list_offers
+from chartloop.adapters.mcp_servers import lock_server
 from chartloop.core.errors import SetupError, SpecError
 from chartloop.language.load import Declared, declared_servers
 from chartloop.language.tool_lock import (
@@ -20,7 +20,6 @@ from chartloop.language.tool_lock import (
     LockFault,
     differences,
     lock_name,
-    lock_offers,
     read_lock,
     wanted_by,
     write_lock,
@@ -82,8 +81,7 @@ def lock_tools(source: str | Path) -> ToolLock:
     path, declared = catalog.find(source), declared_in(source)
 
     def ask(one: Declared) -> LockedServer:
-        offers = list_offers(one.server, path.parent)
-        return lock_offers(one.server.definition, offers, wanted_by(one.tools))
+        return lock_server(one.server, path.parent, wanted_by(one.tools))
 
     with ThreadPoolExecutor(len(declared)) as pool:
         servers = dict(zip(declared, pool.map(ask, declared.values()), strict=True))

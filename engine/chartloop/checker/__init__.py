@@ -26,6 +26,7 @@ from chartloop.checker.loops import LOOPS, check_budgets, check_loops
 from chartloop.checker.missing_inputs import check_supplies
 from chartloop.checker.no_effect import check_pointless
 from chartloop.checker.secrets import check_secrets
+from chartloop.checker.server_tools import check_server_tools
 from chartloop.checker.shadowed import check_hidden
 from chartloop.checker.stops import check_endings
 from chartloop.checker.structure import check_structure
@@ -107,6 +108,7 @@ def examine(
     check_children(context)
     check_approvals(context)
     check_tool_arguments(context)
+    check_server_tools(context)
     check_supplies(context)
     check_endings(context)
     check_endless(context)

@@ -51,7 +51,7 @@ def post_message(
     from chartloop.run.journal import InboxMessage
     from chartloop.run.sync import by_hand
 
-    if row.ended:
+    if row.ended and not row.moved_to:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     message = InboxMessage(message_id or secrets.token_hex(8), time.time(), data)
     fresh = by_hand(journal.send(row.run_id, message))

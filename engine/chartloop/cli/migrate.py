@@ -12,7 +12,6 @@ from chartloop.core.errors import MachineChangedError, RunError, SetupError
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
-    from chartloop.core.position import Position
     from chartloop.core.records import Record
     from chartloop.run.journal import Journal, RunRow
     from chartloop.versions.migration.verdict import Verdict
@@ -27,11 +26,18 @@ def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
     return seq
 
 
-def records_of(journal: Journal, row: RunRow) -> list[Record]:
-    """The records of a run."""
+def records_of(journal: Journal, row: RunRow, at: int | None = None) -> list[Record]:
+    """The records of a run, or those before record `at`, whatever damage follows them."""
     from chartloop.run.sync import by_hand
 
-    return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+    if at is None:
+        return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+    records: list[Record] = []
+    for seq in range(row.head):
+        if len(records) >= at:
+            break
+        records += [e.record for e in by_hand(journal.events(row.run_id, seq, 1)) if e.record]
+    return records
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
@@ -39,7 +45,7 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
     from chartloop.api.continuing import judge_stored_run
     from chartloop.run.sync import by_hand
 
-    count_of(row, records_of(journal, row), at)
+    count_of(row, records_of(journal, row, at), at)
     verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
     if verdict is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
@@ -77,21 +83,17 @@ def move_run(
 ) -> RunRow:
     """Start a run of this machine that continues in place of `row`; return its row.
 
-    Raises `Driven` if a process drives the old run, `Fenced` if that continued since it was read.
+    If another process has moved the run to this machine meanwhile, the row of that one. For the
+    errors see `run.migrate.move`.
     """
     from chartloop.run.migrate import move
     from chartloop.run.sync import by_hand
 
-    records = records_of(journal, row)
-    new_row = _row_under(row, machine, verdict, records)
-    by_hand(journal.put_blob(machine.canonical()))
-    origin = verdict.origin(row.machine_hash)
-    moved = move(
-        journal, row, len(records), new_row, machine.chart, names=verdict.names, origin=origin,
-        take_over=take_over,
+    made = move(
+        journal, row, _row_under(journal, row, machine), machine.chart, names=verdict.names,
+        origin=verdict.origin(row.machine_hash), take_over=take_over,
     )  # fmt: skip
-    by_hand(moved)
-    return new_row
+    return by_hand(made)
 
 
 def fork_run_under(
@@ -102,36 +104,22 @@ def fork_run_under(
     from chartloop.run.migrate import fork_under
     from chartloop.run.sync import by_hand
 
-    records = records_of(journal, row)
-    seq = count_of(row, records, at)
-    new_row = _row_under(row, machine, verdict, records[:seq], run_id)
-    by_hand(journal.put_blob(machine.canonical()))
-    names, origin = verdict.names, verdict.origin(row.machine_hash)
-    by_hand(
-        fork_under(journal, row.run_id, seq, new_row, machine.chart, names=names, origin=origin)
-    )
-    return new_row
+    seq = count_of(row, records_of(journal, row, at), at)
+    made = fork_under(
+        journal, row.run_id, seq, _row_under(journal, row, machine, run_id), machine.chart,
+        names=verdict.names, origin=verdict.origin(row.machine_hash),
+    )  # fmt: skip
+    return by_hand(made)
 
 
 def _row_under(
-    row: RunRow, machine: Machine, verdict: Verdict, records: Sequence[Record],
-    run_id: str | None = None,
-) -> RunRow:  # fmt: skip
-    """The row of a new run: the records, decided by this machine."""
-    from chartloop.run.replay import replay
-
-    position = replay(machine.chart, records, row.run_id, names=verdict.names).position
-    new_row = row_of_fork(row, position, run_id)
-    return new_row.replace(machine=machine.name, machine_hash=machine.hash)
-
-
-def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
-    """The row of a fork of `row` that starts at a position."""
+    journal: Journal, row: RunRow, machine: Machine, run_id: str | None = None
+) -> RunRow:
+    """The row of a new run of this machine, which the journal stores."""
     from chartloop.api import new_run_id
+    from chartloop.api.continuing import sibling_row
+    from chartloop.run.sync import by_hand
 
-    now = time.time()
-    return row.replace(
-        run_id=run_id or new_run_id(), epoch=0, status=position.status, state=position.state,
-        reason="" if not position.ended else row.reason, steps=position.facts.run.steps,
-        wake_at=position.wake_at, created=now, updated=now,
-    )  # fmt: skip
+    hash = by_hand(journal.put_blob(machine.canonical()))
+    new = sibling_row(row, run_id or new_run_id(), time.time())
+    return new.replace(machine=machine.name, machine_hash=hash)

@@ -64,6 +64,7 @@ class ServerOptions(RunOptions):
 
     machines: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     workers: int = 1
     token_file: str | None = None
 

@@ -101,7 +101,7 @@ file_option = click.option(
 tools_option = together(
     click.option(
         "--tools", multiple=True, metavar="SOURCE",
-        help="Your tools, actions and guards: tools.py, a module, or either with :NAME."
+        help="Your tools, actions, guards and classes: tools.py, a module, or either with :NAME."
         " Repeatable.",
     ),
     click.option(

@@ -99,6 +99,7 @@ def go_on(
     cancel: Cancel | None = None, script: Script | None = None, not_before: float = 0.0,
 ) -> Run:  # fmt: skip
     """Open a run of the journal to drive it."""
+    _announce(machine, script)
     clock = clock_of(options, not_before=not_before)
     components = _components(options, script, clock)
     run = machine.open(
@@ -146,6 +147,7 @@ def server_settings(
         host=host,
         port=port,
         names=options.names,
+        proxies=options.proxies,
         face=face,
     )
 

@@ -3,7 +3,7 @@
 The request for an approval is plain data in `Position.kept`, so that it is part of every record:
 
     {"wait": "approve", "calls": [HELD, ...], "edit": bool, "remember": bool,
-     "asked": [KEY, ...] of the calls that the question shows,
+     "text": the question, "asked": [KEY, ...] of the calls that it shows,
      "answer": the event of the newest answer, "decisions": {KEY: DECISION}}
 
 A held call is ``{key, id, name, arguments}`` as the model wrote it, with the `schema` of its

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -128,13 +129,41 @@ def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messag
     return _join_groups(parts)
 
 
-def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
+def newest(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
     """The newest groups that fit into the budget, and at least the newest one.
 
     A system message is dropped like any other: a run's instructions are not in its conversation.
     Source: 004 "Truncate Strategy".
     """
     return sliding(messages, budget_tokens, count, first=0)
+
+
+def truncate(
+    messages: Sequence[Message], budget_tokens: int, count: Count, task: str = ""
+) -> Messages:
+    """The task, and the newest groups that fit into the budget with it, at least the newest one.
+
+    The task is the newest message from the user that begins with `task`, else the newest one from
+    the user at all. If it is among the newest groups, these start with it or with an older message
+    from the user: providers refuse a conversation that starts with a reply.
+    """
+    parts = groups(messages)
+    if len(parts) < 2 or count(messages) <= budget_tokens:
+        return tuple(messages)
+    asked = [n for n, part in enumerate(parts) if part[0]["role"] == "user"]
+    if not asked:
+        return newest(messages, budget_tokens, count)
+    tasks = [n for n in asked if text_of(parts[n][0]).startswith(task)]
+    at = tasks[-1] if tasks else asked[-1]
+    starts = [n for n in asked if n <= at]
+    fits = bisect_left(starts, True, key=lambda n: count(_join_groups(parts[n:])) <= budget_tokens)
+    if fits < len(starts):
+        return _join_groups(parts[starts[fits] :])
+    later = parts[at + 1 :]
+    if not later:
+        return parts[at]
+    drop = _fewest([parts[at]], later, lambda shorter: count(shorter) <= budget_tokens)
+    return _join_groups([parts[at], *later[-1 if drop is None else drop :]])
 
 
 def sliding(
@@ -176,7 +205,7 @@ def _newest_reply(messages: Sequence[Message]) -> Message | None:
 
 
 def prunable(messages: Iterable[Message]) -> bool:
-    """Whether `truncate` can drop anything, given a small enough budget."""
+    """Whether pruning can drop anything, given a small enough budget."""
     return len(tuple(islice(_groups(messages), 2))) > 1
 
 

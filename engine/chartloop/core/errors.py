@@ -40,11 +40,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from chartloop.core.html_table import Cell, bundle, line, table
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.core.outcome import Spent
 
 __all__ = [
     "AnswerError",
@@ -102,6 +105,14 @@ class Category(enum.StrEnum):
     """Something must change first: another prompt, a smaller context, a person's help."""
     CRITICAL = "CRITICAL"
     """The run cannot recover: a wrong key, an exhausted quota, a bug."""
+
+
+RetryOn = Literal["TRANSIENT", "RECOVERABLE", "CRITICAL", "EMPTY"]
+"""What `retry` may name: a category, or `EMPTY`, an empty reply of the model. A reply without text
+and tool calls is a failure (`TRANSIENT`, kind ``empty``) only where `retry` names it."""
+RETRY_ON: tuple[str, ...] = get_args(RetryOn)
+EMPTY_KINDS = frozenset({"empty", "empty_stream"})
+"""The kinds of failure that `EMPTY` stands for: the second is a stream without any content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +331,9 @@ class ChartloopError(Exception):
 
     code: ClassVar[str] = ""
     """The code of its row in `core.codes`; empty if it has none."""
+    passes: ClassVar[bool] = False
+    """Whether the same may succeed later: the cause lies outside of the file, the call and the run,
+    or another process has the run now."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = message
@@ -349,7 +363,8 @@ class ModelError(ChartloopError):
 
     `category` decides how the machine reacts; `kind` is the kind of failure, if it is a known one
     (``rate_limit``, ``context_overflow`` ...); `retry_after` is the wait in seconds that the
-    provider asks for, or None; `partial` is the text that had arrived.
+    provider asks for, or None; `partial` is the text that had arrived; `spent` is what a call used
+    that was answered all the same, with a refusal.
     """
 
     code = "CL610"
@@ -363,12 +378,14 @@ class ModelError(ChartloopError):
         status: int | None = None,
         retry_after: float | None = None,
         partial: str = "",
+        spent: Spent | None = None,
     ) -> None:
         self.category = category
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
         self.partial = partial
+        self.spent = spent
         super().__init__(message)
 
 
@@ -392,6 +409,21 @@ class StatusError(RunError):
     """The status or state of the run does not allow this."""
 
     code = "CL601"
+
+
+class MovedError(StatusError):
+    """The run continues as another one, under a changed file: this one does nothing more.
+
+    `successor` is the id of the run that continues it.
+    """
+
+    code = "CL623"
+
+    def __init__(
+        self, message: str, *, hint: str = "", run_id: str = "", successor: str = ""
+    ) -> None:
+        self.run_id, self.successor = run_id, successor
+        super().__init__(message, hint=hint)
 
 
 class ClosedChartError(RunError):
@@ -587,6 +619,7 @@ class JournalError(RunError):
     """The journal could not be read or written. Nothing in it was changed."""
 
     code = "CL608"
+    passes = True
 
 
 class Driven(JournalError):
@@ -621,11 +654,14 @@ class JournalLocked(JournalError):
 class JournalCorrupt(JournalError):
     """The journal's file is damaged or not a journal. It was not changed."""
 
+    passes = False
+
 
 class JournalTooNew(JournalError):
     """The journal, or an event of a run in it, was written by a newer version of chartloop."""
 
     code = "CL622"
+    passes = False
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:

@@ -126,7 +126,10 @@ def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFac
             text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
             wants_memory=reply.wants_memory, calls_dropped=0, model=reply.model,
         )  # fmt: skip
-    return now.replace(calls_dropped=len(outcome.dropped)) if outcome.dropped else now
+    if not outcome.dropped:
+        return now
+    # A reply may have more calls than are kept of it, and these more than are executed.
+    return now.replace(calls_dropped=now.calls_dropped + len(outcome.dropped))
 
 
 def _count_step(run: RunFacts, now: float, undriven: float) -> RunFacts:

@@ -62,7 +62,8 @@ APPROVAL = "ask_approval"
 """The key of `Position.kept` for the calls to be approved, and what was decided on each: see
 `core.approvals`."""
 REMEMBERED = "remembered"
-"""The key of `Position.kept` for the calls that need no more approval in this run, as digests."""
+"""The key of `Position.kept` for the calls that need no more approval, as digests, and the run in
+which they need none."""
 
 
 class Asked(Value, frozen=True, gc=False):

@@ -10,9 +10,12 @@ completion": a tool message answers a call of the assistant message before it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, overload
+
+import msgspec
 
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.media_parts import media_tokens
@@ -88,8 +91,8 @@ class Conversation(Sequence[Message]):
     def sendable(self) -> Sequence[Message]:
         """The messages as providers accept them: each call with its reply, and no other replies.
 
-        A call without a reply gets `NO_REPLY`. A conversation that is valid already is returned
-        itself.
+        A call without a reply gets `NO_REPLY`, arguments are JSON objects (`sent_arguments`). A
+        conversation that is valid already is returned itself.
         """
         log = self.log
         try:
@@ -245,8 +248,7 @@ class _Sendable:
 
     def _close(self, conversation: Conversation) -> None:
         messages, self._open = self._open, []
-        sent = messages if _in_order(messages) else _with_every_reply(messages)
-        self._settle(conversation, messages, sent)
+        self._settle(conversation, messages, _sent(messages))
 
     def _settle(
         self, conversation: Conversation, messages: Sequence[Message], sent: Sequence[Message]
@@ -262,7 +264,7 @@ class _Sendable:
     def messages(self, conversation: Conversation) -> Sequence[Message]:
         """The messages to send, as far as the conversation has been read."""
         if self._open:
-            sent = _with_every_reply(self._open)
+            sent = _sent(self._open)
             if self._differs or not _same(self._open, sent):
                 return Joined((), self._settled, sent)
         elif self._differs:
@@ -280,6 +282,36 @@ def _in_order(messages: Sequence[Message]) -> bool:
         if message["role"] != "tool" or message.get("tool_call_id") != call["id"]:
             return False
     return True
+
+
+def _sent(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages of one group as they are sent; the same ones if nothing is wrong with them."""
+    messages = messages if _in_order(messages) else _with_every_reply(messages)
+    calls: Sequence[Mapping[str, Any]] = messages[0].get("tool_calls") or ()
+    arguments = [call["function"]["arguments"] for call in calls]
+    fit = [sent_arguments(text) for text in arguments]
+    if fit == arguments:
+        return messages
+    pairs = zip(calls, fit, strict=True)
+    sent = [{**c, "function": {**c["function"], "arguments": text}} for c, text in pairs]
+    return [{**messages[0], "tool_calls": sent}, *messages[1:]]
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+def sent_arguments(text: str) -> str:
+    """The arguments of a call as they go back to a provider: always the text of a JSON object.
+
+    A model may write anything: half of its JSON, two objects, a list, JSON within JSON. The record
+    keeps that, the reply to the call says what is wrong with it, and providers, which refuse a
+    conversation that holds it, get ``{"raw": TEXT}``; ``{}`` for nothing or null.
+    """
+    try:
+        _OBJECT.decode(text)
+    except (ValueError, RecursionError):
+        return json.dumps({"raw": text}) if text.strip() not in ("", "null") else "{}"
+    return text
 
 
 def _with_every_reply(messages: Sequence[Message]) -> list[Message]:

@@ -31,6 +31,8 @@ class HttpServer(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 http=_impatient(settings.limits.silence),
+                proxy_headers=bool(settings.proxies),
+                forwarded_allow_ips=list(settings.proxies),
                 timeout_graceful_shutdown=GRACE,
                 server_header=False,
                 ws="none",
@@ -40,20 +42,57 @@ class HttpServer(uvicorn.Server):
         app.state.connections = lambda: len(self.server_state.connections)
 
 
-def _impatient(silence: float) -> type[asyncio.Protocol]:
-    """A connection of uvicorn that is closed if no request arrives within `silence` seconds.
+def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
-    uvicorn itself waits forever for the first request. Its own connection limit responds in plain
-    text and counts idle connections too, so the application refuses instead: see `safety`.
+
+def _impatient(silence: float) -> type[asyncio.Protocol]:
+    """A connection of uvicorn that is closed after `silence` seconds for nothing.
+
+    uvicorn itself waits forever for the rest of a head, and for a reader that takes nothing of a
+    response. Its own connection limit responds in plain text and counts idle connections too, so
+    the application refuses instead: see `safety`.
     """
 
     class Connection(_BASE):
+        """A request's state has `abort`, which drops it and what its reader has not taken."""
+
+        _head: asyncio.TimerHandle | None = None
+        """Runs while a head is awaited: the first, or the rest of one that has begun."""
+        _reader: asyncio.TimerHandle | None = None
+        """Runs while the write buffer is full."""
+
         def connection_made(self, transport: asyncio.Transport) -> None:
             _BASE.connection_made(self, transport)
-            self.loop.call_later(silence, self._close_silent)
+            state: dict[str, Any] = self.app_state
+            self.app_state = {**state, "abort": transport.abort}
+            self._head = self.loop.call_later(silence, transport.close)
 
-        def _close_silent(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
-                self.transport.close()
+        def data_received(self, data: bytes) -> None:
+            _BASE.data_received(self, data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._head = _cancelled(self._head)
+            elif self._head is None:
+                self._head = self.loop.call_later(silence, self.transport.close)
+
+        def pause_writing(self) -> None:
+            _BASE.pause_writing(self)
+            self._await_reader(self.transport.get_write_buffer_size() + 1)
+
+        def _await_reader(self, before: int) -> None:
+            left = self.transport.get_write_buffer_size()
+            if left < before:
+                self._reader = self.loop.call_later(silence, self._await_reader, left)
+            else:
+                self.transport.abort()
+
+        def resume_writing(self) -> None:
+            self._reader = _cancelled(self._reader)
+            _BASE.resume_writing(self)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head, self._reader = _cancelled(self._head), _cancelled(self._reader)
+            _BASE.connection_lost(self, exc)
 
     return Connection

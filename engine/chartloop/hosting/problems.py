@@ -25,6 +25,7 @@ from chartloop.core.errors import (
     LimitError,
     MachineChangedError,
     ModelError,
+    MovedError,
     RulesChangedError,
     RunError,
     ScriptError,
@@ -149,6 +150,8 @@ def _facts(error: ChartloopError) -> dict[str, Any]:
         case Driven():
             driver = {"face": error.face, "host": error.host, "pid": error.pid}
             return {"driver": driver, "since": error.since, "until": error.until}
+        case MovedError():
+            return {"moved_to": error.successor}
         case AnsweredError():
             return {"wait": error.wait, "answered": error.at}
         case CursorGoneError():

@@ -40,10 +40,10 @@ from chartloop.hosting.reading import (
     count_of,
     records_from,
 )
-from chartloop.hosting.settings import Settings
-from chartloop.language.values import limit_value, var_value
+from chartloop.hosting.settings import Scope, Settings
+from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal import Journal, RunRow, refuse_moved
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
@@ -68,6 +68,8 @@ class Caller(NamedTuple):
     """The name of the token: the same key of another token is a different key."""
     person: str = ""
     """The name that the token's owner gave it; empty for a token without one."""
+    scope: Scope = "edit"
+    """What the token allows."""
 
     def sign(self, given: Any, field: str) -> Any:
         """Who submits or answers: the token's name. Raises `Refusal` for another one."""
@@ -88,6 +90,8 @@ class Runs:
     def __init__(self, settings: Settings, journal: Journal, machines: Machines) -> None:
         self.settings = settings
         self.journal = journal
+        if settings.tokens and (hide := getattr(journal, "hide", None)) is not None:
+            hide([token.secret for token in settings.tokens])  # a task may hold one
         self.machines = machines
         self._open = OpenRuns(journal, machines, settings.face)
         self._history = LruCache[tuple[str, str, str], History](OPENED)
@@ -201,6 +205,14 @@ class Runs:
         self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
+        if caller.scope != "edit" and (
+            raised := raised_limits(machine.spec, values.get("limits", {}))
+        ):
+            raise Refusal(
+                403, f"limit `{raised[0]}` above the machine's needs a token with the scope `edit`",
+                hint="keep it, or give a lower one", scope="edit",
+                wrong=[Wrong(f"/limits/{raised[0]}", "above the machine's limit")],
+            )  # fmt: skip
         submitter = caller.sign(body.get("submitter"), "submitter") or ""
         if not submitter and machine.spec.needs_submitter:
             raise Refusal(
@@ -253,6 +265,7 @@ class Runs:
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
             return receipt_of(known[0])
+        refuse_moved(row)
         run = self.open(run_id)
         if row.ended:
             raise StatusError("the run has ended", hint="`back` takes its last record back")
@@ -394,6 +407,7 @@ class Runs:
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
             return receipt_of(known[0]) | dict(known[0].outcome or {})
+        refuse_moved(self.row(run_id))
         outcome = work(key)
         request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), outcome)
         by_hand(self.journal.place_request(request))

@@ -51,7 +51,7 @@ HEADERS: Mapping[str, str] = {
 
 
 class Hidden(bytes):
-    """A redacted part of a response. Bytes for many watchers are redacted once, not per watcher."""
+    """A redacted part of a response: bytes for many watchers are redacted once, in whole events."""
 
 
 class Identity(NamedTuple):
@@ -103,6 +103,7 @@ class Safety:
     ) -> None:
         try:
             headers = _headers(scope)
+            _refuse_two_lengths(headers)
             self._refuse_crowd(scope)
             self._refuse_host(headers)
             if scope["method"] in _CHANGING:
@@ -145,8 +146,7 @@ class Safety:
         self._rates.take(caller)
 
     def _refuse_host(self, headers: Mapping[str, str]) -> None:
-        host = headers.get("host", "").lower()
-        name = host.rpartition(":")[0] if _has_port(host) else host
+        name = _PORT.sub("", headers.get("host", "").lower())
         if name not in self._settings.hosts:
             hint = "start the server with `--name NAME` for further names"
             raise Refusal(421, "this server is not addressed by that name", hint=hint)
@@ -187,6 +187,21 @@ class Safety:
         return match
 
 
+_PORT = re.compile(r":[0-9]{1,5}\Z")
+
+
+def _refuse_two_lengths(headers: Mapping[str, str]) -> None:
+    """Refuse a request with two lengths, and close its connection (RFC 9112, 6.1).
+
+    A proxy may have believed the other one, and have checked another request.
+    """
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Refusal(
+            400, "a request has Content-Length or Transfer-Encoding, not both",
+            headers={"Connection": "close"},
+        )  # fmt: skip
+
+
 def _no_token() -> Refusal:
     return Refusal(
         401, "send a token: `Authorization: Bearer TOKEN`",
@@ -222,10 +237,6 @@ def address_of(scope: Mapping[str, Any]) -> str:
     except ValueError:
         return text
     return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
-
-
-def _has_port(host: str) -> bool:
-    return ":" in host and not host.endswith("]")
 
 
 class Rates:
@@ -355,7 +366,7 @@ class _Replay:
 class _Outlet:
     """An ASGI `send` that redacts a response and adds the common headers.
 
-    A chunk of a stream consists of whole events, so no secret is split between two chunks.
+    A stream is redacted before it is cut into chunks, so no secret is split between two of them.
     """
 
     def __init__(self, send: Send, redactor: Redactor) -> None:

@@ -53,11 +53,13 @@ class Limits:
     """Wrong tokens that one address may send at once."""
     connections: int = 1_000
     silence: float = 10.0
-    """How long a caller may take to send the head of its first request, and any body."""
+    """How long a caller may take to send the head of a request, and any body; and how long it may
+    take nothing of a response that waits for it."""
     watchers: int = 200
     """Streams of events that may be open at once."""
-    queue: int = 1_000
-    """Events that a watcher may lag behind before its stream is closed."""
+    queue: int = 64_000_000
+    """Bytes that all streams together may hold: one half for the newest events, the other for what
+    readers are being sent. Beyond it, the streams end whose readers have waited longest."""
     at_once: int = 64
     """Runs that one worker drives at the same time."""
     wait: float = 30.0
@@ -89,6 +91,9 @@ class Settings:
     port: int = 8000
     names: tuple[str, ...] = ()
     """Further host names by which the server may be addressed."""
+    proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose ``X-Forwarded-For`` names the caller. From anyone else
+    the header means nothing, or each request could name another address and be counted anew."""
     limits: Limits = field(default_factory=Limits)
     face: str = "chartloop serve"
     """The name of the driver that a lease shows to others."""
@@ -98,6 +103,12 @@ class Settings:
             raise SetupError(f"{self.workers} workers cannot drive", hint="give 0 or more")
         if not self.machines:
             raise SetupError("no folder of machines is named", hint="give one: `--machines FOLDER`")
+        for proxy in self.proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                hint = "name an address or a network: `--proxy 127.0.0.1`, `--proxy 10.0.0.0/8`"
+                raise SetupError(f"`{proxy}` is not the address of a proxy", hint=hint) from error
         for folder in self.machines:
             if not folder.is_dir():
                 raise SetupError(f"`{folder}` is not a folder", hint="name a folder of machines")

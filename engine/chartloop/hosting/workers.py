@@ -24,10 +24,11 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from chartloop.api import Run
-from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
+from chartloop.core.errors import ChartloopError, UnknownRunError
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.run.events import Event as StreamEvent
@@ -212,33 +213,42 @@ class _Worker(threading.Thread):
     # one order ------------------------------------------------------------------------------------
 
     async def _carry_out(self, request: StoredRequest) -> None:
-        outcome: Mapping[str, Any] | None = None
+        """Drive the run of an order and settle it, or leave it open to be tried again.
+
+        The journal lets only the driver of the run settle it. What passes by itself, such as a
+        locked file, a full disk or another driver, is no outcome.
+        """
+        driven = _Driven()
         try:
-            outcome = await self._drive(request)
-        except Driven:
-            pass  # another process drives it: the order stays open and is tried again
-        except UnknownRunError as error:
-            outcome = {"problem": problem_of(error).body}
-        except Exception as error:  # noqa: BLE001  stored as the outcome of the order
-            _log.warning("run `%s` could not be driven", request.run_id, exc_info=error)
-            outcome = {"problem": problem_of(error).body}
-        try:
-            if outcome is not None:
-                await self._journal.settle_request(request.key, outcome)
+            try:
+                outcome = await self._drive(request, driven)
+            except Exception as error:  # noqa: BLE001  stored as the outcome of the order
+                if isinstance(error, OSError) or getattr(error, "passes", False):
+                    _log.info("run `%s` is driven later: %s", request.run_id, error)
+                    return
+                _log.warning("run `%s` could not be driven", request.run_id, exc_info=error)
+                outcome = {"problem": problem_of(error).body}
+            if outcome is not None and await self._journal.settle_request(
+                request.key, outcome, driven.epoch
+            ):
                 self._workers.finished += 1
+        except ChartloopError as error:  # the outcome could not be written: the order is still open
+            _log.warning("an order of run `%s` stays open: %s", request.run_id, error.message)
         finally:
             self._workers.release(request)
 
-    async def _drive(self, request: StoredRequest) -> Mapping[str, Any] | None:
+    async def _drive(
+        self, request: StoredRequest, driven: _Driven
+    ) -> Mapping[str, Any] | None:  # fmt: skip
         """Drive the run for an order; the outcome, or None where the order stays open."""
         run_id = request.run_id
-        row = await self._journal.row(run_id)
+        row = driven.row = await self._journal.row(run_id)
         if row is None:
             raise UnknownRunError("there is no run of this id")
         if row.ended:
             return _outcome(row, 0)
         seen = await self._messages(row)
-        run = await asyncio.to_thread(self._runs.to_drive, row)
+        run = driven.run = await asyncio.to_thread(self._runs.to_drive, row)
         run.session.ports.questions = "stay"  # questions of MCP servers are answered over HTTP
         stop = run.listen(lambda event: self._workers.hear(run_id, event))
         try:
@@ -278,6 +288,21 @@ class _Worker(threading.Thread):
         return session.tally.records - before
 
 
+@dataclass(slots=True)
+class _Driven:
+    """The run of an order, as far as it was read and opened."""
+
+    row: RunRow | None = None
+    run: Run | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this process drove the run, or read it."""
+        if self.run is not None:
+            return self.run.session.log.epoch
+        return 0 if self.row is None else self.row.epoch
+
+
 class _Progress(NamedTuple):
     records: int
     at_breakpoint: bool
@@ -287,5 +312,5 @@ def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:
     """The outcome of an order: where it left its run."""
     return {
         "status": row.status, "state": row.state, "reason": row.reason, "steps": row.steps,
-        "records": records,
+        "records": records, **({"moved_to": row.moved_to} if row.moved_to else {}),
     }  # fmt: skip

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, cast
 
 from chartloop.core.specs import Effect, ToolSpec
-from chartloop.language.json_schema.validator import Validator
-from chartloop.language.tool_lock import LockedTool, arguments_validator, definition_hash
+from chartloop.language.json_schema.validator import ServerSchema
+from chartloop.language.tool_lock import LockedTool, definition_hash, server_schema
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
 """``${VAR}`` or ``${VAR:-default}``: a variable of chartloop's environment."""
@@ -110,8 +110,8 @@ class _Arguments:
         self.name, self.schema = name, schema
 
     @cached_property
-    def _validator(self) -> Validator:
-        return arguments_validator(self.schema)
+    def _validator(self) -> ServerSchema:
+        return server_schema(self.schema)
 
     def __call__(self, text: str) -> dict[str, Any]:
         try:

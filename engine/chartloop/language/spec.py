@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chartloop.core.errors import NOWHERE, Finding, Place
-from chartloop.core.facts import EMPTY, wire_name
+from chartloop.core.errors import EMPTY_KINDS, NOWHERE, Finding, Place
+from chartloop.core.facts import EMPTY, Failure, wire_name
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, ToolSpec
 from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
@@ -116,6 +116,11 @@ class Retry:
     factor: float = 2.0
     on: tuple[str, ...] = ("TRANSIENT",)
     most: float = 300.0
+
+    def covers(self, failure: Failure) -> bool:
+        """Whether this failure is tried again, as long as attempts are left."""
+        named = failure.category in self.on
+        return named or ("EMPTY" in self.on and failure.kind in EMPTY_KINDS)
 
     def wait(self, attempt: int, asked: float | None = None) -> float:
         """The wait in seconds after `attempt` extra attempts; `asked` is the provider's request."""

@@ -17,18 +17,20 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 from chartloop.language.json_schema.cost import deepest_data
 from chartloop.language.json_schema.validator import (
+    ServerSchema,
     UnusableSchemaError,
-    Validator,
+    dialect_of,
     meta_fault,
     too_deep,
 )
+from chartloop.language.json_schema.walk import subschemas
 from chartloop.language.yaml.document import short
 
 SUFFIX = ".tools.lock.json"
@@ -78,6 +80,19 @@ class LockedTool:
         """The hash of all fields, the name included."""
         return _hash([self.name, self.to_dict()])
 
+    @cached_property
+    def note(self) -> str:
+        """A peculiarity of its schemas that a reviewer should know; usually empty."""
+        for schema in (self.parameters, self.output):
+            if any(inner.get("nullable") is True for _, inner in subschemas(schema)):
+                return "says `nullable`, which is not JSON Schema: null is refused there"
+        return ""
+
+    @cached_property
+    def result_validator(self) -> ServerSchema | None:
+        """The validator of its structured results; None if it declares no schema of them."""
+        return None if self.output is None else server_schema(self.output)
+
 
 @dataclass(frozen=True)
 class LockedServer:
@@ -92,8 +107,12 @@ class LockedServer:
     def to_dict(self) -> dict[str, Any]:
         """The server as plain data, sorted by name."""
         tools = {n: {**t.to_dict(), "hash": t.hash} for n, t in sorted(self.tools.items())}
+        more = {
+            "left_out": dict(sorted(self.left_out.items())),
+            "notes": {n: t.note for n, t in sorted(self.tools.items()) if t.note},
+        }
         data: dict[str, Any] = {"definition": self.definition, "tools": tools}
-        return data | ({"left_out": dict(sorted(self.left_out.items()))} if self.left_out else {})
+        return data | {key: value for key, value in more.items() if value}
 
 
 def _hash(value: Any) -> str:
@@ -116,77 +135,91 @@ def lock_name(file: str) -> str:
 
 
 def lock_offers(
-    definition: str, offers: Sequence[Mapping[str, Any]], wanted: Callable[[str], bool]
+    definition: str, offers: Iterable[Any], wanted: Callable[[str], bool]
 ) -> LockedServer:
     """Lock the wanted tools of a server's listing.
 
-    `offers` are tools as ``tools/list`` returns them. An unusable tool is left out, with the
-    reason.
+    `offers` are tools as ``tools/list`` returns them, whatever they are; they are read one by one.
+    An unusable tool is left out, with the reason.
     """
-    named = [(str(offer.get("name", "")), offer) for offer in offers]
-    times = Counter(name for name, _ in named)
+    times: Counter[str] = Counter()
     tools: dict[str, LockedTool] = {}
     left_out: dict[str, str] = {}
-    for name, offer in named:
+    for offer in offers:
+        given = cast("Mapping[str, Any]", offer if isinstance(offer, Mapping) else {})
+        name = str(given.get("name", ""))
         if not wanted(name):
             continue
-        why = f"offered {times[name]} times under one name" if times[name] > 1 else ""
-        if why := why or _unusable(name, offer):
-            left_out[_printable(name)] = why
+        times[name] += 1
+        if times[name] > 1:
+            tools.pop(name, None)
+            left_out[_printable(name[:_SHOWN])] = f"offered {times[name]} times under one name"
+        elif why := _unusable(name, given):
+            left_out[_printable(name[:_SHOWN])] = why
         else:
-            tools[name] = _tool(name, offer)
+            claims = cast("Mapping[str, Any]", given.get("annotations") or {})
+            tools[name] = LockedTool(
+                name, given.get("description") or "", dict(given["inputSchema"]),
+                given.get("outputSchema"), given.get("title") or "",
+                {k: v for k, v in claims.items() if v is not None},
+            )  # fmt: skip
     return LockedServer(definition, tools, left_out)
-
-
-def _tool(name: str, offer: Mapping[str, Any]) -> LockedTool:
-    claims = cast("Mapping[str, Any]", offer.get("annotations") or {})
-    return LockedTool(
-        name, str(offer.get("description") or ""), dict(offer["inputSchema"]),
-        offer.get("outputSchema"), str(offer.get("title") or ""),
-        {k: v for k, v in claims.items() if v is not None},
-    )  # fmt: skip
 
 
 def _unusable(name: str, offer: Mapping[str, Any]) -> str:
     """The reason why a tool of a listing is unusable; empty if it is usable."""
-    return _trouble(name, str(offer.get("description") or ""), offer.get("inputSchema"))
+    for key, kind, what in (
+        ("name", str, "a text"), ("title", str, "a text"), ("description", str, "a text"),
+        ("annotations", Mapping, "a mapping"),
+    ):  # fmt: skip
+        if not isinstance(offer.get(key), (kind, type(None))):
+            return f"its `{key}` is not {what}"
+    schema = offer.get("inputSchema")
+    why = _trouble(name, offer.get("description") or "", schema, offer.get("outputSchema"))
+    if not why and schema is not None and "type" not in schema:
+        return "its `inputSchema` has no `type: object`, which the protocol demands"
+    return why
 
 
-def _trouble(name: str, description: str, schema: Any) -> str:
+def _trouble(name: str, description: str, schema: Any, output: Any) -> str:
     """The reason why an offered or locked tool is unusable; empty if it is usable."""
     if not _NAME.fullmatch(name):
         return "its name has other signs than letters, digits, `_`, `-` and `.`, or over 128"
     if len(description) > _LARGEST:
         return f"its description is longer than {_LARGEST:,} characters"
-    return schema_trouble(schema)
+    kind = cast("Mapping[str, Any]", schema).get("type") if isinstance(schema, Mapping) else None
+    if kind not in (None, "object"):
+        return f"its `inputSchema` is of type {short(str(kind))}, not object"
+    why = schema_trouble(schema, "`inputSchema`")
+    return why or ("" if output is None else schema_trouble(output, "`outputSchema`"))
 
 
-def schema_trouble(schema: Any) -> str:
-    """The reason why a schema of arguments is unusable; empty if it is usable."""
+def schema_trouble(schema: Any, what: str) -> str:
+    """The reason why a schema of a server is unusable; empty if it is usable."""
     if not isinstance(schema, Mapping):
-        return "its `inputSchema` is not a JSON Schema"
+        return f"its {what} is not a JSON Schema"
     given = cast("Mapping[str, Any]", schema)
-    if too_deep(given, 60) or len(json.dumps(given, default=str)) > _LARGEST * 5:
-        return "its `inputSchema` is too large"
-    if given.get("type", "object") != "object":
-        return f"its `inputSchema` is of type {short(str(given['type']))}, not object"
-    if (fault := meta_fault(_plain(given))) is not None:
-        return f"its `inputSchema` is not a JSON Schema: {fault}"
     try:
-        arguments_validator(given)
+        large = len(json.dumps(given, default=str)) > _LARGEST * 5 or too_deep(given, 60)
+    except RecursionError:
+        large = True
+    if large:
+        return f"its {what} is too large"
+    dialect = dialect_of(given)
+    plain = {name: value for name, value in given.items() if name != "$schema"}
+    if (fault := meta_fault(plain, dialect)) is not None:
+        named = f", as it says, of `{dialect}`" if "$schema" in given else ""
+        return f"its {what} is not a JSON Schema{named}: {fault}"
+    try:
+        server_schema(given)
     except UnusableSchemaError as error:
-        return f"its `inputSchema` cannot be used: {error}"
-    return "" if deepest_data(given) > 0 else "checking its `inputSchema` could take for ever"
+        return f"its {what} cannot be used: {error}"
+    return "" if deepest_data(given) > 0 else f"checking its {what} could take for ever"
 
 
-def arguments_validator(schema: Mapping[str, Any]) -> Validator:
-    """The validator of a tool's arguments. Raises `UnusableSchemaError` for an invalid schema."""
-    return Validator(_plain(schema), deepest_data(schema))
-
-
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without `$schema`, because servers often name a draft that they do not follow."""
-    return {name: value for name, value in schema.items() if name != "$schema"}
+def server_schema(schema: Mapping[str, Any]) -> ServerSchema:
+    """Compile a schema of a server. Raises `UnusableSchemaError` for an invalid one."""
+    return ServerSchema(schema, deepest_data(schema))
 
 
 # text ---------------------------------------------------------------------------------------
@@ -252,7 +285,7 @@ def _read_tool(name: str, data: Mapping[str, Any], server: str) -> LockedTool:
     tool = LockedTool(name, **given)
     if tool.hash != data.get("hash"):
         raise LockFault(f"was changed by hand: the hash of `{server}.{name}` is another")
-    if why := _trouble(name, tool.description, tool.parameters):
+    if why := _trouble(name, tool.description, tool.parameters, tool.output):
         raise LockFault(f"holds `{server}.{name}`, but {why}")
     return tool
 
@@ -291,6 +324,8 @@ def server_differences(name: str, old: LockedServer, new: LockedServer) -> Itera
         before, after = old.tools.get(tool), new.tools.get(tool)
         if before is None and after is not None:
             yield f"+ {name}.{tool}: {_shorten(after.description)}"
+            if after.note:
+                yield f"! {name}.{tool} {after.note}"
         elif after is None:
             gone = new.left_out.get(tool, "")
             yield f"- {name}.{tool}" + (f": {gone}" if gone else "")
@@ -327,8 +362,15 @@ def _shorten(text: str) -> str:
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a name matches a pattern; ``*`` matches any characters."""
-    parts = (re.escape(part) for part in pattern.split("*"))
-    return re.fullmatch(".*".join(parts), name) is not None
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    at = len(first)
+    for part in rest[:-1]:  # not by `re`, which could try a server's name for ever
+        if (found := name.find(part, at)) < 0:
+            return False
+        at = found + len(part)
+    return name.startswith(first) and name.endswith(rest[-1]) and at + len(rest[-1]) <= len(name)
 
 
 def wanted_by(patterns: Iterable[str]) -> Callable[[str], bool]:

@@ -6,6 +6,7 @@ Source: design "language", section 3: "Limits changed from outside are checked a
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from chartloop.core.errors import LimitError, nearest
@@ -36,6 +37,16 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
         message = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
         raise LimitError(message, hint=f"write `{value}%`")
     return made
+
+
+def raised_limits(spec: MachineSpec, given: Mapping[str, Any]) -> list[str]:
+    """The limits of the file that checked values would raise, or switch off."""
+    raised: list[str] = []
+    for name, value in given.items():
+        own, made = spec.limits[name].value, limit_value(spec, name, value)
+        if own is not None and (made is None or made > own):
+            raised.append(name)
+    return raised
 
 
 def _lacks_percent_sign(value: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from chartloop.core import approvals
 from chartloop.core.errors import Category, StatusError
-from chartloop.core.facts import EMPTY, Task
+from chartloop.core.facts import EMPTY, Failure, Task
 from chartloop.core.fold import assign, fold, name_tasks, queue_facts, tick
 from chartloop.core.outcome import Outcome
 from chartloop.core.position import (
@@ -190,8 +190,7 @@ def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | No
     if outcome.again and cursor.draft.attempt < state.attempts:
         return 0.0
     retry = state.retry
-    category = outcome.error.category if outcome.error is not None else Category.CRITICAL
-    if retry is None or category not in retry.on:
+    if retry is None or not retry.covers(outcome.error or Failure(Category.CRITICAL, "")):
         return None
     retried = cursor.draft.attempt - repair_count(
         cursor.draft.kept, state.name, cursor.draft.attempt

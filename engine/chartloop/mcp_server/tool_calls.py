@@ -46,7 +46,7 @@ from chartloop.mcp_server.machine_tools import (
     refuse_taken,
 )
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal import Journal, RunRow, successor_of
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.lease import how_left
 from chartloop.run.question import Question
@@ -283,6 +283,10 @@ class Calls:
     async def standing(self, run_id: str, note: str = "", *, whole: bool = False) -> Standing:
         """The run as it is now; with its question to the end if `whole`."""
         row = await self.row(run_id)
+        if row.moved_to:
+            last = await successor_of(self._journal, row)
+            moved = f"run `{run_id}` continues as run `{last.run_id}`, under a changed file"
+            return await self.standing(last.run_id, moved)
         if row.head == 0:
             body = {
                 "run": run_id, "machine": row.machine, "status": "running", "state": row.state,

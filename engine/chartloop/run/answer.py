@@ -33,9 +33,9 @@ from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.core.visible import is_blank
 from chartloop.language.json_schema.validator import UnusableSchemaError
-from chartloop.language.tool_lock import arguments_validator
+from chartloop.language.tool_lock import server_schema
 from chartloop.run.elicitation import complete_data, content_fault, form_in
-from chartloop.run.journal import Check, InboxMessage, RunRow
+from chartloop.run.journal import Check, InboxMessage, RunRow, refuse_moved
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
 
@@ -74,6 +74,7 @@ async def send_answer(
     session: Session, answer: Answer, *, at: float | None = None, message_id: str | None = None
 ) -> Sent:
     """Send an answer. `AnswerError`, or a subclass that says why, if it is refused."""
+    refuse_moved(session.row)
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
@@ -269,7 +270,7 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
         if isinstance(value, Mapping) and "arguments" in value:
             given = cast("Mapping[str, Any]", value)["arguments"]
             try:
-                faults = arguments_validator(schemas[key]).faults(given)
+                faults = server_schema(schemas[key]).faults(given)
             except UnusableSchemaError as error:
                 raise AnswerError(str(error)) from None
             for fault in faults:

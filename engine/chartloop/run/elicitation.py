@@ -21,7 +21,7 @@ from typing import Any, cast
 from chartloop.core.types import ANY, BOOL, FLOAT, INT, STR, Type, enum_of, list_of
 from chartloop.core.values import Value
 from chartloop.language.json_schema.validator import UnusableSchemaError
-from chartloop.language.tool_lock import arguments_validator, schema_trouble
+from chartloop.language.tool_lock import schema_trouble, server_schema
 
 ACTIONS = ("accept", "decline", "cancel")
 """The answers to a form."""
@@ -83,8 +83,8 @@ def form_trouble(text: str, schema: Mapping[str, Any]) -> str:
     """Why a form cannot be shown; empty if it can."""
     if len(text) > _LONGEST:
         return f"its question is longer than {_LONGEST:,} characters"
-    if why := schema_trouble(schema):
-        return why.replace("`inputSchema`", "form")
+    if why := schema_trouble(schema, "form"):
+        return why
     for name, field in _properties(schema).items():
         if not isinstance(field, Mapping) or _deep(cast("Mapping[str, Any]", field)):
             return f"its field `{name}` is not a text, a number, a truth value or a choice"
@@ -163,7 +163,7 @@ def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
 def content_fault(form: Form, data: Mapping[str, Any]) -> str:
     """The error in the data of an accepted form, by its schema; empty if there is none."""
     try:
-        faults = arguments_validator(form.schema).faults(content_of(form, data))
+        faults = server_schema(form.schema).faults(content_of(form, data))
     except UnusableSchemaError as error:
         return str(error)
     return "; ".join(str(fault).replace("the reply: ", "") for fault in faults)

@@ -41,7 +41,7 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, AgentStop):
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
-        return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
+        return outcome_of_call(error)
     if isinstance(error, ToolError):
         return Outcome.failure(error.category, cut_text(error.message), kind="raised")
     if isinstance(error, TimeoutError):
@@ -49,12 +49,15 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     return Outcome.failure(Category.CRITICAL, cut_text(describe(error)), kind="raised")
 
 
-def failure_of_call(error: ModelError) -> Failure:
-    """The failure of a model call, with the delay that the provider asked for."""
+def outcome_of_call(error: ModelError) -> Outcome:
+    """The outcome of a failed model call, with what it used and the delay that was asked for."""
     delay, wait = error.retry_after, None
     if isinstance(delay, (int, float)) and not isinstance(delay, bool) and 0 < delay < math.inf:
         wait = min(float(delay), LONGEST_ASKED)
-    return Failure(str(error.category), cut_text(error.message), "", error.kind, wait)
+    failure = Failure(str(error.category), cut_text(error.message), "", error.kind, wait)
+    if error.spent is not None:  # it was answered
+        return Outcome(ok=False, error=failure, spent=error.spent)
+    return Outcome(ok=False, error=failure, unanswered=1)
 
 
 LONGEST_ASKED = 1e9

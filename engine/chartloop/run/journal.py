@@ -1,8 +1,9 @@
 """The journal: an append-only log, the single source of truth about a run.
 
     run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
-        session, parent, fork_seq, created, updated, question, tokens, cost)
-    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt
+        session, parent, fork_seq, moved_to, created, updated, question, tokens, cost)
+    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt,
+                                                        moved
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
@@ -27,13 +28,23 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, takewhile
 from typing import Any, Protocol
 
-from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.core.errors import (
+    Driven,
+    Fenced,
+    JournalCorrupt,
+    MovedError,
+    RunError,
+    UnknownRunError,
+)
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -49,9 +60,11 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.journal_records import (
     DAMAGED,
+    MOVED,
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -59,7 +72,7 @@ from chartloop.run.journal_records import (
 )
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 from chartloop.run.redact import Redactor
-from chartloop.run.requests import MemoryRequests, Requests
+from chartloop.run.requests import MemoryRequests, Requests, StoredRequest
 
 
 class Journal(Leases, Requests, Protocol):
@@ -80,14 +93,15 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
         """Create runs with their whole content, in one transaction: all of them, or none.
 
-        `after` lists the rows, as they were read, of the runs that the new ones replace: their
-        epochs rise. Raises `Driven` if one of these is being driven, unless `take_over`; `Fenced`
-        if one has continued since it was read; `RunError` if an id is taken. Nothing is written
-        then.
+        `moves` lists the runs that the new ones replace. Each gets an event that names its
+        successor, its epoch rises, and from then on it is driven no more and takes no messages.
+        Raises `MovedError` if one of them was moved before, `Driven` if one is being driven, unless
+        `take_over`; `Fenced` if one has continued since it was read; `RunError` if an id is taken.
+        Nothing is written then.
         """
         ...
 
@@ -103,6 +117,7 @@ class Journal(Leases, Requests, Protocol):
 
         `driver` gets a lease for `ttl` seconds; without a driver no lease is stored. `Driven`
         while another driver's lease of the run or of an ancestor is alive, unless `take_over`.
+        `MovedError` if the run continues as another one.
         """
         ...
 
@@ -125,8 +140,13 @@ class Journal(Leases, Requests, Protocol):
         """
         ...
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
-        """The events from number `start` on, in order; at most `limit`."""
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
+        """The events from number `start` on, in order; at most `limit`.
+
+        `size` ends the reading with the event whose text reaches that many bytes, all counted.
+        """
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
@@ -156,8 +176,12 @@ class Journal(Leases, Requests, Protocol):
         """
         ...
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         """At most `limit` events of all runs after `cursor`, in commit order.
+
+        `size` as in `events`. With `run`, the events of that run and its children only.
 
         Without a cursor it starts at the first event; a `limit` of 0 only returns the end of the
         journal, `Tail.newest`. Events are as stored, with secrets removed where the journal hides
@@ -182,7 +206,8 @@ class Journal(Leases, Requests, Protocol):
         """Put a message into the run's inbox. False if a message with its id was already sent.
 
         `check` is called for a new message, in the same transaction: what it sees is still true
-        when the message is written. If it raises, nothing is written.
+        when the message is written. If it raises, nothing is written. `MovedError` for a new
+        message to a run that continues as another one.
         """
         ...
 
@@ -270,6 +295,52 @@ def duplicate_run_error(run_id: str) -> RunError:
     return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
 
 
+def refuse_moved(row: RunRow) -> None:
+    """Raise `MovedError` if the run continues as another one."""
+    if row.moved_to:
+        raise MovedError(
+            f"run `{row.run_id}` continues as run `{row.moved_to}`, under a changed file",
+            hint=f"`chartloop show {row.moved_to}` shows it; `chartloop fork {row.run_id}` starts "
+            "another run from the records of this one",
+            run_id=row.run_id, successor=row.moved_to,
+        )  # fmt: skip
+
+
+def moved_row(row: RunRow, to: str) -> RunRow:
+    """The row of a run after its move to another one. Its event takes the number `head`."""
+    after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
+    return after.replace(status=MOVED, moved_to=to)
+
+
+def holds(row: RunRow | None, epoch: int, grant: Callable[[Claim], object]) -> bool:
+    """Whether a driver since an epoch may still speak for a run: no other has had it since.
+
+    `grant` decides a claim for the run. A driver may have released its lease; a run that was
+    removed belongs to nobody.
+    """
+    try:
+        grant(Claim())
+    except Driven:
+        return False
+    return row is None or row.epoch == epoch
+
+
+async def successor_of(journal: Journal, row: RunRow) -> RunRow:
+    """The row of the run that continues this one, the last if that was moved as well.
+
+    `MovedError` if the journal does not hold it.
+    """
+    seen = {row.run_id}
+    while row.moved_to:
+        following = await journal.row(row.moved_to)
+        if following is None or following.run_id in seen:
+            refuse_moved(row)
+        assert following is not None
+        seen.add(following.run_id)
+        row = following
+    return row
+
+
 def refuse_overtaken(row: RunRow, read: RunRow) -> None:
     """Raise `Fenced` if a run was driven or moved since its row was `read`."""
     if (row.head, row.epoch) != (read.head, read.epoch):
@@ -321,31 +392,40 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         self._changes += 1
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
-        for read in after:
+        for read, _ in moves:
             row = self._log(read.run_id).row
+            refuse_moved(row)
             self.grant(read.run_id, Claim(take_over=take_over))
             refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
                 raise duplicate_run_error(run.row.run_id)
-        waiting = [await self.inbox(run.inbox_of) if run.inbox_of else [] for run in runs]
-        for read in after:
-            await self.acquire(read.run_id, take_over=True)
-        for (row, events, _), messages in zip(runs, waiting, strict=True):
+        for row, events, inbox_of, carries in runs:
+            messages = await self.inbox(inbox_of) if inbox_of else []
             self._logs[row.run_id] = _Log(
                 row.replace(head=len(events), epoch=0),
                 [event.replace(epoch=0) for event in events],
-                {message.msg_id: (message, False) for message in messages},
+                {m.msg_id: (m, False) for m in messages if carries is None or carries(m)},
             )
             self._count(row.run_id, 0, len(events))
+        for read, to in moves:
+            self.take(read.run_id, Claim(take_over=True))
+            log = self._log(read.run_id)
+            moved = moved_row(log.row, to)
+            log.events.append(
+                Event(log.row.head, MOVED, self._now(), None, {"to": to}, moved.epoch)
+            )
+            log.row = moved
+            self._count(read.run_id, moved.head - 1, 1)
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
         take_over: bool = False,
     ) -> tuple[RunRow, Acquired]:  # fmt: skip
         log = self._log(run_id)
+        refuse_moved(log.row)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
         log.row = log.row.replace(epoch=log.row.epoch + 1)
         self._changes += 1
@@ -371,7 +451,8 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
             log.row = RunRow(
                 row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
                 update.reason, update.steps, update.wake_at, row.agent, row.session, row.parent,
-                row.fork_seq, row.created, events[-1].at if events else row.updated,
+                row.fork_seq, row.moved_to, row.created,
+                events[-1].at if events else row.updated,
                 update.question, update.tokens, update.cost,
             )  # fmt: skip
         for msg_id in consumed:
@@ -379,8 +460,30 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
                 log.inbox[msg_id] = (log.inbox[msg_id][0], True)
         return head
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
-        return self._log(run_id).events[start : None if limit is None else start + limit]
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
+        found = self._log(run_id).events[start : None if limit is None else start + limit]
+        if size is None:
+            return found
+        sizes = accumulate(len(str(event)) for event in found)
+        return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        log = self._logs.get(request.run_id)
+        if log is not None and request.is_open and not await self.requests(key=request.key):
+            refuse_moved(log.row)
+        return await MemoryRequests.place_request(self, request)
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        request = self.open_request(key)
+        if request is None:
+            return False
+        log = self._logs.get(request.run_id)
+        if not holds(None if log is None else log.row, epoch, partial(self.grant, request.run_id)):
+            return False
+        self.settle(request, outcome)
+        return True
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)
@@ -414,18 +517,22 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         more = len(first) > limit
         return RunPage(first[:limit], run_cursor(*_place(first[limit - 1])) if more else "")
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         check_page(limit, 0)
+        left = math.inf if size is None else size
         runs, seqs, newest = self._runs, self._seqs, len(self._seqs)
         cursors = EventCursors(self._id, 0, newest)
         at = cursors.read(cursor)
         events: list[TailEvent] = []
-        while at < newest and len(events) < limit:
+        while at < newest and len(events) < limit and left > 0:
             run_id, seq = runs[at], seqs[at]
             at += 1
-            if run_id is not None:
+            if run_id is not None and (run in ("", run_id) or run_id.startswith(run + CHILD_MARK)):
                 event = self._logs[run_id].events[seq]
                 events.append(TailEvent(cursors.write(at), run_id, event))
+                left -= 0 if size is None else len(str(event))
         return Tail(events, cursors.write(at), cursors.write(newest))
 
     async def changed(self, token: str = "") -> str | None:
@@ -446,6 +553,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         inbox = log.inbox
         if message.msg_id in inbox:
             return False
+        refuse_moved(log.row)
         if check is not None:
             check(log.row, await self.inbox(run_id))
         inbox[message.msg_id] = (message, False)

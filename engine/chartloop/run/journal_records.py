@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from chartloop.core.records import Record
 from chartloop.core.values import Value
 
-EventType = Literal["record", "intent", "result", "in_doubt"]
-EVENT_TYPES: tuple[EventType, ...] = ("record", "intent", "result", "in_doubt")
+EventType = Literal["record", "intent", "result", "in_doubt", "moved"]
+EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+MOVED = "moved"
+"""The status of a run that continues as another one, and the type of its last event."""
 DAMAGED = "damaged"
 """The status of a run whose row is unreadable; its reason says why."""
 UNREADABLE = "unreadable"
@@ -26,7 +28,8 @@ class Event(Value, frozen=True, gc=False):
     record: Record | None = None
     """Set for a `record`."""
     data: Mapping[str, Any] = {}
-    """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data."""
+    """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data; for `moved`
+    the run that continues this one, ``{"to": ...}``."""
     epoch: int = 0
 
 
@@ -74,6 +77,8 @@ class RunRow(Value, frozen=True, gc=False):
     session: str = ""
     parent: str = ""
     fork_seq: int | None = None
+    moved_to: str = ""
+    """The run that continues this one under a changed machine; empty for none."""
     created: float = 0.0
     updated: float = 0.0
     question: OpenQuestion | None = None
@@ -86,8 +91,8 @@ class RunRow(Value, frozen=True, gc=False):
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over."""
-        return self.status in ("completed", "error")
+        """Whether nothing more happens to the run: it is over, or continues as another one."""
+        return self.status in ("completed", "error", MOVED)
 
     def standing(self) -> Update:
         """The columns that each record updates, with their current values."""
@@ -132,6 +137,15 @@ class Snapshot(NamedTuple):
     data: Mapping[str, Any]
 
 
+class Move(NamedTuple):
+    """A run that a new one replaces."""
+
+    read: RunRow
+    """Its row, as it was read: if it has continued since, nothing is moved."""
+    to: str
+    """The id of the run that continues it."""
+
+
 class WholeRun(NamedTuple):
     """A new run with its whole content."""
 
@@ -141,3 +155,5 @@ class WholeRun(NamedTuple):
     """Numbered from 0; stored with epoch 0, since no driver of this run wrote them."""
     inbox_of: str = ""
     """The run whose unconsumed messages are copied; empty for none."""
+    carries: Callable[[InboxMessage], bool] | None = None
+    """Selects the messages that are copied, in the transaction that copies them; None for all."""

@@ -24,7 +24,6 @@ from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunEr
 from chartloop.run.context import NoteType
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
 from chartloop.run.lease_holder import Holder
-from chartloop.run.migrate import refuse_moved
 
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
@@ -138,8 +137,6 @@ class RunLog:
         True if there are unread events.
         """
         row = await self.holder.acquire(self.journal, self.run_id)
-        if row.epoch != self.epoch + 1:
-            await refuse_moved(self.journal, self.run_id, self.epoch)
         self._find_held(row)
         self.row, self.epoch, self.owned = row, row.epoch, True
         return not self._held.events and row.head != self.head

@@ -1,21 +1,27 @@
-"""Moving a run to another machine: a fork whose records that machine decides again.
+"""Forks under another machine, and moves: that machine decides the records again.
 
 The records of a run belong to one machine. The new machine decides the recorded inputs again and
 writes its own records, with its own names, so that the new run can be read, replayed and moved
-again without knowing the earlier names. The fork and its children are written in one transaction:
-a process that dies leaves either the old run or the new.
+again without knowing the earlier names.
 
-Belongs here: writing such a fork. Never: whether a run may continue (`versions.migration.judge`).
+A run moves once. The new run, its children, and the mark on the old ones that names their
+successors are written in one transaction: a process that dies leaves either the old run or the
+new, and two never continue side by side.
+
+Belongs here: writing such runs. Never: whether a run may continue (`versions.migration.judge`).
 
 Source: design "architecture", section 4 (`fork`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from chartloop.core.errors import Fenced
+from chartloop.core.errors import MovedError
+from chartloop.core.plain import plain
+from chartloop.core.position import REMEMBERED
 from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
@@ -23,96 +29,147 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.journal import (
     CHILD_MARK,
     Event,
+    InboxMessage,
     Journal,
+    Move,
     RunRow,
     WholeRun,
     digest,
     events_below,
+    successor_of,
 )
+from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.question import update_at
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Moment
 
 ORIGIN = "upgraded"
 """Key in the data of a `start`: the run that it continues, and the verdict on the change."""
-EPOCH = "epoch"
-"""Key in `ORIGIN`: the epoch in which that run was replaced. Missing for a mere fork."""
+
+
+def fork_point(chart: Chart, records: Sequence[Record], seq: int) -> int:
+    """The number of records that a fork at record `seq` keeps.
+
+    Fewer, if they end with an answer to an approval whose calls have not been executed yet: both
+    runs would execute them, and they were accepted once. The fork asks again.
+    """
+    gate = () if chart.spec.approve is None else chart.spec.approve.made
+    for at in range(seq - 1, 0, -1):
+        record = records[at]
+        if record.kind == "answer" and record.state in gate:
+            seq = at
+        elif record.kind == "step" and record.state in gate:
+            if chart.spec.states[record.state].calls != "none":  # these used the answer up
+                break
+    return seq
 
 
 async def fork_under(
     journal: Journal, run_id: str, record_seq: int, row: RunRow, chart: Chart, *,
     names: Names, origin: Mapping[str, Any],
-) -> None:  # fmt: skip
-    """Create the run `row` of this machine, with the events of `run_id` before `record_seq`.
+) -> RunRow:  # fmt: skip
+    """Create the run `row` of this machine, with the records of `run_id` before `record_seq`.
 
-    If no record is left out, it also gets the messages, and the children of the current action
-    whose machines this one has. The original run stays as it is.
+    It takes no answers, messages and children along, as any fork: what it still has to ask is asked
+    again, and children start anew. The original run stays as it is.
     """
     ids = _Ids(run_id, row.run_id, names)
-    runs, _ = await _fork_with_children(
-        journal, row.replace(fork_seq=record_seq), chart, ids, origin
-    )
-    await journal.create_whole(runs)
+    kept = await _events_below(journal, run_id, record_seq)
+    made, there = _as_decided(kept, chart, ids, origin)
+    seq = fork_point(chart, [e.record for e in made if e.record is not None], record_seq)
+    if seq < record_seq:
+        made, there = _as_decided(kept[: events_below(kept, seq)], chart, ids, origin)
+    row = _row_at(row.replace(parent=run_id, fork_seq=seq), chart, there)
+    await journal.create_whole([WholeRun(row, made)])
+    return row
 
 
 async def move(
-    journal: Journal, read: RunRow, records: int, row: RunRow, chart: Chart, *,
+    journal: Journal, read: RunRow, row: RunRow, chart: Chart, *,
     names: Names, origin: Mapping[str, Any], take_over: bool = False,
-) -> None:  # fmt: skip
-    """Create the run `row` of this machine in place of the run `read`, with all its `records`.
+) -> RunRow:  # fmt: skip
+    """Create the run `row` of this machine in place of the run `read`, with all its records.
 
-    One transaction: of two concurrent moves only one succeeds. Raises `Driven`, with nothing
-    written, while another driver has the old run, unless `take_over`; `Fenced` if it has
-    continued since it was read.
+    One transaction: of two concurrent moves only one succeeds. Returns the row of the run that
+    continues `read`: if that was moved to this machine before, its last successor. Messages come
+    along; an answer only if this machine asks the same question about the same calls. So do the
+    children of the current action whose machines this one has.
+
+    Raises `MovedError` if it was moved to another machine; `Driven`, with nothing written, while
+    another driver has the old run, unless `take_over`; `Fenced` if it has continued since it was
+    read.
     """
-    ids = _Ids(read.run_id, row.run_id, names)
-    moved_from = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
-    runs, below = await _fork_with_children(
-        journal, row.replace(fork_seq=records), chart, ids, moved_from
-    )
-    await journal.create_whole(runs, after=(read, *below), take_over=take_over)
+    if read.moved_to:
+        return await moved_before(journal, read, row.machine_hash)
+    ids = _Ids(read.run_id, row.run_id, names, moves=True)
+    kept = await _events_below(journal, read.run_id, None)
+    records = sum(event.record is not None for event in kept)
+    made, there = _as_decided(kept, chart, ids, {"run": read.run_id, **origin})
+    row = _row_at(row.replace(parent=read.run_id, fork_seq=records), chart, there)
+    asks_the_same = _content(read.question) == _content(row.question) is not None
+    if asks_the_same and chart.spec.approve is not None:  # the words of a gate are on the record
+        old = await journal.blob(read.machine_hash)
+        asks_the_same = old is not None and _gate(old) == _gate(chart.text)
 
+    def carries(message: InboxMessage) -> bool:
+        is_answer = message.data.get("kind") == "answer"
+        return not is_answer or (asks_the_same and "ahead" not in message.data)
 
-async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:
-    """Raise `Fenced` if the run was moved to another machine after that epoch."""
-    if now := await _moved_to(journal, run_id, epoch):
-        raise Fenced(
-            f"run `{run_id}` continued as run `{now}`, under another machine, meanwhile",
-            hint="both would do the same once more; open it again if you want that",
-        )
-
-
-async def _moved_to(journal: Journal, run_id: str, epoch: int) -> str:
-    for row in await journal.rows(parent=run_id):
-        if row.fork_seq is None or CHILD_MARK in row.run_id:
-            continue
-        for first in await journal.events(row.run_id, 0, 1):
-            origin: Any = {} if first.record is None else first.record.input.data.get(ORIGIN, {})
-            # a fork of a moved run has that run's start, and so the origin of another run
-            if origin.get("run") == run_id and origin.get(EPOCH, 0) > epoch:
-                return row.run_id
-    return ""
-
-
-async def _fork_with_children(
-    journal: Journal, row: RunRow, chart: Chart, ids: _Ids, origin: Mapping[str, Any]
-) -> tuple[list[WholeRun], list[RunRow]]:
-    """The fork with copies of its children, and the rows of the originals of these children."""
-    events = await journal.events(ids.old)
-    kept = events[: events_below(events, row.fork_seq or 0)]
-    made, there = _as_decided(kept, chart, ids, origin)
-    position = there.position
-    row = row.replace(**update_at(chart, row.run_id, position, there.rest).to_mapping())
-    whole = not any(event.record is not None for event in events[len(kept) :])
-    inbox_of = ids.old if whole else ""  # its messages go to the run that continues it
-    runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
-    if whole and chart.spec.machines and not position.ended:
+    runs, moves = [WholeRun(row, made, read.run_id, carries)], [Move(read, row.run_id)]
+    if chart.spec.machines and not there.position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
-        first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"
+        first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{there.position.facts.run.steps}"
         hashes = {digest(canonical(spec)) for spec in chart.spec.family()}
-        below = await _children(journal, first, hashes)
-        runs += [await _moved_child(journal, child, ids) for child in below]
-    return runs, below
+        for child in await _children(journal, first, hashes):
+            copy = await _moved_child(journal, child, ids)
+            runs.append(copy)
+            moves.append(Move(child, copy.row.run_id))
+    try:
+        await journal.create_whole(runs, moves=moves, take_over=take_over)
+    except MovedError:  # by another process, since it was read
+        return await moved_before(journal, read, row.machine_hash)
+    return row
+
+
+async def moved_before(journal: Journal, row: RunRow, machine_hash: str) -> RunRow:
+    """The last successor of a moved run. `MovedError` if that is of another machine."""
+    now = await journal.row(row.run_id) or row
+    last = await successor_of(journal, now)
+    if last.machine_hash == machine_hash:
+        return last
+    raise MovedError(
+        f"run `{row.run_id}` continues as run `{last.run_id}`, under another file than this one",
+        hint=f"`chartloop resume {last.run_id}` continues it; with `--machine FILE --use-new-file` "
+        f"it moves on to this file, or back to the one before. `chartloop fork {row.run_id}` "
+        "starts another run from the records of the old one",
+        run_id=row.run_id, successor=last.run_id,
+    )  # fmt: skip
+
+
+def _gate(machine: str) -> Any:
+    """The key `approve` of a machine's canonical text; None for none, or an unreadable text."""
+    try:
+        return json.loads(machine).get("approve")
+    except (AttributeError, ValueError):
+        return None
+
+
+def _content(question: OpenQuestion | None) -> Any:
+    """What a question asks, without where and when; None for none, or an unknown one."""
+    if question is None or not question.text:
+        return None
+    return plain(question.replace(run="", state="", wait="", due=None).to_mapping())
+
+
+async def _events_below(journal: Journal, run_id: str, record_seq: int | None) -> list[Event]:
+    """The events of a run before a record, or up to its last record."""
+    events = await journal.events(run_id)
+    return events[: events_below(events, len(events) if record_seq is None else record_seq)]
+
+
+def _row_at(row: RunRow, chart: Chart, there: Moment) -> RunRow:
+    """The row of a new run that stands at a moment of the run that it comes from."""
+    return row.replace(**update_at(chart, row.run_id, there.position, there.rest).to_mapping())
 
 
 class _Ids(NamedTuple):
@@ -121,6 +178,8 @@ class _Ids(NamedTuple):
     old: str
     new: str
     names: Names
+    moves: bool = False
+    """Whether the run itself goes on, with the calls that it remembers as approved."""
 
     def of(self, id: str) -> str:
         """The id in the fork; that of an unrelated run is unchanged."""
@@ -138,6 +197,11 @@ class _Ids(NamedTuple):
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
             return event.replace(data=data)
         given = event.record.input
+        outcome = given.outcome
+        if self.moves and outcome is not None and REMEMBERED in outcome.kept:
+            known = {**outcome.kept[REMEMBERED], "run": self.new}
+            outcome = outcome.replace(kept={**outcome.kept, REMEMBERED: known})
+            event = event.replace(record=event.record.replace(input=given.replace(outcome=outcome)))
         asks: Any = given.data.get("asks")
         if not isinstance(asks, Mapping) or "run" not in asks:
             return event

@@ -84,6 +84,8 @@ class ModelReply(Value, frozen=True, gc=False):
     """Of the completion tokens, those of the reasoning."""
     warnings: tuple[str, ...] = ()
     """Oddities of the call, for operators."""
+    refusal: str = ""
+    """The words with which the model refused to answer. The call fails; it was paid for."""
 
 
 OnText = Callable[[str], None]

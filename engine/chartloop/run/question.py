@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
-from chartloop.core.facts import Facts
+from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
@@ -25,7 +25,7 @@ from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.journal_records import OpenQuestion, Update
+from chartloop.run.journal_records import OpenQuestion, RunRow, Update
 from chartloop.run.tally import Tally
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
@@ -43,6 +43,9 @@ class Standing(Protocol):
 
     @property
     def run_id(self) -> str: ...
+
+    @property
+    def row(self) -> RunRow: ...
 
 
 class Question(NamedTuple):
@@ -101,7 +104,9 @@ class Question(NamedTuple):
 
 
 def question_of(session: Standing) -> Question | None:
-    """The current question; None if the run does not wait for an answer."""
+    """The current question; None if the run does not wait for an answer, or was moved."""
+    if session.row.moved_to:
+        return None
     return question_at(session.chart, session.run_id, session.position, session.tally.rest)
 
 
@@ -180,7 +185,8 @@ def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[st
 
 
 def _text(chart: Chart, position: Position) -> str:
-    if asked := position.kept.get("ask_user"):
+    request = request_at(position) or EMPTY  # whatever else was asked on the way to its wait
+    if asked := request.get("text") or position.kept.get("ask_user"):
         return str(asked)
     spec = chart.spec.states[position.state]
     label = spec.ask or spec.label

@@ -23,6 +23,7 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 from xml.sax.saxutils import escape
@@ -163,10 +164,19 @@ class Redactor:
         variables = os.environ if environ is None else environ
         secrets = {value: name for name, value in variables.items() if self._is_secret(name)}
         secrets.update(_by_value(values))
-        self._names = {value: name for value, name in secrets.items() if len(value) >= SHORTEST}
-        self._names = {
-            form: name for value, name in self._names.items() for form in forms_of(value)
-        }
+        self._names: dict[str, str] = {}
+        self._add(secrets)
+
+    def also(self, values: Mapping[str, str] | Iterable[str]) -> Redactor:
+        """A redactor that hides these values too."""
+        more = copy(self)
+        more._add(_by_value(values))
+        return more
+
+    def _add(self, secrets: Mapping[str, str]) -> None:
+        long = {value: name for value, name in secrets.items() if len(value) >= SHORTEST}
+        forms = {form: name for value, name in long.items() for form in forms_of(value)}
+        self._names = {**self._names, **forms}
         self._finder = _finder(self._names)
         self._fragments = _fragments(self._names)
         self._begins = _by_first((*self._names, *OPENINGS))

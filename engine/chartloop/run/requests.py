@@ -2,7 +2,9 @@
 
 A key makes repetition harmless: placing a request whose key is stored returns the stored one. A
 request without an outcome is open: some process has to drive the run for it, and another one takes
-over if that one dies. A run has at most one open request.
+over if that one dies. A run has at most one open request. Only the driver of the run settles it:
+the transaction that writes the outcome checks the run's epoch and lease, so a process that was
+frozen and replaced changes nothing.
 
 Belongs here: the record, the port, and the rule that every journal applies. Never: tables, HTTP,
 drivers (`run.lease`).
@@ -43,12 +45,17 @@ class Requests(Protocol):
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         """Store a request; returns the one stored under its key, which may be an earlier one.
 
-        `StatusError` for an open request if the run has another open one.
+        For an open request: `StatusError` if the run has another open one, `MovedError` if it
+        continues as another run.
         """
         ...
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
-        """Set the outcome of a request, if it is open."""
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        """Set the outcome of an open request, for the driver of its run since `epoch`.
+
+        False, with nothing written, if the request is not open, or if another driver has the run
+        or has had it since: then the request is that driver's to settle.
+        """
         ...
 
     async def withdraw_request(self, key: str) -> None:
@@ -89,10 +96,15 @@ class MemoryRequests:
         self._note()
         return request
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
-        if (found := self._requests.get(key)) is not None and found.is_open:
-            self._requests[key] = found._replace(outcome=outcome)
-            self._note()
+    def open_request(self, key: str) -> StoredRequest | None:
+        """The request with this key, if it is open."""
+        found = self._requests.get(key)
+        return found if found is not None and found.is_open else None
+
+    def settle(self, request: StoredRequest, outcome: Mapping[str, Any]) -> None:
+        """Set the outcome of a request."""
+        self._requests[request.key] = request._replace(outcome=outcome)
+        self._note()
 
     async def withdraw_request(self, key: str) -> None:
         self._requests.pop(key, None)

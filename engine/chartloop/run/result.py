@@ -23,6 +23,7 @@ from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.evolve import Oracle
 from chartloop.machine.guard_text import fact_value, say_value
+from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.session import Session
 from chartloop.run.tally import StateProfile
@@ -111,6 +112,8 @@ class Result:
     """Time and tokens of each state that acted, in the order of first action."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The metadata of the run: the file's, overridden by that of the start."""
+    moved_to: str = ""
+    """The run that continues this one under a changed machine; empty for none."""
 
     @property
     def last_activity(self) -> float:
@@ -168,7 +171,7 @@ class Result:
             "errors": [dict(e) for e in self.errors], "partial": list(self.partial),
             "path": list(self.path), "timeline": [m._asdict() for m in self.timeline],
             "profile": plain(self.profile), "metadata": plain(self.metadata),
-            "last_activity": self.last_activity,
+            "last_activity": self.last_activity, "moved_to": self.moved_to or None,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -250,6 +253,8 @@ def _profile(result: Result) -> str:
 
 def stands(result: Result) -> str:
     """Why the run stopped, or where it is."""
+    if result.moved_to:
+        return f"The run continues as run `{result.moved_to}`, under a changed file."
     if result.reason is None:
         asked = f" (wait {result.wait}): {result.question}" if result.question else "."
         return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
@@ -296,12 +301,13 @@ def result_of(session: Session) -> Result:
         warnings.append(f"{were} given up: the work is not complete")
     return Result(
         session.run_id, chart.name, top.reason if position.ended and top else None,
-        position.status, position.state, position.facts.run.steps, position.facts, output,
+        MOVED if session.row.moved_to else position.status, position.state,
+        position.facts.run.steps, position.facts, output,
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages, Moments(tally.moments),
-        dict(tally.profile), metadata_of(session),
+        dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 
 

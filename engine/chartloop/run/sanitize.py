@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, cast
@@ -17,6 +18,8 @@ from chartloop.core.reasons import StopReason, StopSignal
 LONGEST = 256_000
 """The most characters of one text for the model and the record; the rest is cut."""
 
+EXACT = 2**53
+"""The largest number up to which every whole number is one of JSON's floating-point numbers."""
 _SIMPLE = (str, bool, int, type(None))
 
 
@@ -92,16 +95,41 @@ def _sound_reason(reason: object) -> StopReason:
     return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
 
 
+_AROUND = re.compile(
+    r"\s*\ufeff?\s*(?:<think(?:ing)?>.*?</think(?:ing)?>\s*)?"
+    r"(?:(?P<fence>`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\r?\n(?P<body>.*)(?P=fence)\s*\Z)?",
+    re.DOTALL,
+)
+
+
+def bare_json(text: str) -> str:
+    """A model's JSON without what may enclose it whole.
+
+    That is a byte order mark, a block of thinking before it, and one fence around the rest. A text
+    before or after the JSON stays, and so does a fence inside it.
+    """
+    around = _AROUND.match(text)
+    assert around is not None  # every part is optional
+    body: str | None = around["body"]
+    return text[around.end() :] if body is None else body
+
+
 def read_json(text: str) -> Any:
-    """Parse a model's JSON. `ValueError` if it is invalid, too deep, or has NaN or infinity."""
+    """Parse a model's JSON. `ValueError` if it is invalid, too deep, or has NaN or infinity.
+
+    What may enclose it is removed: see `bare_json`.
+    """
     try:
-        return DECODER.decode(text.strip())
+        return DECODER.decode(bare_json(text).strip())
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
 
 def _finite(text: str) -> float:
-    if math.isfinite(number := float(text)):
+    number = float(text)
+    if number.is_integer() and abs(number) <= EXACT:
+        return int(number)  # JSON Schema calls 10.0 and 1e1 integers, and so do variables
+    if math.isfinite(number):
         return number
     raise ValueError(f"`{text[:40]}` is not a number")
 

@@ -34,6 +34,7 @@ from chartloop.run.journal import (
     RunRow,
     digest,
 )
+from chartloop.run.journal_records import MOVED
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
@@ -324,7 +325,7 @@ class Session:
                 raise self.log.corrupt_error(
                     f"{what}, and what it holds leads to `{decision.next}`"
                 )
-        else:
+        elif event.type != MOVED:
             self._adopt_note(event)
         self.log.head = event.seq + 1
 
@@ -468,7 +469,7 @@ class Session:
         driven for that; if it is, its driver is not disturbed.
         """
         row = self.row
-        if row.tokens is not None or not row.head or row.head != self.head:
+        if row.tokens is not None or row.moved_to or not row.head or row.head != self.head:
             return row
         now = update_at(self.chart, self.run_id, self.position, self.tally.rest)
         update = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)

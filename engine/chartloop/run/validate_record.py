@@ -15,7 +15,7 @@ from typing import Any, cast
 from chartloop.core.approvals import is_request
 from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
-from chartloop.core.position import APPROVAL, ELICITATION
+from chartloop.core.position import APPROVAL, ELICITATION, REMEMBERED
 from chartloop.core.records import Record
 from chartloop.run.elicitation import is_form
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
@@ -151,6 +151,9 @@ def _outcome(outcome: Outcome) -> str:
         return "the size of the conversation is not a number"
     if (request := outcome.kept.get(APPROVAL)) is not None and not is_request(request):
         return "the calls of an approval are not valid"
+    if known := outcome.kept.get(REMEMBERED):
+        if not _texts((known["run"], *known["marks"])):
+            return "the calls that need no more approval are not valid"
     if not _texts(outcome.tool_errors):
         return "the failure of a tool is not a text"
     messages = (*outcome.messages, *(outcome.rewrite or ()), *(outcome.prompt or ()))

@@ -36,7 +36,9 @@ _WORKER_KEY = "chartloop_coverage"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options for tools and plugins, which are settings too, and for coverage."""
-    about = "tools, actions and guards of scenarios' machines: a module, a file or module:name"
+    about = (
+        "what scenarios' machines name of yours, tools and classes: a module, a file or module:name"
+    )
     group = parser.getgroup("chartloop")
     group.addoption("--chartloop-tools", action="append", default=[], metavar="TOOLS", help=about)
     parser.addini("chartloop_tools", about, type="args", default=[])

@@ -78,10 +78,10 @@ def run_scenario(
 ) -> ScenarioReport:  # fmt: skip
     """Play a scenario and compare its result with the expectations.
 
-    `tools` are the machine's tools, actions and guards that are not built in, except tools whose
-    results the scenario gives. `model` with its `settings` replaces the scenario's replies, as in
-    `Machine.start`: a `LoopbackServer` gives the same replies over HTTP. Raises `SpecError` if the
-    scenario or its machine has faults; all later problems are in the report.
+    `tools` are the machine's tools, actions, guards and classes that are not built in, except tools
+    whose results the scenario gives. `model` with its `settings` replaces the scenario's replies,
+    as in `Machine.start`: a `LoopbackServer` gives the same replies over HTTP. Raises `SpecError`
+    if the scenario or its machine has faults; all later problems are in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
     return play_scenario(made, machine_of(made), tools, model=model, settings=settings)
@@ -113,8 +113,8 @@ def scenario(
         scenario("agent", "Say hello.", replies=["Hello."], expect={"reason": "completed"})
 
     `machine` is a path, the name of a shipped machine, or YAML text with a newline in it; `own`
-    are the tools, actions and guards that it names. Further assertions can use the report's
-    `result` and `run`.
+    are the tools, actions, guards and classes that it names. Further assertions can use the
+    report's `result` and `run`.
     """
     data = {"machine": str(machine), "task": task, **keys}
     document = Document(_to_lists(data), "", "")

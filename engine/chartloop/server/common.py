@@ -24,7 +24,7 @@ from chartloop.hosting.settings import SCOPES, Scope, Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
 from chartloop.server.shapes import ProblemBody
-from chartloop.server.watch import Batch, Hub, Watcher
+from chartloop.server.watch import Hub, Page, Watcher
 
 LONGEST_KEY = 255
 
@@ -78,7 +78,7 @@ async def caller_of(
 ) -> Caller:
     """The caller and its idempotency key."""
     identity: Identity = request.scope["state"]["identity"]
-    return Caller(key, identity.name, identity.person)
+    return Caller(key, identity.name, identity.person, identity.scope)
 
 
 TheParts = Annotated[Parts, Depends(parts_of)]
@@ -145,24 +145,20 @@ def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
 
 
 class EventStream(StreamingResponse):
-    """The events of a watcher as `text/event-stream`. Each chunk consists of whole events."""
+    """The events of a watcher as `text/event-stream`."""
 
-    def __init__(self, hub: Hub, watcher: Watcher, events: AsyncIterator[Batch]) -> None:
+    def __init__(self, hub: Hub, watcher: Watcher, pages: AsyncIterator[Page]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(_chunks(events), media_type="text/event-stream", headers=headers)
+        parts = hub.parts_for(watcher, pages)
+        super().__init__(parts, media_type="text/event-stream", headers=headers)
         self._hub, self._watcher = hub, watcher
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        self._watcher.abort = scope["state"].get("abort", self._watcher.abort)
         try:  # also for a stream that ends before its first chunk
             await super().__call__(scope, receive, send)
         finally:
             self._hub.remove(self._watcher)
-
-
-async def _chunks(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
-    yield b": open\n\n"  # the headers of a response are sent with its first chunk
-    async for batch in events:
-        yield batch.lines
 
 
 STREAM: Mapping[int | str, dict[str, Any]] = {

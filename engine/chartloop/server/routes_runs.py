@@ -81,7 +81,8 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     parts: TheParts,
     *,
     machine: str | None = None,
-    status: Literal["idle", "running", "paused", "debugging", "completed", "error"] | None = None,
+    status: Literal["idle", "running", "paused", "debugging", "completed", "error", "moved"]
+    | None = None,
     reason: str | None = None,
     agent: str | None = None,
     session: str | None = None,
@@ -153,7 +154,7 @@ async def all_events(
     """
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
-        await parts.grouped.tail(cursor or "-", 1)  # a bad id is refused before the stream begins
+        await parts.grouped.tail(cursor or "-", 0)  # a bad id is refused before the stream begins
     watcher = parts.hub.add(run, family=run != "")
     return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 

@@ -10,17 +10,20 @@ import socket
 from chartloop.hosting.http_server import HttpServer
 from chartloop.hosting.settings import Settings
 from chartloop.server.application import create_app
+from chartloop.server.watch import Hub
 
 
 class Server(HttpServer):
     """A server that closes its event streams before it waits for connections to finish."""
 
     def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
-        self._app = create_app(settings)
-        super().__init__(self._app, settings, log_level=log_level)
+        app = create_app(settings)
+        super().__init__(app, settings, log_level=log_level)
+        self.hub: Hub = app.state.parts.hub
+        """The event streams that are open."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._app.state.parts.hub.stop()
+        await self.hub.stop()
         await super().shutdown(sockets)
 
 

@@ -292,6 +292,8 @@ class RunSummary(BaseModel):
     driver: str | None = None
     """The process that drives it now; null if none does."""
     question: Question | None = None
+    moved_to: str = ""
+    """The run that continues it under a changed file; empty for none."""
 
 
 class RunList(BaseModel):

@@ -1,15 +1,20 @@
-"""Watchers of the journal: one reader for all, and one log for all watchers of the same runs.
+"""Watchers of the journal: one reader for all, and pages that all watchers of the same place share.
 
-    journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ each watcher has its place in one
+    journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ page ─▶ up-to-date watchers
+    journal ─ events behind a place ─────────────────────────────▶ page ─▶ watchers behind
     worker ─ text as it arrives ─▶ the same logs, best effort
 
 Streams are fed from the journal, so they are the same whichever process drives, and a client that
 was disconnected resumes after the last id it saw. Text as it arrives is not stored: it has no id,
 and only the server that drives the run sends it.
 
-A log holds the newest events, encoded and redacted once for all its watchers. A watcher whose place
-has left the log was too slow: its stream ends. Watchers of one run are not woken by events of
-another.
+An event is encoded and redacted once for all its watchers, in a thread: on the web loop it would
+hold up every request. A log holds the newest events; a watcher whose place has left the log reads
+on from the journal, page by page, as one that was disconnected does.
+
+Everything is bounded in bytes, however large an event is: what the logs hold, and the pages that
+streams are being sent. A page is handed to a connection in parts, the next once the last was taken.
+If the pages exceed their bound, the streams end whose readers have waited longest.
 
 Belongs here: which watcher is sent which events. Never: HTTP, driving.
 """
@@ -19,9 +24,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
 from chartloop.core.plain import plain
@@ -32,16 +38,23 @@ from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
+from chartloop.run.journal_records import MOVED
 from chartloop.run.lease import CHILD_MARK
 from chartloop.run.redact import Redactor
 
 POLL = 0.05
 """Seconds between two polls of the journal for changes."""
 PAGE = 256
+"""The most events of a page. A page of the journal ends at a multiple of it, so that readers who
+began at different events soon share pages."""
+SIZE = 128_000
+"""The bytes of a page, reached by its last event."""
+PART = 64_000
+"""The most bytes that a connection is handed at once."""
 HEARTBEAT = 15.0
 """Seconds of silence after which a heartbeat is sent: proxies close silent streams."""
-TOGETHER = 500
-"""The most events that a stream is sent at once."""
+WEIGHT = 300
+"""What an event takes in a log beside its text, in bytes."""
 FEW = 8
 """Streams that are woken before the web loop gets a turn for requests."""
 _ENDS = ("completed", "error")
@@ -53,139 +66,111 @@ _LIVE: Mapping[type, str] = {
 """Live events, which are never stored, with their names in a stream."""
 
 
-class Payload:
-    """The name and data of an event, encoded when it is first sent."""
+class Sent(NamedTuple):
+    """One event of a stream, encoded and redacted for all watchers that know it by this id."""
 
-    __slots__ = ("_lines", "_redactor", "data", "event")
-
-    def __init__(self, event: str, data: Mapping[str, Any], redactor: Redactor) -> None:
-        self.event, self.data = event, data
-        self._redactor = redactor
-        self._lines: bytes | None = None
-
-    @property
-    def lines(self) -> bytes:
-        """Its lines in a stream, redacted and without the id."""
-        if self._lines is None:
-            text = f"event: {self.event}\ndata: {json.dumps(self.data, default=str)}\n\n"
-            hide = self._redactor.markup if "<svg" in text else self._redactor.text
-            self._lines = hide(text).encode()
-        return self._lines
+    lines: bytes
+    """Its lines in a stream, without the id."""
+    id: str = ""
+    """The id from which a reader resumes; empty for live events."""
+    number: int = 0
+    """Its place among the events of its stream, from 1; 0 for live events."""
+    ends: bool = False
+    """Whether it may be the last of its run."""
 
 
-class Sent:
-    """One event of a stream, shared by all watchers that know it by this id."""
+class Page:
+    """Whole events that a stream is sent together, encoded once for all its watchers.
 
-    __slots__ = ("id", "number", "payload")
-
-    def __init__(self, payload: Payload, id: str = "", number: int = 0) -> None:
-        self.payload = payload
-        self.id = id
-        """The id from which a reader resumes; empty for live events."""
-        self.number = number
-        """Its place in the order of commits."""
-
-    @property
-    def event(self) -> str:
-        """The name of the event."""
-        return self.payload.event
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """The data of the event."""
-        return self.payload.data
-
-    @property
-    def lines(self) -> bytes:
-        """Its lines in a stream, with the id."""
-        head = f"id: {self.id}\n".encode() if self.id else b""
-        return head + self.payload.lines
-
-
-class Batch:
-    """The events that a stream is sent at once, encoded once for all its watchers.
-
-    An empty batch is a heartbeat.
+    One without events is a heartbeat.
     """
 
-    __slots__ = ("_lines", "items")
+    __slots__ = ("count", "ends", "first", "holders", "last", "parts", "size")
 
     def __init__(self, items: Sequence[Sent] = ()) -> None:
-        self.items = items
-        self._lines: bytes | None = None
-
-    @property
-    def lines(self) -> bytes:
-        """Its lines in a stream, redacted."""
-        if self._lines is None:
-            lines = b"".join([item.lines for item in self.items])
-            self._lines = Hidden(lines or b": heartbeat\n\n")
-        return self._lines
+        heads = (f"id: {item.id}\n".encode() if item.id else b"" for item in items)
+        lines = b"".join([head + item.lines for head, item in zip(heads, items, strict=True)])
+        lines = lines or b": heartbeat\n\n"
+        self.parts = [Hidden(lines[at : at + PART]) for at in range(0, len(lines), PART)]
+        self.size, self.count = len(lines), len(items)
+        numbers = [item.number for item in items if item.number]
+        self.first, self.last = (numbers[0], numbers[-1]) if numbers else (0, 0)
+        """The numbers of its first and last stored event; 0 if it has none."""
+        self.ends = any(item.ends for item in items)
+        self.holders = 0
+        """How many watchers are being sent it, and whether the hub keeps it for others."""
 
 
 class Log:
     """The newest events of a run, of a run and its children, or of all runs."""
 
-    def __init__(self, size: int, since: int) -> None:
+    def __init__(self, since: int | None) -> None:
         self.watchers: set[Watcher] = set()
         self.since = since
-        """The number of the newest event that has left the log: all later ones are here."""
-        self._size = size
-        self._items: list[Sent] = []
-        self._first = 0
-        """The place of the first item."""
-        self._stored = 0
-        """How many items are stored events."""
-        self._batches: dict[int, Batch] = {}
-
-    @property
-    def end(self) -> int:
+        """The number of the newest event that is not here: all later ones are, or come. None for a
+        run's own log, whose numbers are the run's, until somebody has read so far."""
+        self.size = 0
+        """The bytes that it takes."""
+        self.end = 0
         """The place after the newest event."""
-        return self._first + len(self._items)
+        self._first = 0
+        self._items: dict[int, Sent] = {}
+        """By place."""
+        self._pages: dict[int, Page] = {}
 
     def add(self, item: Sent) -> None:
-        """Append an event, and drop the oldest where the log is full."""
-        self._items.append(item)
-        self._batches.clear()
-        self._stored += item.id != ""
-        if self._stored > 2 * self._size or len(self._items) > 8 * self._size:
-            self._trim()
+        """Append an event, unless it is known."""
+        if item.number and self.since is None:
+            self.since = item.number - 1
+        if not item.number or item.number > (self.since or 0):
+            self._items[self.end] = item
+            self.end += 1
+            self.size += len(item.lines) + WEIGHT
+            self._pages.clear()
 
-    def _trim(self) -> None:
-        while self._stored > self._size or len(self._items) > 4 * self._size:
-            leaves = self._items[: max(1, min(self._size, self._stored - self._size))]
-            del self._items[: len(leaves)]
-            self._first += len(leaves)
-            self._stored -= sum(item.id != "" for item in leaves)
-            self.since = max([self.since, *(item.number for item in leaves)])
+    def halve(self) -> None:
+        """Drop the oldest events: half of the bytes."""
+        self._pages.clear()
+        rest = self.size // 2
+        while self._items and self.size > rest:
+            item = self._items.pop(self._first)
+            self._first += 1
+            self.size -= len(item.lines) + WEIGHT
+            self.since = max(self.since or 0, item.number)
 
     def place_after(self, number: int) -> int:
         """The place of the first stored event after event `number`."""
-        items = enumerate(self._items)
-        at = next((at for at, item in items if item.number > number), len(self._items))
-        return self._first + at
+        found = self.end
+        for place in range(self.end - 1, self._first - 1, -1):
+            if (here := self._items[place].number) > number:
+                found = place
+            elif here:
+                break
+        return found
 
-    def from_place(self, place: int) -> Batch | None:
-        """At most `TOGETHER` events from a place on; None where that place has left the log.
+    def page(self, place: int, after: int) -> tuple[Page, int] | None:
+        """The events from a place on, and the place behind them; None where it has left the log.
 
-        Watchers at the same place get the same batch.
+        Watchers at the same place get the same page. Events up to number `after` are left out.
         """
-        at = place - self._first
-        if at < 0 or self._is_too_old(at):
+        if place < self._first:
             return None
-        batch = self._batches.get(place)
-        if batch is None:
-            batch = self._batches[place] = Batch(self._items[at : at + TOGETHER])
-        return batch
-
-    def _is_too_old(self, at: int) -> bool:
-        """Whether more events follow a place than a watcher may lag behind."""
-        behind = len(self._items) - at
-        return behind > self._size and sum(i.id != "" for i in self._items[at:]) > self._size
+        page = self._pages.get(place)
+        if page is None:
+            items, size = list[Sent](), 0
+            while place + len(items) < self.end and len(items) < PAGE and size < SIZE:
+                items.append(self._items[place + len(items)])
+                size += len(items[-1].lines)
+            page = self._pages[place] = Page(items)
+        behind = place + page.count
+        if page.first and page.first <= after:
+            items = [self._items[at] for at in range(place, behind)]
+            page = Page([item for item in items if not item.number or item.number > after])
+        return page, behind
 
 
 class Watcher:
-    """One stream and its place in a log. Used on the web loop only."""
+    """One stream, and how far it has come. Used on the web loop only."""
 
     def __init__(self, run_id: str, log: Log, *, family: bool = False) -> None:
         self.run_id = run_id
@@ -193,8 +178,18 @@ class Watcher:
         self.family = family
         """Whether it watches the run's children too, by the ids of the whole journal."""
         self.log = log
+        self.created = 0.0
+        """When the run of its own ids began: another run may have the same id later."""
         self.after = 0
-        """The number of an event: only later ones are sent."""
+        """The number of the newest event that it was sent: only later ones are."""
+        self.behind = False
+        """Whether it reads from the journal, and not from the log."""
+        self.page: Page | None = None
+        """What its connection is being sent."""
+        self.waits_since = 0.0
+        """When its connection was handed the newest part."""
+        self.abort: Callable[[], None] = self.wake
+        """Drops its connection, with everything that the reader has not taken."""
         self.closed = False
         self._place = log.end
         self._news = asyncio.Event()
@@ -214,33 +209,27 @@ class Watcher:
         if now - self._heard >= HEARTBEAT:
             self._news.set()
 
-    def covers(self, event: TailEvent) -> bool:
-        """Whether it watches the run of an event."""
-        run_id = event.run_id
-        return self.run_id in ("", run_id) or run_id.startswith(f"{self.run_id}{CHILD_MARK}")
+    def catch_up(self) -> bool:
+        """Go on from the log, if all events after number `after` are there."""
+        if self.log.since is None or self.after < self.log.since:
+            return False
+        self._place, self.behind = self.log.place_after(self.after), False
+        return True
 
-    def rewind(self) -> None:
-        """Go to the first event of the log after number `after`."""
-        self._place = self.log.place_after(self.after)
-
-    async def take(self) -> Batch | None:
-        """Wait for the next events: an empty batch after a silence, None where the stream ends."""
+    async def take(self) -> Page | None:
+        """Wait for the next page of the log: a heartbeat after a silence, None if it is behind."""
         if self._place < self.log.end or self.closed:
             await asyncio.sleep(0)  # let other streams and requests proceed
         else:
             self._news.clear()
             await self._news.wait()
         self._heard = time.monotonic()
-        if self.closed:
+        found = self.log.page(self._place, self.after)
+        if found is None:
+            self.behind = True
             return None
-        batch = self.log.from_place(self._place)
-        if batch is None:
-            self.closed = True
-            return None
-        self._place += len(batch.items)
-        if batch.items and batch.items[0].number <= self.after and self.after:
-            return Batch([i for i in batch.items if not i.id or i.number > self.after])
-        return batch
+        page, self._place = found
+        return page
 
 
 class Hub:
@@ -255,14 +244,17 @@ class Hub:
         self.watchers: set[Watcher] = set()
         self._logs: dict[tuple[str, bool], Log] = {}
         """By run, empty for all runs, and whether the run's children are included."""
+        self._pages: OrderedDict[tuple[Any, ...], Page] = OrderedDict()
+        """Pages of the journal for those who come to the same place: the oldest leave first."""
+        self.held = 0
+        """The bytes of the pages that are kept here, or that a stream is being sent."""
         self._cursor = ""
-        self._number = 0
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         """Begin to read at the end of the journal."""
         self._loop = asyncio.get_running_loop()
-        self._move((await self._journal.tail(limit=0)).newest)
+        self._cursor = (await self._journal.tail(limit=0)).newest
         self._task = self._loop.create_task(self._read())
 
     async def stop(self) -> None:
@@ -272,6 +264,9 @@ class Hub:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        self._close_all()
+
+    def _close_all(self) -> None:
         for watcher in list(self.watchers):
             watcher.close()
 
@@ -281,11 +276,12 @@ class Hub:
             try:
                 new = await self._journal.changed(token)
                 if new is not None:
-                    async with self._turn:
-                        await self._publish()
+                    await self._publish()
                     token = new
-            except CursorGoneError as error:  # the file was replaced by an older one
-                self._move(error.newest)
+            except CursorGoneError as error:  # the file was replaced: no id of a stream is known
+                self._cursor = error.newest
+                self._logs.clear()
+                self._close_all()
             except ChartloopError:  # locked: the next poll reads it
                 pass
             now = time.monotonic()
@@ -295,43 +291,43 @@ class Hub:
             await asyncio.sleep(POLL)
 
     def _beat(self, now: float) -> None:
+        """Look after the watchers, once a second. The loop itself must not hold one of them."""
         for watcher in self.watchers:
             watcher.beat(now)
-
-    def _move(self, cursor: str) -> None:
-        self._cursor, self._number = cursor, event_number(cursor)
+        if not any(watcher.behind for watcher in self.watchers):
+            self._forget_pages(0)
 
     async def _publish(self) -> None:
         """Add the events written since the last call to the logs, and wake their watchers."""
         while self.watchers:
-            tail = await self._journal.tail(self._cursor, PAGE)
-            logs = self._add_page(tail.events)
-            self._move(tail.cursor)
-            await self._wake(logs)
-            if len(tail.events) < PAGE:
+            tail = await self._journal.tail(self._cursor, PAGE, size=SIZE)
+            self._cursor = tail.cursor  # a log that is made from now on begins after these
+            wanted = [entry for entry in tail.events if self._logs_of(entry.run_id)]
+            sent = await self._off_loop(wanted) if wanted else []
+            changed: set[Log] = set()
+            for entry, item in zip(wanted, sent, strict=True):
+                for log, by_run in self._logs_of(entry.run_id):
+                    changed.add(log)
+                    self._keep(log, _of_run(item, entry.event) if by_run else item)
+            await self._wake(changed)
+            if tail.cursor == tail.newest:
                 return
-        self._move((await self._journal.tail(limit=0)).newest)
-
-    def _add_page(self, page: Sequence[TailEvent]) -> set[Log]:
-        """Add events to the logs that are watched; returns these logs."""
-        changed: set[Log] = set()
-        for entry in page:
-            logs = self._logs_of(entry.run_id)
-            if not logs:
-                continue
-            payload = self._payload(entry.run_id, entry.event, entry.problem)
-            number = event_number(entry.cursor)
-            for log, by_run in logs:
-                seq = -1 if entry.event is None else entry.event.seq
-                log.add(Sent(payload, str(seq) if by_run else entry.cursor, number))
-                changed.add(log)
-        return changed
+        newest = (await self._journal.tail(limit=0)).newest
+        if not self.watchers:
+            self._cursor = newest
 
     def _logs_of(self, run_id: str) -> list[tuple[Log, bool]]:
         """The logs that hold events of a run, and whether they use the run's own event ids."""
         keys = [("", False), (run_id, False)]
         keys += [(name, True) for name in _names(run_id)]
         return [(log, key == (run_id, False)) for key in keys if (log := self._logs.get(key))]
+
+    def _keep(self, log: Log, item: Sent) -> None:
+        """Add an event to a log. If all of them are too large, the largest is halved."""
+        log.add(item)
+        logs = self._logs.values()
+        while sum(one.size for one in logs) > self._limits.queue // 2:
+            max(logs, key=lambda one: one.size).halve()
 
     async def _wake(self, logs: Iterable[Log]) -> None:
         """Wake the watchers of logs, a few at a time, so that requests are not held up."""
@@ -343,30 +339,43 @@ class Hub:
                 if woken % FEW == 0:
                     await asyncio.sleep(0)
 
-    def _payload(self, run_id: str, event: Event | None, problem: str = "") -> Payload:
-        """The payload of a journal event; `unreadable` where the event is damaged."""
-        if event is None:
-            return Payload("unreadable", {"run": run_id, "problem": problem}, self._redactor)
-        data: dict[str, Any] = {"run": run_id, "seq": event.seq, "at": event.at}
-        if event.record is not None:
-            data |= {"record": event.record.seq, **event.record.to_dict()}
-        else:
-            data |= {"data": plain(event.data)}
-        return Payload(event.type, data, self._redactor)
+    # encoding -------------------------------------------------------------------------------------
+
+    async def _off_loop(self, entries: Sequence[TailEvent], size: int | None = None) -> list[Sent]:
+        """Encode events in a thread, until their texts reach a size."""
+        return await asyncio.to_thread(self._encode, entries, size)
+
+    def _encode(self, entries: Sequence[TailEvent], size: int | None) -> list[Sent]:
+        found: list[Sent] = []
+        left = size
+        for cursor, run_id, event, problem in entries:
+            if event is None:
+                name, data = "unreadable", {"run": run_id, "problem": problem}
+            else:
+                name, data = event.type, {"run": run_id, "seq": event.seq, "at": event.at}
+                data |= _content(event)
+            lines = self._lines(name, data)
+            ends = name == MOVED or data.get("status") in _ENDS
+            found.append(Sent(lines, cursor, event_number(cursor), ends))
+            if left is not None and (left := left - len(lines)) <= 0:
+                break
+        return found
+
+    def _lines(self, name: str, data: Mapping[str, Any]) -> bytes:
+        text = f"event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
+        hide = self._redactor.markup if "<svg" in text else self._redactor.text
+        return hide(text).encode()
 
     def hear(self, run_id: str, event: StreamEvent) -> None:
         """Pass on a live event of a run that this process drives. Safe from any thread."""
-        if type(event) in _LIVE and self._loop is not None and self.watchers:
+        if type(event) in _LIVE and self._loop is not None and self._logs_of(run_id):
+            item = Sent(self._lines(_LIVE[type(event)], {"run": run_id, **event.to_dict()}))
             with suppress(RuntimeError):  # the loop is closed: the server stops
-                self._loop.call_soon_threadsafe(self._live, run_id, event)
+                self._loop.call_soon_threadsafe(self._live, run_id, item)
 
-    def _live(self, run_id: str, event: StreamEvent) -> None:
-        logs = self._logs_of(run_id)
-        if not logs:
-            return
-        payload = Payload(_LIVE[type(event)], {"run": run_id, **event.to_dict()}, self._redactor)
-        for log, _ in logs:
-            log.add(Sent(payload))
+    def _live(self, run_id: str, item: Sent) -> None:
+        for log, _ in self._logs_of(run_id):
+            self._keep(log, item)
             for watcher in log.watchers:
                 watcher.wake()
 
@@ -385,74 +394,153 @@ class Hub:
         key = (run_id, family)
         log = self._logs.get(key)
         if log is None:
-            log = self._logs[key] = Log(self._limits.queue, self._number)
+            by_run = run_id and not family
+            log = self._logs[key] = Log(None if by_run else event_number(self._cursor))
         watcher = Watcher(run_id, log, family=family)
         self.watchers.add(watcher)
         log.watchers.add(watcher)
         return watcher
 
     def remove(self, watcher: Watcher) -> None:
-        """Forget a watcher whose stream has ended."""
+        """Forget a watcher whose stream has ended, and what only it needed."""
+        self._hand(watcher, None)
         self.watchers.discard(watcher)
         watcher.log.watchers.discard(watcher)
         key = (watcher.run_id, watcher.family)
         if not watcher.log.watchers and self._logs.get(key) is watcher.log:
             del self._logs[key]
+        if not self.watchers:
+            self._forget_pages(0)
 
-    async def of_run(self, watcher: Watcher, after: int) -> AsyncIterator[Batch]:
+    async def of_run(self, watcher: Watcher, after: int) -> AsyncIterator[Page]:
         """The events of a run after number `after`, then new ones until the run ends."""
-        at, run_id = after + 1, watcher.run_id
-        while page := await self._journal.events(run_id, at, PAGE):
-            at = page[-1].seq + 1
-            yield Batch([Sent(self._payload(run_id, event), str(event.seq)) for event in page])
-        ended = await self._has_ended(run_id, at)
-        while not ended:
-            batch = await watcher.take()
-            if batch is None:
-                return
-            items = batch.items
-            numbers = [int(item.id) for item in items if item.id]
-            if numbers and numbers[0] < at:  # these were sent from the journal already
-                batch = Batch([item for item in items if not item.id or int(item.id) >= at])
-            at = max([at, *(number + 1 for number in numbers[-1:])])
-            if batch.items or not items:
-                yield batch
-            if not items or _may_end(batch):
-                ended = await self._has_ended(run_id, at)
-        yield Batch([Sent(Payload("end", {"run": run_id}, self._redactor))])
-
-    async def _has_ended(self, run_id: str, at: int) -> bool:
-        """Whether the run has ended, or is gone, and has no event from number `at` on."""
+        run_id = watcher.run_id
         row = await self._journal.row(run_id)
-        return row is None or (row.ended and row.head <= at)
+        watcher.created = 0.0 if row is None else row.created
+        watcher.after, watcher.behind = after + 1, True
+        async for page in self._sent_to(watcher):
+            yield page
+            if page.ends or not page.count:
+                row = await self._journal.row(run_id)
+                if row is None or (row.ended and row.head <= watcher.after):
+                    yield Page([Sent(self._lines("end", {"run": run_id}))])
+                    return
 
-    async def of_all(self, watcher: Watcher, cursor: str | None) -> AsyncIterator[Batch]:
+    async def of_all(self, watcher: Watcher, cursor: str | None) -> AsyncIterator[Page]:
         """The events of all runs after a cursor, then new ones; only new ones without a cursor.
 
         For the watcher of one run, the events of that run and of its children.
         """
-        if cursor is not None:
-            watcher.after = event_number(cursor)
-            watcher.rewind()
-            while watcher.after < watcher.log.since:
-                tail = await self._journal.tail(cursor, PAGE)
-                if items := [self._of_tail(e) for e in tail.events if watcher.covers(e)]:
-                    yield Batch(items)
-                cursor, watcher.after = tail.cursor, event_number(tail.cursor)
-                watcher.rewind()
-                if not tail.events:
-                    break
-        while (batch := await watcher.take()) is not None:
-            yield batch
+        watcher.after = event_number(self._cursor if cursor is None else cursor)
+        watcher.behind = cursor is not None and not watcher.catch_up()
+        async for page in self._sent_to(watcher):
+            yield page
 
-    def _of_tail(self, entry: TailEvent) -> Sent:
-        payload = self._payload(entry.run_id, entry.event, entry.problem)
-        return Sent(payload, entry.cursor, event_number(entry.cursor))
+    async def _sent_to(self, watcher: Watcher) -> AsyncIterator[Page]:
+        """The pages of a watcher; one without events after a silence, and when it is up to date."""
+        while not watcher.closed:
+            if not watcher.behind:
+                page = await watcher.take()
+            elif watcher.catch_up():
+                page = Page()
+            else:
+                try:
+                    page = await self._stored(watcher)
+                except ChartloopError:  # the journal is locked or gone: the reader comes again
+                    return
+            if page is not None and not watcher.closed:
+                watcher.after = max(watcher.after, page.last)
+                yield page
+
+    async def _stored(self, watcher: Watcher) -> Page | None:
+        """The page of the journal after what a watcher was sent; None if the log goes on there.
+
+        One page is made at a time, so that requests get their turn at the journal, and whoever
+        waited for the same page finds it.
+        """
+        key = (watcher.run_id, watcher.family, watcher.created, watcher.after)
+        async with self._turn:
+            page = self._pages.get(key)
+            if page is not None or watcher.catch_up():
+                return page
+            if not (items := await self._read_after(watcher)):
+                watcher.log.since = watcher.log.since or watcher.after
+                return None
+            page = self._pages[key] = Page(items)
+            self._count(page, 1)
+            self._forget_pages(self._limits.queue // 2)
+            return page
+
+    async def _read_after(self, watcher: Watcher) -> list[Sent]:
+        run_id, after = watcher.run_id, watcher.after
+        most = PAGE - after % PAGE
+        if run_id and not watcher.family:
+            events = await self._journal.events(run_id, after, most, size=SIZE)
+            entries = [TailEvent("", run_id, event) for event in events]
+            sent = await self._off_loop(entries, SIZE) if entries else []
+            return [_of_run(item, event) for item, event in zip(sent, events, strict=False)]
+        cursor = f"{self._cursor.rpartition('-')[0]}-{after}"
+        tail = await self._journal.tail(cursor, most, size=SIZE, run=run_id)
+        if not tail.events:
+            watcher.after = event_number(tail.cursor)
+            return []
+        return await self._off_loop(tail.events, SIZE)
+
+    async def parts_for(self, watcher: Watcher, pages: AsyncIterator[Page]) -> AsyncIterator[bytes]:
+        """What a watcher's connection is handed, each part once the last was taken."""
+        yield Hidden(b": open\n\n")  # the headers of a response are sent with its first chunk
+        async for page in pages:
+            self._hand(watcher, page)
+            for part in page.parts:
+                watcher.waits_since = time.monotonic()
+                yield part
+                await asyncio.sleep(0)
+            self._hand(watcher, None)
+
+    def _hand(self, watcher: Watcher, page: Page | None) -> None:
+        """Note what a watcher is being sent.
+
+        Ends the streams that have waited longest, if the pages are too large together.
+        """
+        before, watcher.page = watcher.page, page
+        for one, more in ((page, 1), (before, -1)):
+            if one is not None:
+                self._count(one, more)
+        self._forget_pages(self._limits.queue // 2)
+        while self.held > self._limits.queue // 2:
+            waiting = [one for one in self.watchers if one.page is not None and one is not watcher]
+            if not waiting:
+                return
+            slowest = min(waiting, key=lambda one: one.waits_since)
+            slowest.close()
+            slowest.abort()
+            self._hand(slowest, None)
+
+    def _count(self, page: Page, more: int) -> None:
+        if page.holders == 0:
+            self.held += page.size
+        page.holders += more
+        if page.holders == 0:
+            self.held -= page.size
+
+    def _forget_pages(self, most: int) -> None:
+        """Forget pages that are kept for others, the oldest first, while more bytes are held."""
+        while self._pages and self.held > most:
+            self._count(self._pages.popitem(last=False)[1], -1)
 
 
-def _may_end(batch: Batch) -> bool:
-    """Whether one of the events may be the last of its run."""
-    return any(item.id and item.data.get("status") in _ENDS for item in batch.items)
+def _content(event: Event) -> dict[str, Any]:
+    record = event.record
+    if record is None:
+        return {"data": plain(event.data)}
+    return {"record": record.seq, **record.to_dict()}
+
+
+def _of_run(item: Sent, event: Event | None) -> Sent:
+    """An event of all runs as the stream of its own run knows it; a damaged one has no id there."""
+    if event is None:
+        return item._replace(id="", number=0)
+    return item._replace(id=str(event.seq), number=event.seq + 1)
 
 
 def _names(run_id: str) -> Iterator[str]:

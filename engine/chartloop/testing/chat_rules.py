@@ -7,6 +7,7 @@ Source: OpenAI API reference, "Create chat completion" and "Error codes".
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -65,16 +66,20 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_UP_TO_128 = "a list of at most 128"
+_OBJECT = "the text of a JSON object"
+_PARTS = ("text", "image_url", "input_audio", "file", "refusal")
 _RULES: tuple[tuple[str, Any], ...] = (
     ("model", str),
     ("messages", list),
     ("messages[].role", _ROLES),
-    ("messages[].tool_calls?", list),
+    ("messages[].tool_calls?", _UP_TO_128),
     ("messages[].tool_calls[].id", str),
     ("messages[].tool_calls[].type", ("function",)),
     ("messages[].tool_calls[].function.name", _NAME),
-    ("messages[].tool_calls[].function.arguments", str),
-    ("tools?", list),
+    ("messages[].tool_calls[].function.arguments", _OBJECT),
+    ("messages[].content[].type", _PARTS),
+    ("tools?", _UP_TO_128),
     ("tools[].type", ("function",)),
     ("tools[].function.name", _NAME),
     ("tools[].function.parameters.type", ("object",)),
@@ -83,8 +88,10 @@ _RULES: tuple[tuple[str, Any], ...] = (
     ("n?", range(1, 129)),
     ("max_tokens?", range(1, 2**31)),
 )
-"""The allowed values at a path: of a type, one of some words, a text of a pattern, or a number from
-the first to the last of a range. A question mark allows a missing value. No list may be empty."""
+"""The allowed values at a path: of a type, one of some words, a text of a pattern, a number from
+the first to the last of a range, or what the words say. A question mark allows a missing value. No
+list may be empty. Servers that apply a template to the calls, such as vLLM and llama.cpp, refuse
+arguments that are not a JSON object, as the providers do to which such a request is translated."""
 
 
 def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
@@ -113,9 +120,25 @@ def _fits(value: Any, wanted: Any) -> bool:
         return isinstance(value, (int, float)) and wanted[0] <= value <= wanted[-1]
     if isinstance(wanted, tuple):
         return value in wanted
+    if wanted is _UP_TO_128:
+        return isinstance(value, list) and 1 <= len(cast("list[Any]", value)) <= 128
+    if wanted is _OBJECT:
+        return isinstance(value, str) and is_object(value)
     if wanted is _NAME:
         return isinstance(value, str) and _NAME.fullmatch(value) is not None
     return isinstance(value, wanted) and value != []
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object, by the standard: without NaN."""
+    try:
+        return isinstance(json.loads(text, parse_constant=_no_constant), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
 
 
 def fields_of(data: Any) -> dict[str, Any]:
@@ -130,7 +153,8 @@ def _values(body: Any, path: str) -> list[tuple[str, Any]]:
         key = part.removesuffix("[]")
         values = [(f"{at}.{key}", fields_of(data).get(key)) for at, data in values]
         if key != part:
-            values = [(f"{at}[{n}]", item) for at, d in values for n, item in enumerate(d or ())]
+            lists = [(at, cast("list[Any]", d)) for at, d in values if isinstance(d, list)]
+            values = [(f"{at}[{n}]", item) for at, items in lists for n, item in enumerate(items)]
     return [(at.lstrip("."), data) for at, data in values]
 
 

@@ -18,19 +18,35 @@ from chartloop.adapters.model.scripted import ScriptedCall, ScriptedReply, parse
 from chartloop.core.errors import ScriptError, nearest
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of
 
-__all__ = ["SAMPLE", "Answer", "Turn", "read_script", "turn_of"]
+__all__ = ["SAMPLE", "Answer", "Sent", "Turn", "as_text", "read_script", "turn_of"]
 
 _CALL = ScriptedCall("get_weather", '{"city": "Paris"}')
 SAMPLE = ScriptedReply("The quick brown fox jumps over the lazy dog.", (), "stop", 12, 9)
 _SAMPLES = {"cut_tool_arguments": ScriptedReply("", (_CALL,), "tool_calls", 12, 9)}
 
 
+class Sent(NamedTuple):
+    """An answer exactly as a provider sent it. A text is sent as it is, other data as JSON."""
+
+    whole: Any = None
+    stream: Sequence[Any] | None = None
+    """The data of each event, and comments, which begin with a colon; None: `whole` is sent to a
+    request for a stream, too."""
+    status: int = 200
+
+
 class Turn(NamedTuple):
-    """The answer to one request: a reply, a reply with a fault, or a refusal."""
+    """The answer to one request: a reply, one with a fault, a refusal, or what was seen."""
 
     reply: ScriptedReply
     fault: str = ""
     refusal: Refusal | None = None
+    sent: Sent | None = None
+
+
+def as_text(data: Any) -> str:
+    """Data as it is sent: a text as it is, other data as JSON."""
+    return data if isinstance(data, str) else json.dumps(data)
 
 
 def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
@@ -47,17 +63,25 @@ def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
 
 
 def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:
-    """Read a script, whose replies may be ``{"fault": name}``. Raises `ScriptError`."""
+    """Read a script. Its replies may be ``{"fault": name}``, or ``{"sent": fields}`` of `Sent`.
+
+    Raises `ScriptError`.
+    """
     entries = [{"text": r} if isinstance(r, str) else dict(r) for r in replies]
     faults = [reply.pop("fault", "") for reply in entries]
+    seen: list[Any] = [reply.pop("sent", None) for reply in entries]
+    sent = [fields and Sent(**fields) for fields in seen]
     parsed, problems = parse_replies(entries)
     for n, fault in enumerate(faults):
         if fault and fault not in FAULTS:
             problems.append(f"replies.{n}: unknown fault `{fault}`: {nearest(fault, FAULTS)}")
     if problems:
         raise ScriptError("the script cannot be read:\n  " + "\n  ".join(problems))
-    rows = zip(faults, parsed, entries, strict=True)
-    return [turn_of(fault, reply if entry else None) for fault, reply, entry in rows]
+    rows = zip(faults, parsed, entries, sent, strict=True)
+    return [
+        turn_of(fault, reply if entry else None)._replace(sent=own)
+        for fault, reply, entry, own in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -105,6 +129,7 @@ class Answer:
         reply, calls = self.turn.reply, self.calls()
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         message |= {"tool_calls": calls} if calls else {}
+        message |= {"refusal": reply.refusal} if reply.refusal else {}
         if reply.reasoning:
             named = isinstance(reply.reasoning, str)
             message["reasoning_content" if named else "reasoning_details"] = reply.reasoning
@@ -121,6 +146,8 @@ class Answer:
             yield from ({"reasoning_details": [block]} for block in reasoning)
         for piece in pieces(self.turn.reply.text):
             yield {"content": piece}
+        for piece in pieces(self.turn.reply.refusal):
+            yield {"refusal": piece}
         for n, call in enumerate(self.calls()):
             arguments, call["function"]["arguments"] = call["function"]["arguments"], ""
             yield {"tool_calls": [{"index": n, **call}]}
@@ -139,6 +166,10 @@ class Answer:
         end += [event(None) | {"choices": []} | used] if (used := self.usage()) else []
         return [*map(json.dumps, end), "[DONE]"]
 
+    def after(self) -> Sequence[str]:
+        """What ends a stream that is sent as it was seen."""
+        return ("[DONE]",)
+
     def frame(self, data: str) -> str:
         """One event in its wire format."""
         return f"data: {data}\n\n"
@@ -149,6 +180,10 @@ class Answer:
 
     def lines(self) -> Iterator[str]:
         """The data of each event of a stream."""
+        if (sent := self.turn.sent) is not None:
+            yield from map(as_text, sent.stream or ())
+            yield from self.after()
+            return
         words = self.words()
         match self.turn.fault:
             case "cut_stream" | "torn_stream" | "stalled_stream" | "cut_tool_arguments":

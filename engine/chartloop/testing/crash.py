@@ -19,6 +19,7 @@ from chartloop.run.journal import (
     Event,
     InboxMessage,
     Journal,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -80,9 +81,9 @@ class CrashAt:
         await self._write(lambda: self.journal.create(row))
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
-        await self._write(lambda: self.journal.create_whole(runs, after=after, take_over=take_over))
+        await self._write(lambda: self.journal.create_whole(runs, moves=moves, take_over=take_over))
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
@@ -118,8 +119,8 @@ class CrashAt:
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         return await self._write(lambda: self.journal.place_request(request))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
-        await self._write(lambda: self.journal.settle_request(key, outcome))
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        return await self._write(lambda: self.journal.settle_request(key, outcome, epoch))
 
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))
@@ -141,9 +142,11 @@ class CrashAt:
 
     # reads ----------------------------------------------------------------------------------
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
         self._live()
-        return await self.journal.events(run_id, start, limit)
+        return await self.journal.events(run_id, start, limit, size=size)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
@@ -184,9 +187,11 @@ class CrashAt:
         self._live()
         return await self.journal.page(filter, cursor, limit)
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         self._live()
-        return await self.journal.tail(cursor, limit)
+        return await self.journal.tail(cursor, limit, size=size, run=run)
 
     async def changed(self, token: str = "") -> str | None:
         self._live()

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 
 from chartloop.adapters.model.scripted import pieces
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of, refuse
-from chartloop.testing.chat_wire import SAMPLE, Answer, Turn, read_script, turn_of
+from chartloop.testing.chat_wire import SAMPLE, Answer, Turn, as_text, read_script, turn_of
 from chartloop.testing.messages_rules import refuse_messages
 from chartloop.testing.messages_wire import MessagesAnswer
 
@@ -48,10 +48,11 @@ class LoopbackRequest(NamedTuple):
 class LoopbackServer:
     """A provider on a free port of 127.0.0.1, for the duration of a `with` block.
 
-    `replies` are those of a script (`adapters.model.scripted`) or ``{"fault": name}``, one for each
-    request in order of arrival; a further request is refused. Without `replies` every request gets
-    the same short answer. The model ``fault-<name>`` fails in that way and uses no reply. With
-    `key`, a request with another key is refused.
+    `replies` are those of a script (`adapters.model.scripted`), ``{"fault": name}``, or what a
+    provider was seen to send: ``{"sent": {"whole": BODY, "stream": [EVENT, ...], "status": 200}}``.
+    There is one for each request in order of arrival; a further request is refused. Without
+    `replies` every request gets the same short answer. The model ``fault-<name>`` fails in that way
+    and uses no reply. With `key`, a request with another key is refused.
 
     >>> from urllib.request import urlopen
     >>> with LoopbackServer() as server:
@@ -117,6 +118,11 @@ class LoopbackServer:
             self._signed |= answer.signatures()
             return answer
 
+    def trust_signatures(self, *signatures: str) -> None:
+        """Accept these signatures of thinking blocks, which were sent elsewhere."""
+        with self._lock:
+            self._signed.update(signatures)
+
     def forget_signatures(self) -> None:
         """Refuse earlier thinking blocks from now on, as another model would."""
         with self._lock:
@@ -173,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.owner.count_dropped()
 
     def _play(self, answer: Answer, key: str) -> None:
-        (reply, fault, refusal), asked = answer.turn, answer.asked
+        (reply, fault, refusal, sent), asked = answer.turn, answer.asked
         self._wait(math.inf if fault == "timeout" else reply.delay)
         if refusal is not None:
             text = refusal.message.replace("{key}", key).replace("{model}", str(asked.get("model")))
@@ -181,6 +187,11 @@ class _Handler(BaseHTTPRequestHandler):
             wait = {} if after is None else {"retry-after": f"{after:g}"}
             body = answer.refusal(refusal._replace(message=text))
             self._send(refusal.status, json.dumps(body), **wait)
+        elif sent is not None:
+            if asked.get("stream") and sent.stream is not None and sent.status < 400:
+                self._stream(answer)
+            else:
+                self._send(sent.status, as_text(sent.whole))
         elif fault == "html":
             self._send(200, "<html>Sign in first.</html>", **{"content-type": "text/html"})
         elif fault == "disconnect":
@@ -202,7 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for line in answer.lines():
             self._wait(_PAUSE if answer.turn.fault == "slow" else 0)
-            self.wfile.write(answer.frame(line).encode())
+            comment = line.startswith(":")
+            self.wfile.write((f"{line}\n\n" if comment else answer.frame(line)).encode())
         self._wait(math.inf if answer.turn.fault == "stalled_stream" else 0)
 
     def _body(self) -> dict[str, Any]:

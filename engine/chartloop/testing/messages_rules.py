@@ -9,6 +9,7 @@ Source: Anthropic API reference, "Create a message", "Extended thinking", "Promp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ _KINDS = {
     "assistant": frozenset({"text", "thinking", "redacted_thinking", "tool_use"}),
 }
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CALLED = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _THINKING = ("thinking", "redacted_thinking")
 MOST_MARKS = 4
 
@@ -56,6 +59,8 @@ def _faults(body: Mapping[str, Any], signed: Collection[str]) -> Iterator[str]:
     if messages[0].get("role") != "user":
         yield 'messages: first message must use the "user" role'
     for number, message in enumerate(messages):
+        if not message.get("content") and number + 1 < len(messages):
+            yield f"messages.{number}: all messages must have non-empty content"
         yield from _message(f"messages.{number}", message, signed)
     yield from _order(messages)
     if fields_of(body.get("thinking")).get("type") == "enabled":
@@ -71,16 +76,31 @@ def _message(at: str, message: Mapping[str, Any], signed: Collection[str]) -> It
         here, kind = f"{at}.content.{number}", block.get("type")
         if kind not in kinds:
             yield f"{here}: Input tag '{kind}' found using 'type' does not match any expected tag"
-        if kind == "thinking" and block.get("signature") not in signed:
-            yield f"{here}: Invalid `signature` in `thinking` block"
-        if kind == "redacted_thinking" and block.get("data") not in signed:
-            yield f"{here}: Invalid `data` in `redacted_thinking` block"
+        yield from _block(here, block, signed)
         if kind == "image":
             yield from _image(here, block)
         if kind == "tool_result" and isinstance(block.get("content"), list):
             for part in block["content"]:
                 if fields_of(part).get("type") == "image":
                     yield from _image(here, fields_of(part))
+
+
+def _block(at: str, block: Mapping[str, Any], signed: Collection[str]) -> Iterator[str]:
+    match block.get("type"):
+        case "text" if not str(block.get("text") or "").strip():
+            yield f"{at}.text: text content blocks must be non-empty"
+        case "tool_use":
+            if not isinstance(block.get("input"), dict):
+                yield f"{at}.tool_use.input: Input should be a valid dictionary"
+            for name, pattern in (("id", _ID), ("name", _CALLED)):
+                if not pattern.fullmatch(str(block.get(name))):
+                    yield f"{at}.tool_use.{name}: String should match pattern '{pattern.pattern}'"
+        case "thinking" if block.get("signature") not in signed:
+            yield f"{at}: Invalid `signature` in `thinking` block"
+        case "redacted_thinking" if block.get("data") not in signed:
+            yield f"{at}: Invalid `data` in `redacted_thinking` block"
+        case _:
+            pass
 
 
 def _image(at: str, block: Mapping[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -73,7 +73,7 @@ class MessagesAnswer(Answer):
         return json.dumps(self._message([] if empty else self.blocks(), self._reason()))
 
     def _reason(self) -> str:
-        reason = self.turn.reply.finish_reason
+        reason = "refusal" if self.turn.reply.refusal else self.turn.reply.finish_reason
         return _REASONS.get(reason, reason)
 
     def words(self) -> list[str]:
@@ -95,6 +95,10 @@ class MessagesAnswer(Answer):
         used = {"output_tokens": self.turn.reply.completion_tokens or 0}
         last = {"type": "message_delta", "delta": {"stop_reason": self._reason()}, "usage": used}
         return [json.dumps(last), json.dumps({"type": "message_stop"})]
+
+    def after(self) -> Sequence[str]:
+        """Nothing ends a stream but its last event."""
+        return ()
 
     def frame(self, data: str) -> str:
         """One event as it is sent."""

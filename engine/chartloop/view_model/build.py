@@ -22,6 +22,7 @@ from chartloop.machine.budget_use import budgets
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.journal import CHILD_MARK, Journal
+from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 from chartloop.run.replay import position_before
@@ -124,14 +125,14 @@ def head_of(run: Run) -> RunHead:
         title=spec.title or run.machine.name,
         run=run.id,
         state=run.state,
-        status=run.status,
+        status=MOVED if run.moved_to else run.status,
         step=facts.run.steps + 1,
         spent=", ".join(spent),
     )
 
 
 def _end(run: Run, result: Result) -> EndView | None:
-    if not run.ended:
+    if not (run.ended or run.moved_to):
         return None
     return EndView(result.kind, result.explain(), tuple(outcome_lines(result)), result.output)
 
@@ -169,7 +170,7 @@ def _fields(fields: Mapping[str, Type]) -> tuple[FieldView, ...]:
 
 
 def _next_action(run: Run, result: Result) -> NextAction | None:
-    if run.ended or result.events:
+    if run.ended or run.moved_to or result.events:
         return None
     state = run.machine.spec.states.get(run.state)
     if state is None or state.action is None:

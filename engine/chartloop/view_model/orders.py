@@ -124,6 +124,9 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
 
     For a run that is not being driven; `records` is the number of its records.
     """
+    if run.moved_to:
+        giving = _READ.keys() - {"break", "why", "show"}
+        return dict.fromkeys(sorted(giving), f"The run continues as run {run.moved_to}")
     refused: dict[str, str] = {}
     if run.ended:
         refused["step"] = refused["run"] = "The run has ended: Back takes its last record back"
@@ -153,7 +156,7 @@ def is_held(run: Run) -> bool:
     """Whether it was paused on request, rather than by a wait or a back-off."""
     position = run.session.position
     blocked = position.blocked_on or position.wake_at is not None
-    return position.status == "paused" and not blocked and not run.answers
+    return position.status == "paused" and not blocked and not run.answers and not run.moved_to
 
 
 def order_of(message: object) -> Order:

@@ -26,6 +26,7 @@ from chartloop.run.journal import (
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
@@ -82,6 +83,10 @@ class JournalFace(ABC):
         """The redactor of everything that is written or sent live; None hides nothing."""
         return self._writer.redactor
 
+    def hide(self, values: Iterable[str]) -> None:
+        """Hide these secrets too in everything that is written from now on."""
+        self._writer.hide(values)
+
     @abstractmethod
     async def _perform(
         self,
@@ -98,16 +103,21 @@ class JournalFace(ABC):
         await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
 
     async def create_whole(
-        self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
+        self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
         write = self._writer
         given = [
-            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), of)
-            for row, events, of in runs
+            Filled(
+                write.row(run.row.replace(head=len(run.events), epoch=0)),
+                write.lines(run.events),
+                run.inbox_of,
+                run.carries,
+            )
+            for run in runs
         ]
         claim = Claim(None, take_over=take_over)
         await self._perform(
-            "", lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()), long=True
+            "", lambda db: sqlite_rows.create_whole(db, given, moves, claim, self._now()), long=True
         )
 
     async def acquire(
@@ -137,9 +147,11 @@ class JournalFace(ABC):
         given = sqlite_requests.RequestText(request, data, outcome)
         return await self._perform(request.run_id, lambda db: sqlite_requests.place(db, given))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
         text = self._writer.document(outcome)
-        await self._perform("", lambda db: sqlite_requests.settle(db, key, text))
+        return await self._perform(
+            "", lambda db: sqlite_requests.settle(db, key, text, epoch, self._now())
+        )
 
     async def withdraw_request(self, key: str) -> None:
         await self._perform("", lambda db: sqlite_requests.withdraw(db, key))
@@ -170,10 +182,12 @@ class JournalFace(ABC):
         given = Append(run_id, head, epoch, write.lines(events), write.update(update), consumed)
         return await self._perform(run_id, lambda db: sqlite_rows.append(db, given))
 
-    async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
+    async def events(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Event]:
         return await self._perform(
             run_id,
-            lambda db: sqlite_rows.events(db, run_id, start, limit),
+            lambda db: sqlite_rows.events(db, run_id, start, limit, size=size),
             writes=False,
             long=True,
         )
@@ -211,11 +225,14 @@ class JournalFace(ABC):
             "", lambda db: sqlite_rows.page(db, filter, cursor, limit), writes=False, long=True
         )
 
-    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+    async def tail(
+        self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
+    ) -> Tail:
         check_page(limit, 0)
         return await self._perform(
-            "", lambda db: sqlite_rows.tail(db, cursor, limit), writes=False, long=True
-        )
+            "", lambda db: sqlite_rows.tail(db, cursor, limit, size=size, run=run),
+            writes=False, long=True,
+        )  # fmt: skip
 
     async def changed(self, token: str = "") -> str | None:
         return await self._perform("", lambda db: sqlite_rows.changed(db, token), writes=False)

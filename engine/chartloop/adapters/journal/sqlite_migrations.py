@@ -147,6 +147,11 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
         ),
     ),
+    Migration(
+        5,
+        "the run that continues a moved one",
+        ("ALTER TABLE run ADD COLUMN moved_to TEXT NOT NULL DEFAULT ''",),
+    ),
 )
 """All migrations, in order.
 

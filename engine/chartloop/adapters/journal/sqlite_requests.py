@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from chartloop.adapters.journal import sqlite_leases, sqlite_rows
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_texts import UNREAD, read_text, stored_text
+from chartloop.run.journal import holds, refuse_moved
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.validate_record import is_number
 
@@ -28,6 +31,9 @@ def place(db: Connection, given: RequestText) -> StoredRequest:
     request = given.request
     if known := select(db, key=request.key):
         return known[0]
+    run = sqlite_rows.row(db, request.run_id)
+    if request.is_open and run is not None:
+        refuse_moved(run)
     before = select(db, request.run_id, open_only=True, limit=1)
     refuse_second(request, before[0] if before else None)
     outcome = None if given.outcome is None else stored_text(given.outcome)
@@ -36,10 +42,16 @@ def place(db: Connection, given: RequestText) -> StoredRequest:
     return request
 
 
-def settle(db: Connection, key: str, outcome: str) -> None:
-    """Set the outcome of an open request."""
-    sql = "UPDATE request SET outcome = ? WHERE key = ? AND outcome IS NULL"
-    db.execute(sql, (stored_text(outcome), key))
+def settle(db: Connection, key: str, outcome: str, epoch: int, now: float) -> bool:
+    """Set the outcome of an open request, unless another driver has had its run since `epoch`."""
+    sql = "SELECT run_id FROM request WHERE key = ? AND outcome IS NULL"
+    if (found := db.execute(sql, (key,)).fetchone()) is None:
+        return False
+    grant = partial(sqlite_leases.try_claim, db, found[0], now=now)
+    if not holds(sqlite_rows.row(db, found[0]), epoch, grant):
+        return False
+    db.execute("UPDATE request SET outcome = ? WHERE key = ?", (stored_text(outcome), key))
+    return True
 
 
 def withdraw(db: Connection, key: str) -> None:

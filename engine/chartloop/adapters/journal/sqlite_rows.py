@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,13 +33,16 @@ from chartloop.run.journal import (
     Check,
     Event,
     InboxMessage,
+    Move,
     RunRow,
     Snapshot,
     Update,
     duplicate_run_error,
     fenced_error,
     is_own_commit,
+    moved_row,
     refuse_damaged,
+    refuse_moved,
     refuse_overtaken,
 )
 from chartloop.run.journal_pages import (
@@ -50,11 +54,11 @@ from chartloop.run.journal_pages import (
     read_run_cursor,
     run_cursor,
 )
-from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
+from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
-from chartloop.run.validate_record import as_row, wrong_with_message
+from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
 
 class Line(NamedTuple):
@@ -78,6 +82,12 @@ class Writer:
         self.redactor = redactor
         self._hide: Callable[[str], str] = redactor.json if redactor else str
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Hide these secrets too, unless nothing is hidden."""
+        if self.redactor is not None:
+            self.redactor = self.redactor.also(values)
+            self._hide, self._hide_text = self.redactor.json, self.redactor.text
 
     def document(self, data: Mapping[str, Any]) -> str:
         """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
@@ -266,7 +276,7 @@ def _beyond(prefix: str) -> str | None:
 
 def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
     """Raise the run's epoch and write the lease of a claim. Raises `Driven` if it gets none."""
-    require_row(db, run_id)
+    refuse_moved(require_row(db, run_id))
     acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
     return require_row(db, run_id), acquired
@@ -387,25 +397,59 @@ def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, st
         db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
 
 
-def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
-    """At most `limit` events from number `start` on, in order."""
+class _Sized:
+    """Fetches the payloads of events, and counts the bytes of what is read."""
+
+    def __init__(self, db: Connection, size: int | None) -> None:
+        self._db = db
+        self.left = math.inf if size is None else float(size)
+        """The bytes after which no event is read."""
+
+    def event(self, run_id: Any, columns: Sequence[Any]) -> Event:
+        """The event of a row's `seq, type, at, data, record, epoch`."""
+
+        def fetch(key: str) -> str:
+            text = blob(self._db, key)
+            if text is None:
+                raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
+            self.left -= len(text)
+            return text
+
+        self.left -= len(columns[3]) if isinstance(columns[3], (str, bytes)) else 0
+        return _event(columns, fetch)
+
+
+def events(
+    db: Connection, run_id: str, start: int, limit: int | None = None, *, size: int | None = None
+) -> list[Event]:
+    """At most `limit` events from number `start` on, in order, until their texts reach `size`."""
     sql = (
         "SELECT seq, type, at, data, record, epoch FROM event "
         "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
     )
-    found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
-    if not found:
-        require_row(db, run_id)
+    found: list[Event] = []
+    reader = _Sized(db, size)
     try:
-        return [_event(columns, _payloads(db, run_id)) for columns in found]
+        with contextlib.closing(
+            db.execute(sql, (run_id, start, -1 if limit is None else limit))
+        ) as rows:
+            for columns in rows:
+                found.append(reader.event(run_id, columns))
+                if reader.left <= 0:
+                    break
     except UNREAD as error:
         raise JournalCorrupt(
             f"an event of run `{run_id}` cannot be read: {_say(error)}",
             hint=f"{BY_HAND}; a fork below it still works",
         ) from error
+    if not found:
+        require_row(db, run_id)
+    return found
 
 
-def tail(db: Connection, cursor: str, limit: int) -> Tail:
+def tail(
+    db: Connection, cursor: str, limit: int, *, size: int | None = None, run: str = ""
+) -> Tail:  # fmt: skip
     """The events of all runs after a cursor, in the order of their commits.
 
     SQLite has one writer at a time, which numbers its events from the highest existing number. So
@@ -418,21 +462,36 @@ def tail(db: Connection, cursor: str, limit: int) -> Tail:
     ).fetchone()
     cursors = EventCursors(str(found[0] if found else ""), oldest, newest)
     after = cursors.read(cursor)
-    sql = (
-        "SELECT number, run_id, seq, type, at, data, record, epoch FROM event "
-        "WHERE number > ? AND type != 'removed' ORDER BY number LIMIT ?"
+    below = run + CHILD_MARK
+    # `+`: by the index of runs, which holds the numbers, and not through all other events
+    chosen = (
+        "number IN (SELECT number FROM event WHERE +number > ? "
+        "AND (run_id = ? OR run_id >= ? AND run_id < ?) ORDER BY +number LIMIT ?)"
     )
-    rows = db.execute(sql, (after, limit)).fetchall()
-    events = [_tail_event(db, cursors.write(number), *rest) for number, *rest in rows]
-    at = newest if len(rows) < limit else rows[-1][0] if rows else after
+    where, values = (
+        (chosen, (after, run, below, _beyond(below), limit)) if run else ("number > ?", (after,))
+    )
+    sql = (
+        f"SELECT number, run_id, seq, type, at, data, record, epoch FROM event WHERE {where} "  # noqa: S608
+        "AND type != 'removed' ORDER BY number LIMIT ?"
+    )
+    events: list[TailEvent] = []
+    reader, at = _Sized(db, size), after
+    with contextlib.closing(db.execute(sql, (*values, limit))) as rows:
+        for at, run_id, *columns in rows:
+            events.append(_tail_event(reader, cursors.write(at), run_id, columns))
+            if reader.left <= 0:
+                break
+        else:
+            at = newest if len(events) < limit else at
     return Tail(events, cursors.write(at), cursors.write(newest))
 
 
-def _tail_event(db: Connection, cursor: str, run_id: Any, *columns: Any) -> TailEvent:
+def _tail_event(reader: _Sized, cursor: str, run_id: Any, columns: Sequence[Any]) -> TailEvent:
     problem = ""
     event = None
     try:
-        event = _event(columns, _payloads(db, run_id))
+        event = reader.event(run_id, columns)
     except ChartloopError as error:
         problem = error.message
     except UNREAD as error:
@@ -445,16 +504,6 @@ def changed(db: Connection, token: str) -> str | None:
     others = db.execute("PRAGMA data_version").fetchone()[0]
     now = f"{others}-{db.total_changes}"
     return None if now == token else now
-
-
-def _payloads(db: Connection, run_id: str) -> Callable[[str], str]:
-    def fetch(key: str) -> str:
-        text = blob(db, key)
-        if text is None:
-            raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
-        return text
-
-    return fetch
 
 
 def _say(error: Exception) -> str:
@@ -477,7 +526,10 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
         return Event(seq, kind, at, None, data, epoch)
     if data["kind"] not in _KINDS and isinstance(data["kind"], str):
         raise _too_new(seq, data["kind"])
-    return Event(seq, kind, at, Record.from_dict(number, data), EMPTY, epoch)
+    record = Record.from_dict(number, data)
+    if wrong := wrong_with(record):
+        raise ValueError(f"record {number}: {wrong}")
+    return Event(seq, kind, at, record, EMPTY, epoch)
 
 
 def _too_new(seq: int, kind: object) -> JournalTooNew:
@@ -508,30 +560,42 @@ class Filled(NamedTuple):
     """The columns of `Writer.row`."""
     lines: Sequence[Line]
     inbox_of: str
+    carries: Callable[[InboxMessage], bool] | None
 
 
 def create_whole(
-    db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
+    db: Connection, runs: Sequence[Filled], moves: Sequence[Move], claim: Claim, now: float
 ) -> None:
-    """Create runs with events and messages. Raises `Fenced` if a run of `after` has continued."""
-    for read in after:
+    """Create runs with events and messages. Raises `Fenced` if a moved run has continued."""
+    for read, _ in moves:
         found = require_row(db, read.run_id)
+        refuse_moved(found)
         sqlite_leases.try_claim(db, read.run_id, claim, now)
         refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row[_RUN_ID]) is not None:
             raise duplicate_run_error(run.row[_RUN_ID])
-    for read in after:
-        acquire(db, read.run_id, claim._replace(take_over=True), now)
-    for run in runs:
-        new = run.row[_RUN_ID]
-        create(db, run.row)
-        _insert(db, new, 0, 0, run.lines)
+    for columns, lines, inbox_of, carries in runs:
+        new = columns[_RUN_ID]
+        create(db, columns)
+        _insert(db, new, 0, 0, lines)
+        for message in inbox(db, inbox_of) if inbox_of else ():
+            if carries is None or carries(message):
+                db.execute(
+                    "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data "
+                    "FROM inbox WHERE run_id = ? AND msg_id = ?",
+                    (new, inbox_of, message.msg_id),
+                )
+    for read, to in moves:
+        sqlite_leases.take(db, read.run_id, claim._replace(take_over=True), now)
+        moved = moved_row(read, to)
         db.execute(
-            "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
-            "WHERE run_id = ? AND seq IS NULL ORDER BY number",
-            (new, run.inbox_of),
+            "UPDATE run SET status = ?, moved_to = ?, epoch = ?, head = ?, question = NULL, "
+            "wake_at = NULL WHERE run_id = ?",
+            (moved.status, to, moved.epoch, moved.head, read.run_id),
         )
+        event = Line(MOVED, None, now, stored_text(json.dumps({"to": to})), {})
+        _insert(db, read.run_id, read.head, moved.epoch, (event,))
 
 
 # -- inbox -------------------------------------------------------------------------------------
@@ -544,19 +608,18 @@ def send(
 
     False if there is already a message with that id.
     """
+    found = row(db, run_id)
+    if found is None or check is not None:
+        found = require_row(db, run_id)
+    sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
+    if db.execute(sql, (run_id, message.msg_id)).fetchone():
+        return False
+    refuse_moved(found)
     if check is not None:
-        sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
-        if db.execute(sql, (run_id, message.msg_id)).fetchone():
-            return False
-        check(require_row(db, run_id), inbox(db, run_id))
-    sent = db.execute(
-        "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
-        "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
-        (message.msg_id, message.at, stored_text(data), run_id),
-    )
-    if sent.rowcount == 0:
-        require_row(db, run_id)
-    return sent.rowcount == 1
+        check(found, inbox(db, run_id))
+    sql = "INSERT INTO inbox (run_id, msg_id, at, data) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (run_id, message.msg_id, message.at, stored_text(data)))
+    return True
 
 
 def has_message(db: Connection, run_id: str, msg_id: str) -> bool:

@@ -45,11 +45,13 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "connection": Kind(_T, "check the network and `model.api_base`, and call again"),
         "broken_body": Kind(_T, "the answer is not a model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
+        "empty": Kind(_T, "call again: `retry` with `on: [EMPTY]` does so by itself"),
         "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
         "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
+        "refusal": Kind(_R, "change the prompt: the model refuses this one again"),
         "reasoning": Kind(
             _R, "prune the conversation down to replies without thinking, or turn thinking off"
         ),
@@ -83,11 +85,33 @@ class _Sign(NamedTuple):
         return fits or not names.isdisjoint(self.classes.split())
 
 
+_FULL = (
+    "context_length",  # OpenAI's code, which many copy
+    "context length",  # OpenAI, vLLM, DeepSeek, OpenRouter, Mistral, Ollama
+    "context window",  # MiniMax, litellm
+    "context size",  # llama.cpp
+    "context limit",  # Anthropic: "exceed context limit"
+    "prompt is too long",  # Anthropic
+    "input is too long",  # Bedrock
+    "input length should be",  # DashScope
+    "input token count",  # Gemini
+    "exceeded model token limit",  # Moonshot
+    "length of the messages",  # Groq, Cerebras: "reduce the length of the messages"
+    "length of all messages",  # Perplexity: "the total length of all messages is too long"
+    "maximum prompt length",  # xAI
+    "maximum model length",  # vLLM: "longer than the maximum model length"
+    "too many tokens",  # Cohere
+    "tokens + `max_new_tokens`",  # Text Generation Inference
+    "prompt token count",  # GitHub Copilot
+)
+"""The words by which providers say that the conversation is longer than the model's window. Source:
+their messages, as public issues quote them; each has its row in ``tests/replies``."""
+
 # The first match counts. The order matters: litellm calls a 403 and a full window a
 # BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
 _SIGNS = (
     _Sign("too_long", "TooLongError"),
-    _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
+    _Sign("context_overflow", "ContextWindowExceededError", (400, 413, 422), _FULL),
     _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
     _Sign(
         "reasoning",
@@ -187,7 +211,7 @@ def _provider_message(chain: Sequence[BaseException]) -> str:
     head, traceback, rest = whole.partition("Traceback (most recent call last)")
     if traceback:  # litellm failed to read a reply: the last line says why
         last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
-        whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
+        whole = f"{head.strip().rstrip(',')}: {last.strip()}"  # cut once keys are hidden
     text = " ".join(_PREFIX.sub("", whole).split())
     quoted = _QUOTED.search(text)
     return (quoted[1] if quoted else text) or type(original).__name__

@@ -36,6 +36,7 @@ from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.outcome import Message, is_tokens
 from chartloop.extras import install
+from chartloop.language.json_schema.sent import sent_tools
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 _LOCAL = "LITELLM_LOCAL_MODEL_COST_MAP"
@@ -62,6 +63,7 @@ class LiteLLM:
 
     def __init__(self) -> None:
         self._cached: list[tuple[Mapping[str, Any], list[Target]]] = []
+        self._sent: list[tuple[Sequence[Mapping[str, Any]], str, list[dict[str, Any]]]] = []
         self._row = functools.cache(_row)
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
@@ -105,7 +107,8 @@ class LiteLLM:
             raise failure("setup", f"{error.message}; {error.hint}") from None
         failures: list[ModelError] = []
         for target in targets:
-            answer = await _ask(litellm, target, request, on_text)
+            sent = request.replace(tools=self._fitted(request.tools, target.provider))
+            answer = await _ask(litellm, target, sent, on_text)
             if isinstance(answer, ModelReply):
                 return _instead(answer, failures) if failures else answer
             failures.append(answer)
@@ -124,6 +127,17 @@ class LiteLLM:
         targets = targets_of(litellm, settings)
         self._cached = [(dict(settings), targets), *self._cached[:_CACHED]]
         return targets
+
+    def _fitted(
+        self, tools: Sequence[Mapping[str, Any]], provider: str
+    ) -> Sequence[Mapping[str, Any]]:
+        """The tools of a request as the provider takes them; a state offers the same each time."""
+        for known, of, sent in self._sent:
+            if known is tools and of == provider:
+                return sent
+        sent = sent_tools(tools, provider)
+        self._sent = [(tools, provider, sent), *self._sent[:_CACHED]]
+        return sent
 
 
 BOTH = (
@@ -198,6 +212,9 @@ def _arguments(
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm changes its arguments in place.
     copied: dict[str, Any] = copy_json({**arguments, **target.extra})
+    for message in copied["messages"]:
+        if message.get("tool_calls") and message.get("content") == "":
+            message["content"] = None  # some gateways refuse an empty text
     if wanted := settings.get("cache"):
         mark_for_cache(copied, wanted, target.provider)
     return copied
@@ -232,7 +249,7 @@ async def _ask(
                 if streamed:
                     await received.listen(response, target.idle)
                 else:
-                    received.take(response)
+                    received.take(response, wire)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
             refused = classify_error(error, target, received, wire, outer)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
@@ -27,6 +28,8 @@ class ReceivedReply:
 
     def __init__(self, on_text: OnText | None, most: int) -> None:
         self.text = ""
+        self.refusal = ""
+        """The words with which the model refused."""
         self.size = 0
         self.most = most
         self.idle = False
@@ -46,17 +49,21 @@ class ReceivedReply:
         self._finish = ""
         self._cut = self._lone = False
 
-    def take(self, response: Any) -> None:
+    def take(self, response: Any, wire: Wire) -> None:
         """Take a reply in one piece. litellm fills in zeros if the provider sent no usage."""
         self.usage = _reported_usage(getattr(response, "usage", None))
         self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
+        if not (self.text or self._calls or self.refusal):  # litellm 1.106 drops a refusal
+            with contextlib.suppress(IndexError, KeyError, TypeError, ValueError, RecursionError):
+                message = json.loads(b"".join(wire.whole))["choices"][0]["message"]
+                self.refusal = _text(message.get("refusal"))
 
     async def listen(self, stream: Any, idle: float) -> None:
         """Take a streamed reply, with pauses of at most `idle` seconds, and close it."""
         async with contextlib.aclosing(stream):
-            self._reasoning.watch(stream)
+            self._reasoning.watch(stream, self._look)
             try:
                 await self._pieces(stream, idle)
             except Exception as error:
@@ -99,7 +106,7 @@ class ReceivedReply:
             choice = body["choices"][0]
         except (IndexError, KeyError, TypeError, ValueError, RecursionError):
             return False
-        self.text, self.size, self._reasoning = "", 0, ReceivedReasoning()
+        self.text, self.refusal, self.size, self._reasoning = "", "", 0, ReceivedReasoning()
         try:
             self._add(_message(choice["message"]), _text(choice.get("finish_reason")) or "stop")
             self.usage = _counts(body.get("usage"))
@@ -110,6 +117,8 @@ class ReceivedReply:
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
+        if not self._reasoning.watches:  # else `_look` has read it
+            self.refusal += _text(getattr(part, "refusal", None))
         text, thought = self._reasoning.add(part)
         self._measure(part, thought)
         if text and self._tell_reasoning is not None:
@@ -118,9 +127,11 @@ class ReceivedReply:
             self.text += part.content
             if self._on_text is not None:
                 self._on_text(part.content)
-        for n, delta in enumerate(part.tool_calls or ()):
-            call = self._call(getattr(delta, "index", n), delta.id or "")
-            call["name"] += delta.function.name or ""
+        for n, delta in enumerate(_calls_in(part)):
+            name = delta.function.name or ""
+            call = self._call(getattr(delta, "index", n), delta.id or "", name)
+            # Most servers send the name once, some with each piece, some in pieces.
+            call["name"] = name if name.startswith(call["name"]) else call["name"] + name
             call["arguments"] += delta.function.arguments or ""
             number = self._calls.index(call)
             self._reasoning.call(number, delta)
@@ -128,16 +139,38 @@ class ReceivedReply:
                 id = self._reasoning.id_of(number, call["id"])
                 self._tell_call(number, id, call["name"], delta.function.arguments or "")
 
+    def _look(self, delta: Any) -> None:
+        """Read what litellm drops from a piece, and flatten content that it cannot read."""
+        self._reasoning.take_details(delta)
+        self.refusal += _text(getattr(delta, "refusal", None))
+        content: Any = getattr(delta, "content", None)
+        if isinstance(content, (list, tuple, dict)):
+            flat = flat_content(content)
+            self.refusal += flat.refusal
+            delta.content = flat.text
+            if flat.thought:
+                delta.reasoning_content = flat.thought
+        for call in getattr(delta, "tool_calls", None) or ():
+            if isinstance(getattr(function := call.function, "arguments", None), dict):
+                function.arguments = json.dumps(function.arguments)
+
     def _measure(self, part: Any, thought: int) -> None:
-        self.size += thought + len(part.content or "")
-        self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
+        self.size += thought + len(part.content or "") + len(self.refusal)
+        self.size += sum(len(call.function.arguments or "") for call in _calls_in(part))
         if self.size > self.most:
             raise TooLongError
 
-    def _call(self, index: int, id: str) -> dict[str, Any]:
-        """The call of a piece, created if needed. Some servers number all calls 0."""
+    def _call(self, index: int, id: str, name: str) -> dict[str, Any]:
+        """The call of a piece, created if needed.
+
+        Some servers number all calls 0: another id begins another call. Some give each piece an id
+        of its own: the call goes on if the piece has no name, or its arguments are unfinished.
+        """
         call = next((c for c in reversed(self._calls) if c["index"] == index), None)
-        if call is None or (id and call["id"] not in ("", id)):
+        if call is not None and id and call["id"] not in ("", id):
+            goes_on = not name or (name == call["name"] and _is_begun(call["arguments"]))
+            call = call if goes_on else None
+        if call is None:
             call = {"index": index, "id": "", "name": "", "arguments": ""}
             self._calls.append(call)
         call["id"] = call["id"] or id
@@ -146,8 +179,10 @@ class ReceivedReply:
     def problem(self, *, streamed: bool) -> tuple[str, str] | None:
         """The kind and text of a fault in a reply that raised no error; None if it is valid."""
         is_whole = self.usage and self._finish and not self._lone
-        if not (self.text or self._calls or is_whole) and self._finish in ("", "stop"):
-            return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
+        some = self.text or self._calls or self.refusal
+        if not (some or is_whole) and self._finish in ("", "stop"):
+            kind = "empty_stream" if streamed else "empty" if self._finish else "broken_body"
+            return kind, "the answer is empty"
         return ("stream_broken", "the stream ended before the reply did") if self._cut else None
 
     def reply(self, request: ModelRequest, target: Target, cost: float | None) -> ModelReply:
@@ -158,15 +193,73 @@ class ReceivedReply:
             for n, (id, c) in enumerate(zip(ids, self._calls, strict=True))
         )
         finish = self._finish or "stop"
-        finish = "tool_calls" if calls and finish == "stop" else finish
+        finish = "tool_calls" if calls and finish in ("stop", "function_call") else finish
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
         cached, written, thought = _parts(self.usage)
+        refusal = self.refusal
+        if target.provider == "anthropic" and finish == "content_filter":
+            refusal = refusal or REFUSED  # litellm's name for the stop reason `refusal`
         return ModelReply(
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
-            cached, written, thought, warnings,
+            cached, written, thought, warnings, refusal,
         )  # fmt: skip
+
+
+def _calls_in(part: Any) -> Sequence[Any]:
+    """The calls of a message or piece; a call in the deprecated field is the only one."""
+    old = getattr(part, "function_call", None)
+    if old is None or part.tool_calls:
+        return part.tool_calls or ()
+    return (SimpleNamespace(index=0, id="", function=old),)
+
+
+REFUSED = "the model refused to answer (stop_reason `refusal`)"
+"""The refusal of a provider that gives no words for it."""
+
+
+def _is_begun(arguments: str) -> bool:
+    """Whether arguments have begun and not ended."""
+    try:
+        json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+class Content(NamedTuple):
+    """The content of a message that is a list of parts."""
+
+    text: str
+    thought: str = ""
+    refusal: str = ""
+
+
+def flat_content(content: Any) -> Content:
+    """The text, reasoning and refusal of a content: a text, a part, or a list of either.
+
+    Parts of another kind, such as an image, have none of them. Source: OpenAI API reference,
+    "Create chat completion"; Mistral documentation, "Reasoning".
+    """
+    if not isinstance(content, (list, tuple, Mapping)):
+        return Content(_text(content))
+    parts = cast("Sequence[Any]", [content] if isinstance(content, Mapping) else content)
+    kinds: dict[str, list[str]] = {"text": [], "thought": [], "refusal": []}
+    for part in parts:
+        if not isinstance(part, Mapping):
+            kinds["text"].append(_text(part))
+            continue
+        fields = cast("Mapping[str, Any]", part)
+        match fields.get("type"):
+            case "refusal":
+                kinds["refusal"].append(_text(fields.get("refusal")))
+            case "thinking" | "reasoning":
+                inner = fields.get("thinking") or fields.get("reasoning") or fields.get("text")
+                kinds["thought"].append(flat_content(inner).text)
+            case _:
+                kinds["text"].append(_text(fields.get("text")))
+    return Content(*map("".join, kinds.values()))
 
 
 class _Part(NamedTuple):
@@ -176,6 +269,7 @@ class _Part(NamedTuple):
     tool_calls: Sequence[_Call]
     reasoning_content: Any = None
     provider_specific_fields: Any = None
+    refusal: str = ""
 
 
 class _Call(NamedTuple):
@@ -196,8 +290,10 @@ def _message(message: Mapping[str, Any]) -> _Part:
         )
         for call in message.get("tool_calls") or ()
     ]
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    return _Part(_text(message.get("content")), calls, thought, message)
+    content = flat_content(message.get("content"))
+    thought = message.get("reasoning_content") or message.get("reasoning") or content.thought
+    refusal = _text(message.get("refusal")) + content.refusal
+    return _Part(content.text, calls, thought, message, refusal)
 
 
 def _text(value: Any) -> str:

@@ -85,6 +85,8 @@ class ScriptedReply(NamedTuple):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    refusal: str = ""
+    """The words with which the model refuses to answer: the call fails, and was paid for."""
 
     def calls(self, number: int) -> tuple[ToolCall, ...]:
         """The tool calls with their ids, for the model call of that number."""
@@ -180,6 +182,7 @@ async def deliver(
         reply.cached_tokens,
         reply.cache_write_tokens,
         reply.reasoning_tokens,
+        refusal=reply.refusal,
     )
 
 
@@ -222,7 +225,7 @@ def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
     return [reader.reply(f"replies.{n}", e) for n, e in enumerate(entries)], reader.problems
 
 
-_FIELDS = ("text", "tool_calls", "finish_reason", "usage", "delay", "error", "reasoning")
+_FIELDS = ("text", "tool_calls", "finish_reason", "usage", "delay", "error", "reasoning", "refusal")
 _COUNTS = (
     "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
 )  # fmt: skip
@@ -252,6 +255,7 @@ class _Reader:
             delay=self._seconds(at, given, "delay") or 0.0,
             error=error,
             reasoning=self._reasoning(f"{at}.reasoning", given.get("reasoning", "")),
+            refusal=self._text(at, given, "refusal"),
             **counts,
         )
 

@@ -48,7 +48,7 @@ HIDDEN = (
 
 
 class _Watched:
-    """A stream that passes each piece to `look` before litellm drops those without text."""
+    """A stream that passes the delta of each piece to `look` before litellm reads it."""
 
     def __init__(self, source: Any, look: Callable[[Any], None]) -> None:
         self._source, self._pieces, self._look = source, source.__aiter__(), look
@@ -58,7 +58,9 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         piece = await self._pieces.__anext__()
-        self._look(piece)
+        for choice in (_field(piece, "choices") or ())[:1]:
+            if (delta := _field(choice, "delta")) is not None:
+                self._look(delta)
         return piece
 
     def __getattr__(self, name: str) -> Any:
@@ -69,21 +71,22 @@ class ReceivedReasoning:
     """The reasoning of one reply, received whole or in pieces."""
 
     def __init__(self) -> None:
-        self._watches = False
+        self.watches = False
+        """Whether `take_details` gets the pieces of a stream before litellm."""
         self._plain: list[str] = []
         self._lists: dict[str, list[Any]] = {}
         self._calls: dict[int, dict[str, Any]] = {}
 
-    def watch(self, stream: Any) -> None:
-        """Read the details before litellm does, which drops a piece that has nothing else."""
+    def watch(self, stream: Any, look: Callable[[Any], None]) -> None:
+        """Have `look` read each delta before litellm does, which drops those without text."""
         source = getattr(stream, "completion_stream", None)
         if hasattr(source, "__aiter__"):
-            self._watches = True
-            stream.completion_stream = _Watched(source, self._take_details)
+            self.watches = True
+            stream.completion_stream = _Watched(source, look)
 
-    def _take_details(self, piece: Any) -> None:
-        for choice in (_field(piece, "choices") or ())[:1]:
-            self._extend("reasoning_details", _field(_field(choice, "delta"), "reasoning_details"))
+    def take_details(self, delta: Any) -> None:
+        """Take the details of a piece that litellm has not read yet."""
+        self._extend("reasoning_details", _field(delta, "reasoning_details"))
 
     def add(self, part: Any) -> tuple[str, int]:
         """Add the reasoning of a message or piece; return its text and its size in characters."""
@@ -96,7 +99,7 @@ class ReceivedReasoning:
             size += self._extend(name, _field(part, name))
         specific = _field(part, "provider_specific_fields")
         for name in _SPECIFIC:
-            if self._watches and name == "reasoning_details":
+            if self.watches and name == "reasoning_details":
                 continue
             blocks = _field(specific, name) if specific is not None else None
             size += self._extend(name, _field(part, name) if blocks is None else blocks)

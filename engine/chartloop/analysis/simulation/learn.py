@@ -20,6 +20,7 @@ from chartloop.analysis.simulation.distributions import empirical
 from chartloop.analysis.simulation.outcomes import prices_of
 from chartloop.analysis.simulation.play import opaque_guards
 from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
+from chartloop.core.errors import EMPTY_KINDS
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
@@ -128,7 +129,8 @@ class _Learning:
         first: bool,
     ) -> None:  # fmt: skip
         if outcome.error is not None:
-            seen.fails[outcome.error.category] += 1
+            empty = outcome.error.kind in EMPTY_KINDS
+            seen.fails["EMPTY" if empty else outcome.error.category] += 1
         family, spent, reply = family_of(state), outcome.spent, outcome.reply
         if spent.llm_calls:
             if first or family != "model":  # later calls send the conversation

@@ -309,7 +309,7 @@ class Outcomes:
             spent = Spent(1, sent, written, self._cost(behaviour.usd, sent, written))
             if "tool" in by:
                 spent = Spent(tools={str(by["tool"]): 1})
-            error = Failure(category, "it failed", "", "task") if category else None
+            error = _failure(category, "it failed", "task") if category else None
             unanswered = 0 if error is None or "tool" in by else 1
             outcome = Outcome(
                 ok=error is None, error=error, spent=NOTHING_SPENT if error else spent,
@@ -374,6 +374,13 @@ def _succeeds(behaviour: Behaviour) -> float:
     return max(0.0, 1.0 - sum((behaviour.fails or {}).values()))
 
 
+def _failure(named: str, message: str, kind: str = "") -> Failure:
+    """The failure that a world names by its category, or `EMPTY`, an empty reply."""
+    if named == "EMPTY":
+        return Failure("TRANSIENT", message, "", "empty")
+    return Failure(named, message, "", kind)
+
+
 def _failures(
     behaviour: Behaviour, requests: int, state: StateSpec | None = None
 ) -> Iterator[Case]:
@@ -382,7 +389,8 @@ def _failures(
     Where a state repairs replies that break its schema, a recoverable failure is such a reply.
     """
     for category, weight in (behaviour.fails or {}).items():
-        outcome = Outcome.failure(category, f"it failed ({category})", unanswered=requests)
+        error = _failure(category, f"it failed ({category})")
+        outcome = Outcome(ok=False, error=error, unanswered=requests)
         make = partial(_same, outcome)
         if state is not None and state.repairs and category == "RECOVERABLE":
             make = partial(_broken, outcome, state)

@@ -32,7 +32,7 @@ from chartloop.analysis.simulation.assumptions import keys_of
 from chartloop.analysis.simulation.distributions import Amount, constant, weighted_values
 from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.codes import finding
-from chartloop.core.errors import Finding, SpecError, nearest
+from chartloop.core.errors import RETRY_ON, Finding, SpecError, nearest
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
 from chartloop.language.file.file import Shape, Text
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -92,7 +92,6 @@ class _Wrong(ValueError):
 
 MOST_CALLS = 100
 """Maximum number of tool calls of one reply, and of model calls of one child."""
-CATEGORIES = ("TRANSIENT", "RECOVERABLE", "CRITICAL")
 
 
 def read_world(text: str, *, file: str, spec: MachineSpec) -> World:
@@ -273,8 +272,8 @@ def _fails(given: Any) -> dict[str, float]:
     if not isinstance(given, Mapping):
         return {"TRANSIENT": _share(given)}
     shares = {str(n): _share(v) for n, v in cast("Mapping[str, Any]", given).items()}
-    if wrong := [name for name in shares if name not in CATEGORIES]:
-        raise _Wrong(f"`{wrong[0]}` is not a category: {', '.join(CATEGORIES)}")
+    if wrong := [name for name in shares if name not in RETRY_ON]:
+        raise _Wrong(f"`{wrong[0]}` is not a category: {', '.join(RETRY_ON)}")
     if sum(shares.values()) > 1 + 1e-9:
         raise _Wrong("the shares add up to more than 100%")
     return shares

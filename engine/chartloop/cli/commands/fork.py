@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -72,11 +73,14 @@ def fork_run(
     *, run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
     """Fork a run with its records below `at`. Raises `RunError` if they replay differently."""
-    from chartloop.cli.migrate import count_of, records_of, row_of_fork
+    from chartloop.api import new_run_id
+    from chartloop.api.continuing import row_below
+    from chartloop.cli.migrate import count_of, records_of
+    from chartloop.run.migrate import fork_point
     from chartloop.run.replay import replay
     from chartloop.run.sync import by_hand
 
-    records = records_of(journal, row)
+    records = records_of(journal, row, at)
     seq = count_of(row, records, at)
     replayed = replay(machine.chart, records[:seq], row.run_id)
     if not replayed.same:
@@ -84,6 +88,9 @@ def fork_run(
         message = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(message, hint=hint if first.seq else "start a new run")
-    made = row_of_fork(row, replayed.position, run_id)
-    by_hand(journal.fork(row.run_id, seq, made))
+    kept = fork_point(machine.chart, records, seq)
+    made = row_below(
+        row, machine.chart, records, kept, run_id=run_id or new_run_id(), now=time.time()
+    )
+    by_hand(journal.fork(row.run_id, kept, made))
     return made

@@ -66,6 +66,10 @@ journal continues its runs.
     help="With --http: another host name of the server. Repeatable.",
 )  # fmt: skip
 @click.option(
+    "--proxy", "proxies", multiple=True, metavar="ADDRESS",
+    help="With --http: a proxy whose X-Forwarded-For names the caller. Repeatable.",
+)  # fmt: skip
+@click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True,
     help="Threads that drive runs.",
 )  # fmt: skip
@@ -89,8 +93,8 @@ def mcp(options: McpOptions) -> None:
     if options.http is not None:
         serve_http(_settings(options))
         return
-    if options.names or options.token_file:
-        raise click.UsageError("--name and --token-file go with --http")
+    if options.names or options.token_file or options.proxies:
+        raise click.UsageError("--name, --proxy and --token-file go with --http")
     with redirect_stdout(sys.stderr):  # stdout belongs to the protocol, and tool modules may print
         settings = _settings(options)
     serve_stdio(settings)

@@ -33,10 +33,12 @@ Examples:
   chartloop query my.yaml "never publish before approve"
   chartloop query my.yaml "always report after publish" --format json
   chartloop query my.yaml "never publish before approve" --draw shown.svg
+  chartloop query my.yaml "each tool:refund after its own accept"
   chartloop query my.yaml "avoid tool:delete" "never action:infer after state:answer"
 
 \b
-Forms: reach A, avoid A, never A before B, never A after B, always B after A. A name is a state,
+Forms: reach A, avoid A, never A before B, never A after B, always B after A,
+each TOOL after its own EVENT, each TOOL when CONDITION after its own EVENT. A name is a state,
 an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
 
 \b

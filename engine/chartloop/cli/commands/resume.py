@@ -69,7 +69,7 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
     journal = open_journal(options)
-    row = find_run(journal, run)
+    row = _successor(journal, find_run(journal, run), file, options)
     if row.ended:
         raise click.exceptions.Exit(_report_again(journal, row, options))
     if row.head == 0:
@@ -93,10 +93,30 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         script=script,
         not_before=row.updated,
     )
+    opened.prepare()  # may take long, so before its lease: a driver of the run does something
     wait(opened.session.take_over(), suspends=opened.suspends)  # refuses before a message is sent
     _wake(opened, journal)
     drive(opened, options, interrupts, script)
     raise click.exceptions.Exit(tell(opened, options, interrupts))
+
+
+def _successor(journal: Journal, row: RunRow, file: str | None, options: RunOptions) -> RunRow:
+    """The last successor of a run that was moved to this file before; else the run itself.
+
+    `MovedError` for a moved run without a file, or with another one.
+    """
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.run.journal import refuse_moved
+    from chartloop.run.migrate import moved_before
+    from chartloop.run.sync import by_hand
+
+    if not row.moved_to:
+        return row
+    if file is None:
+        refuse_moved(row)
+    last = by_hand(moved_before(journal, row, load_machine(file or "", options).hash))
+    console.say(f"run {row.run_id} was moved before: it continues as run {last.run_id}")
+    return last
 
 
 def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
@@ -126,6 +146,7 @@ def _move(
 ) -> RunRow:
     """Continue with a changed machine, as a new run: all records of a run are of one machine."""
     from chartloop.cli.migrate import judge_run, move_run, refusal
+    from chartloop.run.sync import by_hand
 
     if machine.hash == row.machine_hash:
         return row
@@ -136,6 +157,11 @@ def _move(
     console.say(f"run {row.run_id} continues as run {made.run_id}, with the new file")
     for name, text in verdict.details():
         console.say(console.plain(f"{name}: {text}"), "dim")
+    taken = {message.msg_id for message in by_hand(journal.inbox(made.run_id))}
+    for message in by_hand(journal.inbox(row.run_id)):
+        if message.data.get("kind") == "answer" and message.msg_id not in taken:
+            event = console.plain(str(message.data.get("event")))
+            console.say(f"the answer `{event}` stays behind: the new file does not ask the same")
     return made
 
 

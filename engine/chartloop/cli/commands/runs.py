@@ -276,6 +276,7 @@ def _public(row: RunRow) -> dict[str, Any]:
         "question": None if asked is None else asked.text,
         "answers": None if asked is None else asked.answers,
         "due": None if asked is None else asked.due, "tokens": row.tokens, "cost": row.cost,
+        "moved_to": row.moved_to or None,
     }  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def _table(rows: list[RunRow]) -> list[Line]:
         r.run_id,
         r.machine,
         r.status,
-        r.state + wait(r),
+        f"now {r.moved_to}" if r.moved_to else r.state + wait(r),
         r.reason,
         str(r.steps),
         ago(r.updated),

@@ -53,6 +53,13 @@ runs. Several servers may share one journal.
     help="Another host name of the server. Repeatable.",
 )
 @click.option(
+    "--proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A proxy whose X-Forwarded-For names the caller. Repeatable.",
+)
+@click.option(
     "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
     help="Threads that drive runs. 0: only show runs and send messages; other servers drive.",
 )  # fmt: skip

@@ -190,6 +190,8 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
 
 def _how_it_ended(result: Result, status: str) -> str:
     """Reason, kind and status, without repetitions."""
+    if result.moved_to:
+        return f"moved to {result.moved_to}, stood at {result.state}"
     reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
     kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
     return f"{reason}{kind}" + (f", {status}" if status != reason else "")

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
+from chartloop.core.errors import RetryOn
 from chartloop.language.file.base import (
     FINITE,
     LIST,
@@ -137,10 +138,8 @@ class RetryShape(Shape):
     """The wait before the first extra attempt."""
     factor: Annotated[float, Field(ge=1, le=100), FINITE] = 2.0
     """Each further wait is this many times longer."""
-    on: list[Literal["TRANSIENT", "RECOVERABLE", "CRITICAL"]] = Field(
-        default_factory=lambda: ["TRANSIENT"]
-    )
-    """Categories of failure that are retried; default: `[TRANSIENT]`."""
+    on: list[RetryOn] = Field(default_factory=lambda: ["TRANSIENT"])
+    """Categories of failure that are retried; `EMPTY` is an empty reply. Default: `[TRANSIENT]`."""
     most: Scalar = "5m"
     """The longest wait that a provider may ask for (`Retry-After`); beyond it the action fails."""
 

@@ -14,7 +14,7 @@ from chartloop.language.json_schema.walk import children, resolve
 
 WAYS = 20_000_000
 """The most ways to match a reply, which take about a second."""
-_SAME = frozenset("allOf anyOf oneOf not if then else dependentSchemas".split())
+_SAME = frozenset("allOf anyOf oneOf not if then else dependentSchemas dependencies".split())
 """The keywords whose schemas apply to the same data; other schemas apply to its children."""
 _NOWHERE = frozenset({"$defs", "definitions"})
 

@@ -4,7 +4,8 @@ Every keyword of 2020-12 is checked, `format` included (`FORMATS`). Nothing is f
 refers to a part of the schema, or to the metaschemas in the library.
 
 Patterns are bounded by their size and their backtracking, data by its depth. The depth is lower if
-each level can be matched in several ways, because these multiply.
+each level can be matched in several ways, because these multiply. The patterns of a server's schema
+never backtrack: see `ServerSchema`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
+
+from chartloop.language.json_schema.walk import subschemas
 
 DEEPEST = 100
 """The most levels of valid data."""
@@ -24,6 +27,20 @@ _BACKTRACKS = 100_000
 """The most backtracking steps of a pattern; after them the text does not match."""
 _PATTERN_SIZE = 1_000_000
 """The largest compiled pattern, in bytes."""
+_PATTERNS = 100
+"""The most patterns of a server's schema."""
+_PATTERNS_SIZE, _LEAST_SIZE = 2_000_000, 50_000
+"""The bytes that the compiled patterns of a server's schema share, and the least that each gets:
+the time of a match grows with them."""
+DIALECTS: Mapping[str, str] = {
+    "http://json-schema.org/draft-04/schema": "Draft4Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    "http://json-schema.org/draft-07/schema": "Draft7Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+}
+"""The dialects that a schema may name as its `$schema`, with their classes."""
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
 
 FORMATS = frozenset(
     "date date-time time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference"
@@ -68,7 +85,15 @@ class Validator:
     def __init__(self, schema: Mapping[str, Any], deepest: int = DEEPEST) -> None:
         self.schema = schema
         self.deepest = deepest
-        self._compiled = _compile(schema)
+        self._compiled = self._compile(schema)
+
+    def _compile(self, schema: Mapping[str, Any]) -> Any:
+        import jsonschema_rs  # noqa: PLC0415 - takes 60 ms, needed only with schemas
+
+        limits = jsonschema_rs.FancyRegexOptions(
+            backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_SIZE
+        )
+        return _compiled(jsonschema_rs.Draft202012Validator, schema, limits)
 
     def faults(self, data: Any) -> tuple[Fault, ...]:
         """The violations of the schema by JSON data: at most `FAULTS`."""
@@ -86,26 +111,64 @@ class Validator:
         return self  # it is never changed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Validator, (self.schema, self.deepest))
+        return (type(self), (self.schema, self.deepest))
 
 
-def meta_fault(schema: Any) -> Fault | None:
-    """The deepest violation of the metaschema of 2020-12 by a schema; None if it is valid."""
-    import jsonschema_rs  # noqa: PLC0415 - takes 60 ms, needed only with schemas
+class ServerSchema(Validator):
+    """A compiled schema that an MCP server wrote: in the dialect that it names.
 
-    meta = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
-    validator = jsonschema_rs.Draft202012Validator(meta, validate_formats=True, retriever=_refuse)
+    Its patterns are matched in linear time, so that no text of a server can stop the process; one
+    that needs backtracking is an `UnusableSchemaError`.
+    """
+
+    __slots__ = ("patterns",)
+    patterns: int
+    """The number of its patterns."""
+
+    def _compile(self, schema: Mapping[str, Any]) -> Any:
+        import jsonschema_rs  # noqa: PLC0415
+
+        self.patterns = sum(
+            ("pattern" in inner) + len(inner.get("patternProperties", ()))
+            for _, inner in subschemas(schema)
+        )
+        if self.patterns > _PATTERNS:
+            raise UnusableSchemaError(f"it has {self.patterns:,} patterns, over {_PATTERNS}")
+        size = min(_PATTERN_SIZE, max(_LEAST_SIZE, _PATTERNS_SIZE // (self.patterns or 1)))
+        made = getattr(jsonschema_rs, DIALECTS[dialect_of(schema)])
+        if dialect_of(schema) == NEWEST:  # it may name one that is not known
+            schema = {name: value for name, value in schema.items() if name != "$schema"}
+        try:
+            return _compiled(made, schema, jsonschema_rs.RegexOptions(size_limit=size))
+        except UnusableSchemaError as error:
+            text = str(error)
+            if text.endswith(('is not a "regex"', "is not valid regex")):
+                pattern = text.rpartition(" is not ")[0]
+                text = f"the pattern {pattern} backtracks, looks around, or is too large"
+                raise UnusableSchemaError(text) from None
+            raise
+
+
+def dialect_of(schema: Mapping[str, Any]) -> str:
+    """The dialect of a schema, by its `$schema`; 2020-12 if that is missing or not known."""
+    named = str(schema.get("$schema", "")).removesuffix("#")
+    return named if named in DIALECTS else NEWEST
+
+
+def meta_fault(schema: Any, dialect: str = NEWEST) -> Fault | None:
+    """The deepest violation of a dialect's metaschema by a schema; None if it is valid."""
+    import jsonschema_rs  # noqa: PLC0415
+
+    made = getattr(jsonschema_rs, DIALECTS[dialect])
+    validator = made({"$ref": dialect}, validate_formats=True, retriever=_refuse)
     faults = [_fault(error) for error in validator.iter_errors(schema)]
     return max(faults, key=lambda fault: len(fault.path), default=None)
 
 
-def _compile(schema: Mapping[str, Any]) -> Any:
-    import jsonschema_rs  # noqa: PLC0415
-
-    limits = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=_PATTERN_SIZE)
+def _compiled(made: Any, schema: Mapping[str, Any], patterns: Any) -> Any:
     try:
-        return jsonschema_rs.Draft202012Validator(
-            dict(schema), validate_formats=True, retriever=_refuse, pattern_options=limits
+        return made(
+            dict(schema), validate_formats=True, retriever=_refuse, pattern_options=patterns
         )
     except (ValueError, RecursionError) as error:
         text = getattr(error, "message", None) or str(error)

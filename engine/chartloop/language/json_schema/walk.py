@@ -14,6 +14,8 @@ MANY = frozenset("allOf anyOf oneOf prefixItems".split())
 """The keywords whose value is a list of schemas."""
 NAMED = frozenset("properties patternProperties dependentSchemas $defs definitions".split())
 """The keywords whose value maps names to schemas."""
+_OLD_ONE, _OLD_NAMED = frozenset({"additionalItems"}), frozenset({"dependencies"})
+"""The same for the drafts before 2019-09, in which `items` may also be a list of schemas."""
 Place = tuple[tuple[str | int, ...], Mapping[str, Any]]
 """The path of a subschema, and the subschema."""
 
@@ -33,11 +35,11 @@ def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]
 def children(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """The direct subschemas of a schema, each with its path."""
     for word, value in schema.items():
-        if word in ONE:
-            yield (word,), value
-        elif word in MANY and isinstance(value, list):
+        if isinstance(value, list) and (word in MANY or word == "items"):
             yield from (((word, n), one) for n, one in enumerate(cast(list[Any], value)))
-        elif word in NAMED and isinstance(value, Mapping):
+        elif word in ONE or word in _OLD_ONE:
+            yield (word,), value
+        elif (word in NAMED or word in _OLD_NAMED) and isinstance(value, Mapping):
             named = cast(Mapping[str, Any], value)
             yield from (((word, name), one) for name, one in named.items())
 

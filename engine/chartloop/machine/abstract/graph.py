@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Rule, StateSpec
@@ -47,9 +48,9 @@ from chartloop.machine.build import Chart
 from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS, ORDER
 
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
-    "failed": ("TRANSIENT", "RECOVERABLE", "CRITICAL"), "late": ("TRANSIENT",),
+    "failed": RETRY_ON, "late": ("TRANSIENT",),
 }  # fmt: skip
-"""The error categories of each outcome."""
+"""What `retry` may name of each outcome."""
 BEGIN = ""
 """The state of the place before the start, and of places where a stop is decided."""
 
@@ -464,4 +465,4 @@ class Routes(GraphBuilder):
 def _retries_surely(state: StateSpec, place: Place) -> bool:
     """Whether every failure is tried again."""
     retry = state.retry
-    return retry is not None and len(retry.on) == 3 and place.attempt < retry.times
+    return retry is not None and {*Category} <= {*retry.on} and place.attempt < retry.times

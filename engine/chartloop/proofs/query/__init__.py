@@ -2,6 +2,7 @@
 
     query_text        parses a query against the names of a machine
     query_answer      the answer, with a run as its witness
+    each_call         the answer about each call of a tool and the answer that accepted it
     events            what happens on each route
     open_tool_calls   the tools that may have an open call at a point of a path
     reachability      the routes that no run takes within given limits
@@ -13,6 +14,7 @@ never happens there never happens.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property, partial
 from typing import Any
 
 from chartloop.machine.abstract.counters import Counting
@@ -20,6 +22,7 @@ from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import TooLarge
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
+from chartloop.proofs.query.each_call import answer_each
 from chartloop.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.proofs.query.reachability import STEPS, open_routes
@@ -49,7 +52,19 @@ class Questions:
 
         `cancels`: a stop from outside may come at any moment.
         """
-        query = read(text, self.chart)
+        return self.answer(read(text, self.chart), cancels=cancels)
+
+    def answer(self, query: Query, *, cancels: bool = True) -> Answer:
+        """Answer a query that was read. See `ask`."""
         if self.routes is None:
             return Answer(query.text, None, self.unknown)
-        return answer(query, self.routes, cancels=cancels, open_=self._open)
+        search = partial(answer, routes=self.routes, cancels=cancels, open_=self._open)
+        if query.form != "each":
+            return search(query)
+        below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
+        return answer_each(query, self.chart.spec, search, below)
+
+    @cached_property
+    def _children(self) -> Mapping[str, Questions]:
+        chart = self.chart
+        return {name: Questions(chart.child(name)) for name in chart.spec.machines}

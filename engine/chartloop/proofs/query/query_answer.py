@@ -303,6 +303,8 @@ def _find_witness(query: Query, search: _Search) -> Path | None:
             return search.first(a, without=b)
         case "never after":
             return _after(search, b, a)
+        case "each":
+            return _without_its_own(search, a, b)
         case _:
             return _end_after(search, a, b)
 
@@ -320,6 +322,9 @@ def _conclusion(query: Query, *, found: bool) -> str:
             return none_before if found else f"{b} comes before {a} on every path"
         case "never after":
             return f"{a} can happen after {b}" if found else f"no path leads from {b} to {a}"
+        case "each":
+            none_own = f"{a} can be executed with no {b} of its own"
+            return none_own if found else f"{b} comes before each {a} on every path"
         case "always after":
             none_after = f"a run can end with no {b} after {a}"
             return none_after if found else f"{b} follows {a} on every path to an end"
@@ -352,6 +357,20 @@ def _end_after(search: _Search, first: Atom, then: Atom) -> Path | None:
         if best is None or search.whole(path) < search.whole(best):
             best = path
     return best
+
+
+def _without_its_own(search: _Search, call: Atom, accept: Atom) -> Path | None:
+    """The nearest path to a `call` with no `accept` since it was written, or since the last one."""
+    starts: dict[At, Path] = {search.begin: []}
+    for path, number, open_ in search.walk(None, search.begin):
+        written = call.name in search.offers.after(search.routes.routes[number], frozenset())
+        if written or any(h[:2] == call for h in search.on(number, open_)):
+            starts.setdefault(search.beyond(number, open_), path(number))
+    found = [
+        [*lead, *behind] for start, lead in starts.items()
+        if (behind := search.first(call, without=accept, start=start)) is not None
+    ]  # fmt: skip
+    return min(found, key=search.whole, default=None)
 
 
 def _occurrences(search: _Search, atom: Atom) -> Iterator[tuple[Path, At, tuple[Happening, ...]]]:

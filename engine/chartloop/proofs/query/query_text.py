@@ -1,4 +1,4 @@
-"""The query language: `reach A`, `avoid A`, `never A before B`, `always B after A` and so on.
+"""The query language: `reach A`, `never A before B`, `each TOOL after its own EVENT` and so on.
 
 A name is that of a state, event, action, tool or stop reason, or the id of an edge or rule as in
 records and pictures. If a machine uses one name for two things, a prefix says which is meant:
@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
+from chartloop.language.expression import ExpressionFault
+from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
 
 Sort = Literal["state", "event", "action", "tool", "reason", "edge"]
 SORTS: tuple[Sort, ...] = ("state", "event", "action", "tool", "reason", "edge")
-Form = Literal["reach", "never", "never before", "never after", "always after"]
+Form = Literal["reach", "never", "never before", "never after", "always after", "each"]
 FORMS = (
     "reach A", "avoid A", "never A", "never A before B", "never A after B", "always B after A",
-    "always B before A",
+    "always B before A", "each TOOL after its own EVENT",
 )  # fmt: skip
 LONGEST = 500
 _WORD = r"(?P<{}>[^\s,;]+)"
@@ -30,6 +33,7 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"always {_WORD.format('b')} before {_WORD.format('a')}", "never before"),
     (rf"never {_WORD.format('a')} after {_WORD.format('b')}", "never after"),
     (rf"always {_WORD.format('b')} after {_WORD.format('a')}", "always after"),
+    (rf"each {_WORD.format('a')}( when (?P<when>.+))? after its own {_WORD.format('b')}", "each"),
 )
 
 
@@ -56,6 +60,8 @@ class Query(NamedTuple):
     form: Form
     a: Atom
     b: Atom | None = None
+    when: str = ""
+    """Of `each`: the condition on the calls that are asked about; empty for all of them."""
 
 
 def read(text: str, chart: Chart) -> Query:
@@ -67,14 +73,31 @@ def read(text: str, chart: Chart) -> Query:
         match = re.fullmatch(shape, plain)
         if match is not None:
             names = match.groupdict()
+            if form == "each":
+                return _each(plain, chart, **names)
             second = _atom(names["b"], chart) if "b" in names else None
             return Query(plain, form, _atom(names["a"], chart), second)
     raise QueryFault(f"`{plain[:80]}` is not a query", hint=f"write one of: {', '.join(FORMS)}")
 
 
-def _atom(word: str, chart: Chart) -> Atom:
-    sort, colon, name = word.partition(":")
+def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:
+    """A query about each call of a tool, of child machines too. A machine may lack the `accept`."""
     known = names_of(chart)
+    of_children = [tool for spec in chart.spec.family() for tool in spec.tools]
+    known["tool"] = list(dict.fromkeys((*known["tool"], *of_children)))
+    known["event"] = list(dict.fromkeys((*known["event"], ACCEPT)))
+    call = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
+    answer = _atom(f"event:{b.removeprefix('event:')}", chart, known)
+    try:
+        read_expression(when or "True")
+    except ExpressionFault as fault:
+        raise QueryFault(f"`{when}` is not a condition: {fault.message}", hint=fault.hint) from None
+    return Query(text, "each", call, answer, when or "")
+
+
+def _atom(word: str, chart: Chart, known: dict[Sort, list[str]] | None = None) -> Atom:
+    sort, colon, name = word.partition(":")
+    known = names_of(chart) if known is None else known
     if colon and sort in SORTS:
         if name in known[sort]:
             return Atom(sort, name)

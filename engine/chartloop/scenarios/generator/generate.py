@@ -65,12 +65,12 @@ def generate(
 
         generate("shopper.yaml", "scenarios", tools=[price]).write()
 
-    `machine` is a path or the name of a shipped machine; `tools` are the tools, actions and guards
-    that it names. The machine's scenarios in the folder are played first, and what they show is not
-    searched for. `only` are ids of edges and rules, or stop reasons, to search for whatever is
-    there. `work` bounds the search. Tools are scripted and never called; a custom action runs only
-    if it is declared without effects, or with `run_actions`. `progress` is called during the
-    search. Ctrl-C ends the search and keeps its results.
+    `machine` is a path or the name of a shipped machine; `tools` are the tools, actions, guards and
+    classes that it names. The machine's scenarios in the folder are played first, and what they
+    show is not searched for. `only` are ids of edges and rules, or stop reasons, to search for
+    whatever is there. `work` bounds the search. Tools are scripted and never called; a custom
+    action runs only if it is declared without effects, or with `run_actions`. `progress` is called
+    during the search. Ctrl-C ends the search and keeps its results.
 
     Raises `SpecError` for a machine with faults, `SetupError` if it lacks what it needs to run.
     """

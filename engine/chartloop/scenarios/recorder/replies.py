@@ -96,6 +96,10 @@ def _of_model(outcome: Outcome, took: float) -> Answers:
         return Answers(unknown=f"{calls} model calls, of which the record holds what came of them")
     if outcome.unanswered:
         return Answers((_failure(outcome, took),))
+    if outcome.error is not None and outcome.error.kind == "refusal":
+        fields = {"usage": _usage(outcome.spent), "delay": _delay(took)}
+        given = {name: value for name, value in fields.items() if value}
+        return Answers(({"refusal": outcome.error.message, **given},))
     reply = outcome.reply or _reply_of(outcome)
     if reply is None:
         return Answers(unknown="a reply of the model, of which the record holds what came of it")

@@ -272,7 +272,7 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
+    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? statusWords(view.status) : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     this.task.textContent = view.task;
     this.status.textContent = words;
     this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;

@@ -8,7 +8,7 @@ import { Refresh } from "./refresh.js";
 import { ago, count, left, moment, money, statusWords } from "./words.js";
 
 const PAGE = 50;
-const STATUSES = ["idle", "running", "paused", "debugging", "completed", "error"];
+const STATUSES = ["idle", "running", "paused", "debugging", "completed", "error", "moved"];
 const HEADS = ["", "run", "machine", "status", "at", "asks, or ended with", "steps", "tokens", "cost", "changed"];
 const TEXTS = ["reason", "agent", "session"];
 
@@ -185,7 +185,7 @@ class Runs {
     const rests = row.status === "running" && row.driver === null;
     cells.status.dataset.status = waits ? "waits" : rests ? "idle" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
     cells.state.textContent = row.state;
-    cells.reason.textContent = waits ? row.question.text : (row.reason ?? "");
+    cells.reason.textContent = waits ? row.question.text : row.moved_to ? `continues as ${row.moved_to}` : (row.reason ?? "");
     cells.due.textContent = "";
     cells.steps.textContent = count(row.steps);
     cells.tokens.textContent = row.tokens === null || row.tokens === undefined ? "" : count(row.tokens);

@@ -1,0 +1,166 @@
+"""Orders of runs: settled by who drives the run, and by nobody else; a moved run takes none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chartloop import load
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.core.errors import (
+    Driven,
+    Fenced,
+    JournalCorrupt,
+    JournalError,
+    JournalLocked,
+    SetupError,
+)
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import Workers
+from chartloop.run.journal import MemoryJournal, RunRow
+from chartloop.run.lease import Driver
+from chartloop.run.processes import Process
+from chartloop.run.sync import by_hand
+from tests.server.conftest import REVIEW, Served, wait_for
+
+pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
+
+ELSEWHERE = Driver("other", "chartloop serve", Process("another-host", 1, "x", "y"))
+
+
+# a worker -----------------------------------------------------------------------------------------
+
+
+class Failing(Runs):
+    """The runs of a server, of which one cannot be driven at the moment."""
+
+    def __init__(self, runs: Runs, happens: Callable[[], None]) -> None:
+        super().__init__(runs.settings, runs.journal, runs.machines)
+        self.happens = happens
+
+    def to_drive(self, row: RunRow) -> Any:
+        run = super().to_drive(row)
+        self.happens()
+        return run
+
+
+def hosted(tmp_path: Path, happens: Callable[[MemoryJournal], None]) -> tuple[Workers, Any]:
+    """The workers of a server whose run `r` has an open order, and its journal."""
+    (tmp_path / "review.yaml").write_text(REVIEW)
+    journal = MemoryJournal()
+    settings = Settings(machines=(tmp_path,), journal=journal, components={"script": ["First."]})
+    runs = Runs(settings, journal, Machines(settings, journal))
+    failing = Failing(runs, lambda: happens(journal))
+    runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "run"}, Caller())
+    return Workers(failing, _ignore), journal
+
+
+def _ignore(run_id: str, event: object) -> None:
+    """Nobody listens."""
+
+
+def carry_out(workers: Workers, journal: MemoryJournal) -> Any:
+    """Carry the open order out once, and give its outcome."""
+    (request,) = by_hand(journal.requests(open_only=True))
+    (worker, *_) = workers._workers  # pyright: ignore[reportPrivateUsage]
+    asyncio.run(worker._carry_out(request))  # pyright: ignore[reportPrivateUsage]
+    (after,) = by_hand(journal.requests("r", key=request.key))
+    return after.outcome
+
+
+def raises(error: Exception) -> Callable[[MemoryJournal], None]:
+    def happens(journal: MemoryJournal) -> None:
+        raise error
+
+    return happens
+
+
+def taken_over(journal: MemoryJournal) -> None:
+    by_hand(journal.acquire("r", ELSEWHERE))
+
+
+def broken_and_taken_over(journal: MemoryJournal) -> None:
+    taken_over(journal)
+    raise RuntimeError("a fault of ours, while another server has the run")
+
+
+PASSING: dict[str, Callable[[MemoryJournal], None]] = {
+    "locked": raises(JournalLocked("another process has held it for more than 30 s")),
+    "disk-full": raises(JournalError("the disk is full")),
+    "too-many-files": raises(OSError(24, "Too many open files")),
+    "driven": raises(Driven("another process drives it")),
+    "fenced": raises(Fenced("another process has taken it over")),
+    "taken-over": taken_over,
+    "broken-and-taken-over": broken_and_taken_over,
+}
+
+
+@pytest.mark.parametrize("case", PASSING)
+def test_what_passes_and_what_another_server_drives_leaves_the_order_open(
+    tmp_path: Path, case: str
+) -> None:
+    assert carry_out(*hosted(tmp_path, PASSING[case])) is None
+
+
+STAYING: dict[str, tuple[Exception, str]] = {
+    "damaged": (JournalCorrupt("the log of run `r` is damaged"), "CL608"),
+    "setup": (SetupError("no key"), "CL607"),
+}
+
+
+@pytest.mark.parametrize("case", STAYING)
+def test_what_does_not_pass_is_the_outcome(tmp_path: Path, case: str) -> None:
+    error, code = STAYING[case]
+    assert carry_out(*hosted(tmp_path, raises(error)))["problem"]["code"] == code
+
+
+def test_an_order_of_a_run_that_rests_in_between_is_settled_by_who_ends_it(tmp_path: Path) -> None:
+    workers, journal = hosted(tmp_path, lambda _: None)
+    assert carry_out(workers, journal) is None  # it waits for an answer
+    load(REVIEW).open("r", journal=journal, script=["x"]).send("approve")
+    load(REVIEW).open("r", journal=journal, script=["x"]).run()
+    assert carry_out(workers, journal)["status"] == "completed"
+
+
+# moved runs over HTTP -----------------------------------------------------------------------------
+
+NEW = REVIEW.replace("steps: 50", "steps: 60")
+BODIES: dict[str, Any] = {
+    "step": {}, "run": {}, "pause": {}, "resume": {}, "cancel": {}, "fork": {},
+    "answer": {"event": "approve"}, "enqueue": {"tasks": ["x"]}, "back": {"records": 1},
+    "set": {"name": "limits.steps", "value": 99},
+}  # fmt: skip
+
+
+def test_a_moved_run_takes_no_order_and_names_its_successor(served: Served, tmp_path: Path) -> None:
+    run = served.start(task="Write.")
+    served.until(run, "paused")
+    journal = SqliteJournal(tmp_path / "journal.db")
+    moved = load(NEW).open(run, journal=journal, changed=True, script=["First."])
+    moved.run()
+    for name, body in BODIES.items():
+        problem = served.post(f"/runs/{run}/{name}", body, 409)
+        assert (problem["code"], problem["moved_to"]) == ("CL623", moved.id), name
+        assert problem.get("can", []) == [], name
+    seen = served.get(f"/runs/{run}")
+    assert (seen["status"], seen["question"], seen["ended"]) == ("moved", "", True)
+    assert seen["explanation"].startswith(f"The run continues as run `{moved.id}`")
+    assert served.get(f"/runs/{run}/result")["moved_to"] == moved.id
+    (waits,) = served.get("/runs", params={"waiting": True})["runs"]
+    assert waits["run"] == moved.id
+    (listed,) = served.get("/runs", params={"status": "moved"})["runs"]
+    assert (listed["run"], listed["moved_to"]) == (run, moved.id)
+    requests = wait_for(lambda: [r for r in by_hand(journal.requests(run)) if not r.is_open])
+    assert requests[0].outcome["moved_to"] == moved.id  # what was ordered before is over
+    with served.client.stream("GET", f"/runs/{run}/events") as stream:
+        events = [line for line in stream.iter_lines() if line.startswith("event: ")]
+    assert events[-2:] == ["event: moved", "event: end"]
+    served.post(f"/runs/{moved.id}/answer", {"event": "approve"})
+    served.until(moved.id, "completed")
+    by_hand(journal.close())

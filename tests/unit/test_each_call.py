@@ -1,0 +1,131 @@
+"""`each TOOL after its own EVENT`: `approve` proves it, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from chartloop.proofs.query import QueryFault
+from tests.gated import built_gated
+
+ASSUMED = "the tool's function is called by runs only, not by your own code"
+ASKED = "each tool:buy after its own accept"
+
+
+def machine(act: str, *, head: str = "", think: str = "infer", more: str = "") -> str:
+    """A loop of a model and its calls, with the states that execute them."""
+    return f"""chartloop: 1
+machine: m
+model: {{name: scripted}}
+tools: [buy, look]
+limits: {{steps: 40}}
+{head}
+rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}]
+states:
+  think: {{do: {think}, next: [{{when: len(last.tool_calls) > 0, to: act}}, {{to: done}}]}}
+  {act}
+  {more}
+  done: {{stop: completed}}
+"""
+
+
+ACT = "act: {do: call_tools, next: think}"
+APPROVE = "approve: {tools: [buy], within: 1h}"
+DO_IT = "do_it: {do: call_tools, next: think}"
+CHILD = "machines: {{c: {{tools: [buy], {}model: {{name: scripted}}, states: {{t: {{do: infer, next: a}}, a: {{do: call_tools, next: z}}, z: {{stop: completed}}}}}}}}"
+RUNS = "act: {do: run_machine, with: {machine: c, task: x}, next: think}"
+NO = "no: tool `buy` can be executed with no event `accept` of its own"
+SHOWS = "yes: `approve` shows the arguments of each call of tool `buy`"
+ONCE = ", and executes the call once, after its own `accept`"
+APPROVED = SHOWS + ONCE
+WHEN = 'approve: {tools: [buy], when: call.arguments.call == "x"}'
+
+NO_CALL = "yes: no path leads to tool `buy`"
+LOOSE = "unknown: event `accept` comes before each tool `buy` on every path, but only `approve: {tools: [buy]}` ties"
+
+
+class Case(NamedTuple):
+    """A machine, and what is said of each call of `buy`."""
+
+    id: str
+    text: str
+    says: str
+    path: str = ""
+    asked: str = ASKED
+
+
+CASES = [
+    # what `approve` makes
+    Case("approve", machine(ACT, head=APPROVE), APPROVED),
+    Case("the-first-call-only", machine(ACT.replace("tools", "tool"), head=APPROVE), APPROVED),
+    Case("two-calling-states", machine(ACT, head=APPROVE, more="more: {do: infer, next: act2}\n  act2: {do: call_tools, next: done}"), APPROVED),
+    Case("silence-asks-again", machine(ACT, head=APPROVE.replace("1h", "1h, expired: act")), APPROVED),
+    Case("a-detour-asks-the-model", machine(ACT, head=APPROVE, more="aside: {do: infer, next: return}").replace("rules: [", "rules: [{when: run.steps == 3, to: aside}, "), APPROVED),
+    Case("tasks-cannot-have-it", machine("act: {do: work, failed: next, next: think}", head=f"{APPROVE}\ntasks: [{{text: x, by: {{tool: buy}}}}]"), NO_CALL),
+    Case("another-answer", machine(ACT, head=APPROVE), "no: tool `buy` can be executed with no event `deny` of its own: `approve` executes what is answered with `accept`", "think → act → approve → act_approved", "each tool:buy after its own deny"),
+    Case("another-tool", machine(ACT, head=APPROVE), "no: tool `look` can be executed with no event `accept` of its own", "think → act → act_others", "each look after its own event:accept"),
+    Case("some-of-them", machine(ACT, head=APPROVE), SHOWS + " with `call.arguments.usd > 100`" + ONCE, asked="each tool:buy when call.arguments.usd > 100 after its own accept"),
+    Case("put-by-hand-too", machine(ACT, head=APPROVE, more="mine: {do: ask_approval, with: {tools: [buy], wait: ok}, next: ok}\n  ok: {on: {accept: act}}"), "unknown: event `accept` comes before each tool `buy` on every path, but `mine` puts the question to a wait of the file"),
+    # its keys
+    Case("edit", machine(ACT, head="approve: {tools: [buy], edit: true}"), f"{SHOWS}, again once a person changed them{ONCE}"),
+    Case("when", machine(ACT, head=WHEN), NO + ": `approve` holds back only those with `call.arguments.call == \"x\"`; ask `each tool:buy when", "think → act → act_others"),
+    Case("asked-when", machine(ACT, head=WHEN), f"{SHOWS} with `(call.arguments.call == 'x')`{ONCE}", asked="each tool:buy when (call.arguments.call  == 'x') after its own accept"),
+    Case("asked-for-others", machine(ACT, head=WHEN), "unknown: `approve` holds back the calls with `call.arguments.call == \"x\"`", asked='each tool:buy when call.arguments.call == "y" after its own accept'),
+    Case("remember", machine(ACT, head="approve: {tools: [buy], remember: true}"), NO + ": an answer with `remember` is also for later calls", "think → act → act_others"),
+    # no gate at all
+    Case("no-gate", machine(ACT), NO, "think → act"),
+    Case("not-shown", machine(ACT, think="infer, allow: [look]"), NO_CALL),
+    Case("not-carried-out", machine("act: {do: call_tools, allow: [look], next: think}"), NO_CALL),
+    Case("by-the-file", machine("act: {do: tool, with: {name: buy, arguments: {call: x}}, next: done}"), NO, "think → act"),
+    Case("by-the-file-past-approve", machine(ACT, head=APPROVE, more="pay: {do: tool, with: {name: buy, arguments: {call: x}}, next: done}").replace("to: done", "to: pay"), NO, "think → pay"),
+    Case("by-a-task", machine("act: {do: work, failed: next, next: think}", head="tasks: [x]"), NO, "think → act"),
+    Case("after-a-stop", machine("act: {do: nothing, next: think}", head="on_stop: last", more="last: {do: call_tools, next: over}\n  over: {end: by_reason}"), NO, "think → last → over"),
+    # gates of the file
+    Case("by-hand", machine("act: {ask: 'OK?', on: {accept: do_it, deny: done}}", more=DO_IT), LOOSE),
+    Case("silence-is-consent", machine("act: {ask: 'OK?', on: {accept: do_it, deny: done}, within: 1h, expired: do_it}", more=DO_IT), NO, "think → act → do_it"),
+    Case("deny-leads-to-it", machine("act: {ask: 'OK?', on: {accept: do_it, deny: do_it}}", more=DO_IT), NO, "think → act → do_it"),
+    Case("one-answer-for-two-replies", machine("act: {ask: 'OK?', on: {accept: do_it, deny: done}}", more="do_it: {do: call_tools, next: more}\n  more: {do: infer, next: again}\n  again: {do: call_tools, next: think}"), NO, "think → act → do_it → more → again"),
+    Case("asked-before-the-reply", machine("act: {do: call_tools, next: done}", more="ask: {on: {accept: think}}").replace("machine: m\n", "machine: m\nstart: ask\n"), NO, "ask → think → act"),
+    Case("one-answer-for-two-payments", machine("act: {ask: 'OK?', on: {accept: one, deny: done}}", more="one: {do: tool, with: {name: buy, arguments: {call: x}}, next: two}\n  two: {do: tool, with: {name: buy, arguments: {call: x}}, next: done}"), NO, "think → act → one → two"),
+    # children
+    Case("in-a-child", machine(RUNS, head=CHILD.format("")), "no: child machine `c`: tool `buy` can be executed with no event `accept` of its own: t → a"),
+    Case("in-a-child-that-asks", machine(RUNS, head=CHILD.format("approve: {tools: [buy]}, ")), "yes: child machine `c`: `approve` shows"),
+    Case("in-a-child-but-not-in-this", machine(RUNS, head=f"{APPROVE}\n{CHILD.format('')}"), "no: child machine `c`: tool `buy` can"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_each_call(case: Case) -> None:
+    loaded = built_gated(case.text)
+    found = loaded.query(case.asked)
+    assert str(found).startswith(case.says)
+    assert " → ".join(found.witness) == case.path
+    assert (case.says == NO_CALL) == (ASSUMED not in found.assumptions)
+
+
+def test_the_answer_is_plain_data_and_lists_what_it_takes_for_granted() -> None:
+    found = built_gated(machine(ACT, head=APPROVE)).query(ASKED)
+    assert json.loads(json.dumps(found.to_dict())) == {
+        "query": ASKED, "holds": True, "reason": found.reason, "witness": [], "edges": [],
+        "assumptions": [ASSUMED, "a call that is tried again after a failure or a crash is the same call"],
+        "unless": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("each think after its own accept", "has no tool `think`"),
+        ("each tool:by after its own accept", "did you mean `buy`"),
+        ("each buy after its own acept", "did you mean `accept`"),
+        ("each buy after its own state:think", "has no event `state:think`"),
+        ("each buy after accept", "each TOOL after its own EVENT"),
+        ("each buy when after its own accept", "each TOOL after its own EVENT"),
+        ("each buy when call. > 1 after its own accept", "is not a condition"),
+    ],
+)
+def test_what_is_no_such_query(text: str, says: str) -> None:
+    with pytest.raises(QueryFault, match=says):
+        built_gated(machine(ACT)).query(text)
