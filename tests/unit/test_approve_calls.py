@@ -258,7 +258,8 @@ class Judged(NamedTuple):
         Judged("default-below", "call.arguments.usd > 1000", None, held=False),
         Judged("invalid", "call.arguments.usd > 100", "many", held=True),
         Judged("by-a-limit", "call.arguments.usd > limits.free", 99, held=False),
-        Judged("by-name", 'call.name == "send"', 99, held=False),
+        Judged("between", "call.arguments.usd >= 10 and call.arguments.usd < 50", 49, held=True),
+        Judged("by-name", 'call.name == "buy" and vars.strict', 99, held=True),
         Judged("undecidable", "call.arguments.usd / (limits.free - 100) > 1", 99, held=True),
     ],
     ids=lambda case: case.id,
@@ -312,12 +313,28 @@ def test_when_decides_again_before_execution() -> None:
         ("call.arguments.usd", "CL106"),
         ("call.arguments.item > 1", "CL104"),
         ("cal.arguments.usd > 1", "unknown fact"),
+        ('call.name == "bay"', "CL111"),
     ],
 )
 def test_a_wrong_condition_is_a_finding(when: str, why: str) -> None:
     with pytest.raises(SpecError) as error:
         start([], more=f", when: {when}")
     assert why in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("when", "codes"),
+    [
+        ("run.steps < 0", ["CL340"]),
+        ("call.arguments.usd >= 10 and call.arguments.usd < 50", []),
+        ("call.arguments.usd > limits.free", []),
+    ],
+)
+def test_a_condition_that_never_holds_is_warned_of_and_no_other(
+    when: str, codes: list[str]
+) -> None:
+    machine = load(HEAD.format(more=f", when: {when}"), tools=[buy, send, look])
+    assert [one.code for one in machine.findings] == codes
 
 
 # remember -----------------------------------------------------------------------------------

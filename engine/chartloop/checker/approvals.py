@@ -9,6 +9,7 @@ from chartloop.core.specs import Effect
 from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
+from chartloop.proofs.guards.prover import Claim
 
 
 def check_approvals(context: CheckContext) -> None:
@@ -19,6 +20,7 @@ def check_approvals(context: CheckContext) -> None:
         _named_by_the_file(context, approve)
         _in_children(context, approve)
         _never_asked(context, approve)
+        _never_held(context, approve)
 
 
 def _answered_ahead(context: CheckContext) -> None:
@@ -83,3 +85,13 @@ def _never_asked(context: CheckContext, approve: Approve) -> None:
             message = f"no state executes calls of `{tool}`: there is nothing to approve"
             hint = "lead to a state with `do: call_tools` that allows it, or take it out"
             context.say("CL340", ("approve", "tools", number), message, hint=hint)
+
+
+def _never_held(context: CheckContext, approve: Approve) -> None:
+    path: Path = ("approve", "when")
+    if approve.when is None or context.broken or context.has_finding_at(path):
+        return
+    if context.prover.ask((Claim(approve.when.root),), at=context.full(path)).possible is False:
+        message = f"`{approve.when.text}` can never hold: no call waits for an approval"
+        hint = "compare with something else, or leave `when` out: then all calls wait"
+        context.say("CL340", path, message, hint=hint)

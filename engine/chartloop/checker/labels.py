@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from chartloop.checker.check_context import CheckContext
+from chartloop.language.approval import HERE as APPROVE
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.yaml.reading import Path
@@ -28,7 +29,8 @@ def check_labels(context: CheckContext) -> None:
         if state.ask is not None and state.job == "decide" and guards and not generated:
             _check(context, ("states", state.name, "ask"), state.ask, guards)
         for edge in state.edges:
-            if edge.label is not None and edge.when is not None and edge.role != "then":
+            own = edge.role != "then" and edge.path != APPROVE  # `when` of that is no guard of it
+            if own and edge.label is not None and edge.when is not None:
                 _check(context, (*edge.path, "label"), edge.label, [edge.when])
 
 

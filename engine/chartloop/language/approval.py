@@ -22,12 +22,12 @@ a rule `before: act` is evaluated before `act` and again before `act_approved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT
-from chartloop.core.types import ANY, BOOL, STR, Type, map_of, struct
+from chartloop.core.types import ANY, BOOL, STR, Type, map_of, struct, word_of
 from chartloop.language.expression import Scope, parse
 from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.label import Label, parse_label
@@ -60,20 +60,19 @@ def names_for(states: list[StateSpec], *, edit: bool) -> dict[str, tuple[str, ..
     }  # fmt: skip
 
 
-def call_type(schemas: Sequence[Mapping[str, Any]]) -> Type:
-    """The type of `call` in `when`: its name and its arguments, those of all the tools together.
+def call_type(schemas: Mapping[str, Mapping[str, Any]]) -> Type:
+    """The type of `call` in `when`: its name and arguments, by the schemas of the tools, by name.
 
-    An argument that the tools declare with different types is `any`, and so is every argument if
-    the schema of a tool is unknown.
+    The arguments are those of all the tools together. One that two tools declare with different
+    types is `any`, and so is every argument if the schema of a tool is unknown.
     """
     fields: dict[str, Type] = {}
-    for schema in schemas:
-        declared = type_of_schema(schema, whole=True)
-        if "properties" not in schema:
-            return struct({"name": STR, "arguments": map_of(ANY)}, keyed=True)
-        for name, type in declared.fields:
+    for schema in schemas.values():
+        for name, type in type_of_schema(schema, whole=True).fields:
             fields[name] = type if fields.get(name, type) == type else ANY
-    return struct({"name": STR, "arguments": struct(fields, keyed=True)}, keyed=True)
+    declared = all("properties" in schema for schema in schemas.values())
+    arguments = struct(fields, keyed=True) if declared else map_of(ANY)
+    return struct({"name": word_of(schemas, "tool"), "arguments": arguments}, keyed=True)
 
 
 def expand(spec: MachineSpec, given: Approve, scope: Scope) -> MachineSpec:

@@ -31,9 +31,8 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     ask = reader.template(("approve", "ask"), shape.ask) if shape.ask else None
     when = None
     if shape.when is not None:
-        call = call_type(
-            [reader.registry.tools[n].parameters for n in named if n in reader.registry.tools]
-        )
+        known = reader.registry.tools
+        call = call_type({n: known[n].parameters for n in named if n in known})
         when = reader.guard(("approve", "when"), shape.when, replace(scope, extra={"call": call}))
     made = Approve(
         named, shape.by or "", ask, within, expired, when, bool(shape.edit), bool(shape.remember),
