@@ -307,3 +307,94 @@ def test_a_run_outlives_the_kernel(lab: Lab, page: Tab) -> None:
     shown.press("yes")
     shown.at("work", "running")
     assert shown.drawn() == {"work": "● NOW"}
+
+
+def a_notebook(lab: Lab, page: Tab, name: str, cell: str) -> Shown:
+    """The panel that the cell of a notebook of its own shows."""
+    opened = Open(lab, page, lab.add(name, notebook(cell, ""), trusted=False))
+    opened.wait_for_kernel()
+    return Shown(opened)
+
+
+def test_a_long_question_is_opened_before_it_is_answered(lab: Lab, page: Tab) -> None:
+    letter = "Dear customer,\\n" + "A line of the letter.\\n" * 600 + "The end"
+    cell = f'''
+from chartloop import load, panel
+
+panel(load("""
+chartloop: 1
+machine: letters
+model: {{name: scripted}}
+states:
+  look: {{do: infer, next: agree}}
+  agree: {{ask: "Send it?", on: {{yes: work}}}}
+  work: {{do: nothing, next: done}}
+  done: {{stop: completed}}
+""").start(script=["{letter}"]))
+'''
+    shown = a_notebook(lab, page, "letters.ipynb", cell)
+    shown.press("Run")
+    shown.at("agree", "paused")
+    assert shown.root.locator(".cl-decided").inner_text().startswith("Dear customer,\nA line")
+    assert shown.button("yes").get_attribute("aria-disabled") == "true"
+    assert shown.button("yes").get_attribute("title") == "Read all of it first"
+    shown.root.get_by_role("button", name="characters that follow").click()
+    expect_text(shown.page, shown.root.locator(".cl-decided"), "The end$")
+    assert shown.button("yes").get_attribute("aria-disabled") == "false"
+    shown.press("yes")
+    shown.at("work", "running")
+
+
+def test_each_call_of_an_approval_is_changed_and_decided(lab: Lab, page: Tab) -> None:
+    cell = '''
+from chartloop import load, panel, tool
+
+@tool
+def buy(item: str, usd: float) -> str:
+    """Buy an item."""
+    return f"{item} is bought for {usd} USD"
+
+calls = [{"name": "buy", "arguments": {"item": i, "usd": 300}} for i in ("chair", "desk")]
+run = load("""
+chartloop: 1
+machine: gate
+model: {name: scripted}
+tools: [buy]
+approve: {tools: [buy], by: the boss, edit: true, remember: true}
+states:
+  look: {do: infer, next: act}
+  act: {do: call_tools, next: done}
+  done: {stop: completed}
+""", tools=[buy]).start(script=[{"tool_calls": calls}])
+panel(run)
+'''
+    shown = a_notebook(lab, page, "gate.ipynb", cell)
+    shown.press("Run")
+    shown.at("approve", "paused")
+    calls = shown.root.locator(".cl-call")
+    assert calls.nth(1).locator("legend").inner_text() == "2. buy"
+    assert shown.root.locator("[name=calls]").count() == 0
+    name = calls.nth(0).locator("dt").first  # in one line, whatever styles the notebook has
+    assert name.evaluate("one => one.getClientRects()[0].height") < 30
+    shown.root.locator("[name=by]").fill("eve")
+    calls.nth(0).get_by_label("change").check()
+    calls.nth(0).get_by_label("usd").fill("dear")
+    shown.press("Ask again with the changes")
+    expect_text(shown.page, calls.nth(0).locator("label .cl-refused:not(:empty)"), "not of type")
+    assert shown.root.locator(".cl-fault").is_hidden()
+    calls.nth(0).get_by_label("usd").fill("80")
+    shown.press("Ask again with the changes")
+    shown.at("act_edited", "running")
+    shown.press("Run")
+    shown.at("approve", "paused")
+    expect_text(shown.page, calls.nth(0), "changed by eve.*usd80")
+    shown.root.locator("[name=by]").fill("bob")
+    calls.nth(0).get_by_label("accept").check()
+    calls.nth(1).get_by_label("deny").check()
+    shown.press("Send the decisions")
+    shown.at("act_approved", "running")
+    shown.press("Run")
+    shown.at("done", "completed")
+    shown.opened.run(1, 'print([m["content"] for m in run.messages if m["role"] == "tool"])')
+    told = r"chair is bought for 80\.0 USD.*not approved: it was denied"
+    expect_text(shown.page, shown.opened.output(1), told)

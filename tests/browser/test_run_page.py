@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -83,12 +83,16 @@ replies:
 class Server:
     """`chartloop serve` as a process, at one address whenever it is begun."""
 
+    files: ClassVar[dict[str, str]] = {
+        "machines/review.yaml": MACHINE, "machines/writer.yaml": WRITER, "script.yaml": SCRIPT
+    }  # fmt: skip
+    options: tuple[str, ...] = ()
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "machines").mkdir()
-        (folder / "machines" / "review.yaml").write_text(MACHINE)
-        (folder / "machines" / "writer.yaml").write_text(WRITER)
-        (folder / "script.yaml").write_text(SCRIPT)
+        for name, text in self.files.items():
+            (folder / name).write_text(text)
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.begin()
@@ -96,7 +100,7 @@ class Server:
     def begin(self) -> None:
         command = (
             sys.executable, "-m", "chartloop", "serve", "--machines", "machines", "--journal",
-            "journal.db", "--script", "script.yaml", "--port", str(self.port),
+            "journal.db", "--script", "script.yaml", "--port", str(self.port), *self.options,
         )  # fmt: skip
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
@@ -364,6 +368,7 @@ def test_nothing_is_answered_while_the_server_is_away_and_no_notice_stays(seen: 
         seen.open(link)
         card = seen.page.locator(".question", has=seen.page.get_by_role("button", name="approve"))
         button = card.first.get_by_role("button", name="approve", exact=True)
+        button.wait_for()
         seen.server.kill()
         expect_text(seen.page, seen.page.locator("#link"), "no connection")
         assert button.get_attribute("aria-disabled") == "true"

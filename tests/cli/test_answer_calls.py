@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chartloop.cli.value_options import answer_data
 from tests.cli.shell import Shell, Terminal
 
 GATE = """\
@@ -83,6 +84,13 @@ def test_arguments_are_changed_by_name_and_keep_the_types_of_the_tool(
     assert sh("answer", "g", "accept", *fields, *TOOLS).code == 0
     assert sh("resume", "g", *TOOLS).code == 0
     assert bought(gate) == ["42 40.0"]
+
+
+def test_a_number_is_the_place_of_a_call_whatever_its_id() -> None:
+    calls = [{"key": "2", "arguments": "{}"}, {"key": "1", "arguments": "no object"}]
+    pairs = [("1", "accept"), ("2.arguments.usd", "80")]
+    data = answer_data("edit", {}, pairs, calls=calls)
+    assert data["calls"] == {"2": "accept", "1": {"arguments": {"usd": 80}}}
 
 
 @pytest.mark.slow("plays at a terminal for seconds")

@@ -331,6 +331,67 @@ def test_an_answer_by_its_form() -> None:
     on_screen(asker(), play)
 
 
+GATE = """\
+chartloop: 1
+machine: gate
+tools: [add]
+approve: {tools: [add], by: the boss, edit: true, remember: true}
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: act}
+  act: {do: call_tools, next: done}
+  done: {stop: completed}
+"""
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+def test_each_call_of_an_approval_is_changed_and_decided() -> None:
+    long = {"a": 1, "b": 1, "more": "a long text " * 20 + "its end"}
+    calls = [{"name": "add", "arguments": given} for given in (long, {"a": 20, "b": 20})]
+    run = load(GATE, tools=[add]).start("x", script=[{"tool_calls": calls}])
+    run.advance()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r", "a")
+        await screen.sees('2. add {"a": 20, "b": 20}')
+        assert "map[" not in screen.text()
+        await screen.press("down", "down", "enter")
+        await screen.sees("1.arguments.a")
+        await screen.press(*"eve", "tab", "tab", "tab", "tab", "end", "1", "ctrl+s")
+        await screen.press("r", "a")
+        await screen.sees("(changed by eve)")
+        await screen.press("enter")
+        await screen.sees("accept 1. add")
+        await screen.sees('its end"')  # no argument is cut
+        await screen.press("space", "tab", "space", "tab", *"bob", "ctrl+s")
+        await screen.sees("no call is accepted")
+        await screen.press("shift+tab", "space", "ctrl+s")
+        await screen.press("r")
+
+    on_screen(run, play)
+    results = [message["content"] for message in run.messages if message["role"] == "tool"]
+    assert results[0] == "error: `add` was not approved: it was denied"
+    assert results[1].endswith("221")
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+def test_a_gate_that_asks_nobody_in_particular_is_decided() -> None:
+    calls = [{"name": "add", "arguments": {"a": n, "b": n}} for n in (1, 20)]
+    approve = GATE.replace(", by: the boss, edit: true, remember: true", "")
+    run = load(approve, tools=[add]).start("x", script=[{"tool_calls": calls}])
+    run.advance()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r", "a", "enter")
+        await screen.sees("Space: accept or deny a call")
+        await screen.press("space", "ctrl+s")
+        await screen.press("r")
+
+    on_screen(run, play)
+    results = [message["content"] for message in run.messages if message["role"] == "tool"]
+    assert [result.startswith("error") for result in results] == [True, False]
+
+
 PASTED = "first line with 日本語\nsecond\tline; it's quit\n\n  third"
 
 

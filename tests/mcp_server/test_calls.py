@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chartloop import tool
 from tests.mcp_server.conftest import Gate, Make, first_run, needs_mcp, person, play, talking
 
 pytestmark = needs_mcp
@@ -74,6 +75,90 @@ def test_an_answer_that_the_run_refuses_is_asked_for_again(make: Make, mode: str
         'Publish "First."?',
         '`reject` needs `note` (str). Publish "First."?',
     ]
+
+
+GATE = """\
+chartloop: 1
+machine: gate
+model: {name: scripted}
+tools: [buy]
+approve: {tools: [buy], by: the boss, edit: true, remember: true, when: call.arguments.usd > 100}
+limits: {steps: 20}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+output: last.text
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+
+
+@MODES
+def test_each_call_of_an_approval_is_decided_by_itself(
+    make: Make, machines: Path, mode: str
+) -> None:
+    bought = list[tuple[str, float]]()
+
+    @tool
+    def buy(item: str, usd: float) -> str:
+        """Buy an item."""
+        bought.append((item, usd))
+        return "bought"
+
+    (machines / "gate.yaml").write_text(GATE)
+    wants = [
+        {"name": "buy", "arguments": {"item": i, "usd": n}} for i, n in (("a", 300), ("b", 400))
+    ]
+    small = {"name": "buy", "arguments": {"item": "pen", "usd": 2}}
+    script = [{"tool_calls": [*wants, small]}, {"tool_calls": wants[:1]}, "Done."]
+    eve = person(
+        {"answer": "edit", "by": "eve", "call_2_usd": "dear"},
+        {"answer": "accept", "by": "eve", "call_2_usd": 250},
+        {"answer": "accept", "by": "bob", "remember": True, "call_2": "deny"},
+    )
+
+    async def client() -> None:
+        settings = make(script, tools=(buy,))
+        async with talking(settings, mode=mode, elicitation_callback=eve) as talk:
+            told = await talk.call("gate", task="x")
+            assert told["output"] == "Done."
+
+    play(client())
+    assert bought == [("a", 300), ("pen", 2), ("a", 300)]
+    texts = [text for text, _ in eve.asked]
+    assert len(texts) == 3
+    assert '1. buy {"item": "a", "usd": 300}' in texts[0]
+    assert texts[1].startswith("the changed arguments of ")
+    assert "(changed by eve)" in texts[2]
+    assert "calls" not in eve.asked[0][1]["properties"]
+
+
+def test_the_calls_of_a_question_are_told_and_answered_by_key(make: Make, machines: Path) -> None:
+    (machines / "gate.yaml").write_text(GATE)
+
+    @tool
+    def buy(item: str, usd: float) -> str:
+        """Buy an item."""
+        return "bought"
+
+    script = [{"tool_calls": [{"id": "c1", "name": "buy", "arguments": {"item": "a", "usd": 300}}]}]
+
+    async def client() -> None:
+        settings = make([*script, "Done."], tools=(buy,))
+        async with talking(settings) as talk:
+            told = await talk.call("gate", task="x")
+            (call,) = told["question"]["calls"]
+            assert (call["key"], call["name"]) == ("c1", "buy")
+            answer = {"run": told["run"], "event": "accept"}
+            data = {"by": "eve", "calls": {"c9": "accept"}}
+            error = await talk.refused("answer", **answer, data=data)
+            assert "no call `c9` waits for an approval" in error["detail"]
+            data = {"by": "eve", "calls": {"c1": {"result": "We have one."}}}
+            done = await talk.call("answer", **answer, data=data)
+            assert done["output"] == "Done."
+
+    play(client())
 
 
 class NoAnswer:

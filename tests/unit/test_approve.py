@@ -83,7 +83,8 @@ def waiting(*replies: Any, text: str = TEXT, **more: Any) -> Any:
 
 def test_the_question_shows_every_call_that_is_approved() -> None:
     run = waiting(calls(("buy", 1), ("look", 2), ("buy", 3)), "done")
-    assert run.result.question == 'For a report:\n(for the editor)\n  buy {"x": 1}\n  buy {"x": 3}'
+    calls_shown = '  1. buy {"x": 1}\n  2. buy {"x": 3}'
+    assert run.result.question == f"For a report:\n(for the editor)\n{calls_shown}"
     assert DONE == []
 
 

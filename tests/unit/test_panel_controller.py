@@ -135,6 +135,54 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
     assert shows["question"] == "Agreed?"
 
 
+LETTER = "Dear customer,\n" + "word " * 3_000
+
+
+def test_a_question_that_is_cut_is_opened_before_it_is_answered(opened: Opened) -> None:
+    wait = ASKING.replace("do: nothing, next: agree", "do: infer, next: agree")
+    page = opened(load(wait).start(script=[LETTER]))
+    shows = page.ask("step")
+    assert (shows["rest"] > 0, shows["shown"], len(shows["about"]) < 10_000) == (True, "", True)
+    page.ask("answer", event="yes", data={}, wait=shows["wait"], shown="")
+    assert "were not shown" in page.fault
+    shows = page.ask("show", whole=True)
+    assert (shows["rest"], shows["about"]) == (0, LETTER.strip())
+    page.ask("answer", event="yes", data={}, wait=shows["wait"], shown=shows["shown"])
+    assert (page.fault, page.shows["state"]) == ("", "work")
+
+
+def test_calls_are_shown_with_their_arguments_and_decided_as_typed(opened: Opened) -> None:
+    @tool
+    def buy(item: str, usd: float) -> str:
+        """Buy an item."""
+        return f"{item} for {usd}"
+
+    gate = """
+chartloop: 1
+machine: gate
+tools: [buy]
+approve: {tools: [buy], edit: true}
+states:
+  think: {do: infer, next: act}
+  act: {do: call_tools, next: done}
+  done: {stop: completed}
+"""
+    calls = [{"id": n, "name": "buy", "arguments": {"item": n, "usd": 300}} for n in ("a", "b")]
+    page = opened(load(gate, tools=[buy]).start(script=[{"tool_calls": calls}]))
+    shows = page.ask("run")
+    assert [call["shown"] for call in shows["calls"]] == [
+        [['"item"', f'"{n}"'], ['"usd"', "300"]] for n in ("a", "b")
+    ]
+    assert {field["name"] for one in shows["answers"] for field in one["fields"]} == set()
+    page.ask("answer", event="edit", data={"calls": '{"a": {"arguments": {"usd": "dear"}}}'})
+    assert "do not fit its tool" in page.fault
+    data = {"calls": '{"a": "accept", "b": {"decision": "deny", "note": "too dear"}}'}
+    page.ask("answer", event="accept", data=data, wait=shows["wait"])
+    page.ask("run")
+    results = [one["content"] for one in page.run.messages if one["role"] == "tool"]
+    assert results == ["a for 300.0", "error: `buy` was not approved: it was denied: too dear"]
+
+
 def test_the_picture_is_painted_and_not_laid_out_again(asking: Machine, opened: Opened) -> None:
     page = opened(asking.start())
     first, before = page.shows["picture"], page.shows["paint"]

@@ -101,7 +101,7 @@ def test_two_panels_show_one_run(panel: Any, run: Run) -> None:
     [
         *(
             Path(page_parts.__file__).with_name(n)
-            for n in ("elements.js", "picture.js", "style.css")
+            for n in ("elements.js", "questions.js", "picture.js", "style.css")
         ),
         FOLDER / "page" / "panel.js",
     ],

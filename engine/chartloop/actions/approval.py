@@ -61,16 +61,17 @@ def ask_approval(
 
 
 def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:
-    """The question for the person, with every call in full."""
+    """The question for the person, with every call in full: one line each, numbered if several."""
     what = "this" if len(held) == 1 else "all of these"
     head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
     lines = [head, *who]
-    for one in held:
-        call = shown(one)
-        lines.append(f"  {call.name} {visible_json(arguments_of(call))}")
+    for number, one in enumerate(held, 1):
+        call, place = shown(one), f"{number}. " if len(held) > 1 else ""
+        lines.append(f"  {place}{call.name} {visible_json(arguments_of(call))}")
         if "edited" in one:
-            lines.append(f"    (changed by {one['edited_by'] or 'a person'})")
+            editor = " ".join(one["edited_by"].split()) or "a person"
+            lines.append(f"    (changed by {editor})")
     return "\n".join(lines)
 
 

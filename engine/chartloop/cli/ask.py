@@ -7,7 +7,6 @@ first of the three counts.
 from __future__ import annotations
 
 import contextlib
-import json
 import select
 import sys
 import termios
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from chartloop.cli import console
 from chartloop.cli.costs import fields_of
 from chartloop.cli.value_options import answer_data, read_value
-from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT
+from chartloop.core.approvals import ACCEPT, DENY, EDIT, arguments_shown
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.visible import visible_json
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -58,8 +58,8 @@ def ask(run: Run) -> bool:
         console.say(console.plain(shown.about))
     if question.rest and not _opened(run, question):
         return False
-    for number, (event, answer) in enumerate(question.answers.items(), 1):
-        fields = fields_of({n: t.without_none() for n, t in answer.items() if n != CALLS})
+    for number, event in enumerate(question.answers, 1):
+        fields = fields_of({n: t.without_none() for n, t in question.fields(event).items()})
         console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
@@ -109,8 +109,8 @@ def _ask_and_send(run: Run, question: Question) -> bool:
             continue
         data = {
             name: value
-            for name, type in question.answers[event].items()
-            if name != CALLS and (value := _field(name, type, over)) is not None
+            for name, type in question.fields(event).items()
+            if (value := _field(name, type, over)) is not None
         }
         try:
             if question.calls and (pairs := _decisions(event, question.calls, over)):
@@ -138,9 +138,8 @@ def _decisions(
     while len(calls) > 1 and (number := read_line("  which call: ", over).strip()) not in numbers:
         console.say(f"  there is no call `{console.plain(number)}`", "red")
     changes: list[tuple[str, str]] = []
-    for name, value in json.loads(calls[int(number) - 1]["arguments"]).items():
-        shown = console.plain(json.dumps(value, ensure_ascii=False))
-        if text := read_line(f"  {console.plain(name)} [{shown}]: ", over).strip():
+    for name, value in arguments_shown(calls[int(number) - 1]).items():
+        if text := read_line(f"  {console.plain(name)} [{visible_json(value)}]: ", over).strip():
             changes.append((f"{number}.arguments.{name}", text))
     return changes
 

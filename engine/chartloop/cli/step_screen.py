@@ -83,8 +83,10 @@ class StepControls:
 
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
         """The error in an answer; empty if there is none."""
-        types = self.run.answers.get(event, {})
-        wrong = (n for n, t in types.items() if not accepts(t, read_value(t, fields.get(n, ""))))
+        asked = self.run.question
+        types = asked.fields(event) if asked is not None else self.run.answers.get(event, {})
+        asks = ((n, t) for n, t in types.items() if n in fields or not t.nullable)
+        wrong = (n for n, t in asks if not accepts(t, read_value(t, fields.get(n, ""))))
         return ", ".join(f"`{name}` is not of type {types[name]}" for name in wrong)
 
     def board(self) -> Board:

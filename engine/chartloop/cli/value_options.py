@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from chartloop.cli.error_report import MisuseError
+from chartloop.core.approvals import arguments_shown
 from chartloop.core.errors import AnswerError, nearest
 from chartloop.core.types import BOOL, STR, Type
 from chartloop.language.json_schema.typed import type_of_schema
@@ -54,10 +55,10 @@ def _call_named(
     name: str, calls: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], str] | None:
     """The call that a field decides on, and the part of the decision; None for another field."""
-    for number, call in enumerate(calls, 1):
-        for alias in (call["key"], str(number)):
-            if name == alias or name.startswith(f"{alias}."):
-                return call, name[len(alias) + 1 :]
+    numbers = [(str(number), call) for number, call in enumerate(calls, 1)]
+    for alias, call in (*numbers, *((call["key"], call) for call in calls)):  # a key may be "2"
+        if name == alias or name.startswith(f"{alias}."):
+            return call, name[len(alias) + 1 :]
     return None
 
 
@@ -67,14 +68,14 @@ def _decide(decisions: dict[str, Any], call: Mapping[str, Any], part: str, text:
         decisions[key] = text
         return
     given = decisions.get(key)
-    decision: dict[str, Any] = given if isinstance(given, dict) else {}
+    decision = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
     decisions[key] = decision if given in (None, decision) else {"decision": given, **decision}
     decision = decisions[key]
     if not argument:
         decision[root] = read_value(BOOL if root == "remember" else STR, text)
         return
     if root not in decision:
-        decision[root] = json.loads(call["arguments"])
+        decision[root] = arguments_shown(call)
     schema: Mapping[str, Any] = call.get("schema", {}).get("properties", {})
     decision[root][argument] = read_value(type_of_schema(schema.get(argument, {})), text)
 

@@ -21,8 +21,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from chartloop.core.conversation import arguments_of
 from chartloop.core.facts import ToolCall
 from chartloop.core.position import APPROVAL, Position
+from chartloop.core.visible import visible_json
 
 ACCEPT, DENY, EDIT = "accept", "deny", "edit"
 CALLS = "calls"
@@ -90,6 +92,23 @@ def shown(held: Data) -> ToolCall:
     edited = held.get("edited")
     text = held["arguments"] if edited is None else json.dumps(edited, ensure_ascii=False)
     return ToolCall(held["id"], held["name"], text)
+
+
+def arguments_shown(call: Data) -> dict[str, Any]:
+    """The arguments of a shown call by name; empty if the model wrote something else."""
+    given = arguments_of(ToolCall("", "", call["arguments"]))
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def argument_lines(call: Data) -> list[tuple[str, str]]:
+    """The arguments of a shown call as people read them: names and values as canonical JSON.
+
+    Each can be read back as it was. What is not an object stands alone, without a name.
+    """
+    fields = sorted(arguments_shown(call).items())
+    if not fields:
+        return [("", visible_json(arguments_of(ToolCall("", "", call["arguments"]))))]
+    return [(visible_json(name), visible_json(value)) for name, value in fields]
 
 
 def settle(request: Data, event: str, data: Data) -> Data:

@@ -2,7 +2,8 @@
 
 A form is flat: strings, numbers, booleans and choices. A wait accepts one of several events, each
 with its own fields, so the form holds a choice of the event and the fields of all events. A field
-of any other type is entered as JSON.
+of any other type is entered as JSON. An approval has a choice for each of several calls, and a
+field for each argument that may be changed, instead of the answer's `calls`.
 
 Belongs here: question to form, form to answer. Never: sending either.
 Source: Model Context Protocol, "Elicitation", the restricted schemas of forms.
@@ -11,11 +12,14 @@ Source: Model Context Protocol, "Elicitation", the restricted schemas of forms.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT, arguments_shown
 from chartloop.core.errors import AnswerError
 from chartloop.core.types import Type
+from chartloop.core.visible import visible_json
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.run.question import Question
 
 Json = dict[str, Any]
@@ -44,8 +48,11 @@ def form_of(question: Question) -> Form:
             "type": "string", "title": "Answer", "enum": list(answers),
             "description": "What the run continues with.",
         }  # fmt: skip
-    for name in dict.fromkeys(name for types in answers.values() for name in types):
-        fields[name] = _field(name, answers)
+    typed = {event: question.fields(event) for event in answers}
+    for name in dict.fromkeys(name for types in typed.values() for name in types):
+        fields[name] = _field(name, typed)
+    for place in _call_fields(question):
+        fields[place.field] = place.shape
     required = [event] if event else [n for n, t in _only(answers).items() if not t.nullable]
     schema: Json = {"type": "object", "properties": fields}
     if required:
@@ -64,12 +71,65 @@ def read_form(question: Question, content: Mapping[str, Any]) -> tuple[str, Json
     if event not in answers:
         listed = ", ".join(f"`{known}`" for known in answers)
         raise AnswerError(f"`{event}` is not one of the answers", hint=f"choose {listed}")
-    types = answers[event]
-    return event, {
+    event, decisions = _decisions(question, event, content) if question.calls else (event, {})
+    types = question.fields(event)
+    return event, decisions | {
         name: _value(type, content[name])
         for name, type in types.items()
         if name in content and not (content[name] is None and not type.nullable)
     } | {name: None for name, type in types.items() if name not in content and type.nullable}
+
+
+class _CallField(NamedTuple):
+    """A field about one call: the decision on it, or one of its arguments."""
+
+    field: str
+    call: Mapping[str, Any]
+    argument: str
+    """Empty for the decision."""
+    shape: Json
+
+
+def _call_fields(question: Question) -> Iterator[_CallField]:
+    several = len(question.calls) > 1
+    for number, call in enumerate(question.calls, 1):
+        title = f"{number}. {call['name']}" if several else call["name"]
+        if several:
+            about = f"{visible_json(arguments_shown(call))}. Left out: as the answer says."
+            choice = {"type": "string", "enum": [ACCEPT, DENY], "title": title}
+            yield _CallField(f"call_{number}", call, "", {**choice, "description": about})
+        schema: Mapping[str, Any] = call.get("schema", {})
+        for name in schema.get("properties", {}):
+            type = type_of_schema(schema["properties"][name])
+            json_of = "" if _is_plain(type) else f" JSON of {type}."
+            about = f"A new value, for the answer `{EDIT}`.{json_of} Left out: it stays as it is."
+            shape = {**_shape(type), "title": f"{title}: {name}", "description": about}
+            yield _CallField(f"call_{number}_{name}", call, name, shape)
+
+
+def _decisions(question: Question, event: str, content: Mapping[str, Any]) -> tuple[str, Json]:
+    """The event that follows from the decisions on the calls, and these as the answer's `calls`.
+
+    New arguments make an `accept` an `edit`: what was changed is never executed as it was.
+    """
+    words: Json = {}
+    changed: Json = {}
+    for one in _call_fields(question):
+        if (entry := content.get(one.field)) is None:
+            continue
+        key, now = one.call["key"], arguments_shown(one.call)
+        if not one.argument:
+            words[key] = entry
+            continue
+        value = _value(type_of_schema(one.call["schema"]["properties"][one.argument]), entry)
+        if one.argument not in now or now[one.argument] != value:
+            changed.setdefault(key, {"arguments": now})["arguments"][one.argument] = value
+    if event == EDIT or (event == ACCEPT and changed):
+        return EDIT, {CALLS: changed}
+    if not words or event not in (ACCEPT, DENY):
+        return event, {}
+    words = {call["key"]: words.get(call["key"], event) for call in question.calls}
+    return ACCEPT if ACCEPT in words.values() else DENY, {CALLS: words}
 
 
 def _only(answers: Mapping[str, Mapping[str, Type]]) -> Mapping[str, Type]:

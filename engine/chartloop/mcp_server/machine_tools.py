@@ -62,6 +62,11 @@ def run_schema(output: Json | None = None) -> Json:
                 "type": "object",
                 "description": "The events that it takes, each with its fields and their types.",
             },
+            "calls": {
+                "type": "array", "items": {"type": "object"},
+                "description": "The tool calls that an approval decides on: `key`, `name`,"
+                " `arguments`, and their `schema` if they may be changed.",
+            },
             "due": _or_null(
                 {"type": "number", "description": "When it expires, in seconds since the epoch."}
             ),
@@ -196,7 +201,12 @@ OWN: Mapping[str, ToolShape] = {
                 {
                     "run": _RUN,
                     "event": {"type": "string", "description": "One of the question's `answers`."},
-                    "data": {"type": "object", "description": "The fields of that event."},
+                    "data": {
+                        "type": "object",
+                        "description": "The fields of that event. In an approval `calls` decides on"
+                        ' each call by its key: "accept", "deny", or {"decision": "deny", "note":'
+                        ' "..."}; with the event `edit` {"arguments": {...}}, all of them.',
+                    },
                     "wait": {
                         "type": "string",
                         "description": "The question's `wait`: refused where the run asks another.",

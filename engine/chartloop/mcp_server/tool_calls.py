@@ -64,6 +64,7 @@ AGAIN = 1.0
 """Seconds after which the run is read even without changes: a lease may have lapsed."""
 PAGE = 256
 _NOTHING: Mapping[str, Any] = {}
+_QUESTION = ("wait", "text", "about", "answers", "calls", "due", "rest")
 LISTED = 20
 """Runs that `status` lists."""
 
@@ -304,8 +305,8 @@ class Calls:
             body |= {"output": None, "warnings": [*body["warnings"], message]}
         body |= {"note": note} if note else {}
         if whole and question is not None:
-            opened = {"text": question.text, "about": question.about, "digest": question.digest}
-            body["question"] |= {**opened, "rest": 0}
+            opened = {**_question_body(question, question), "digest": question.digest}
+            body["question"] = {**opened, "rest": 0}
         return Standing(self.clean(body), question, result.kind == "error")
 
     async def newest(self) -> Json:
@@ -366,10 +367,10 @@ def _run_body(run: Run, result: Result, question: Question | None) -> Json:
     }  # fmt: skip
 
 
-def _question_body(question: Question) -> Json:
+def _question_body(question: Question, shown: Question | None = None) -> Json:
     """The question as a client gets it first; `status` with `whole` gives the rest."""
-    data = question.begin().to_dict() | {"rest": question.rest}
-    return {name: data[name] for name in ("wait", "text", "about", "answers", "due", "rest")}
+    data = (shown or question.begin()).to_dict() | {"rest": question.rest}
+    return {name: data[name] for name in _QUESTION}
 
 
 def _is_invalid(run: Run, output: Any) -> bool:

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from chartloop.core.approvals import request_at, shown_calls
+from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
@@ -73,6 +73,11 @@ class Question(NamedTuple):
         """The number of characters that follow the first `LONGEST`."""
         return max(0, len(self.text) + len(self.about) - LONGEST)
 
+    def fields(self, event: str) -> Mapping[str, Type]:
+        """The fields of an answer that a person fills in; calls are decided one by one instead."""
+        taken = self.answers.get(event, {})
+        return {name: type for name, type in taken.items() if not (self.calls and name == CALLS)}
+
     @property
     def digest(self) -> str:
         """What the answer to a question with a `rest` names, as proof that all of it was opened."""
@@ -85,9 +90,11 @@ class Question(NamedTuple):
         return self._replace(text=text, about=self.about[: LONGEST - len(text)], calls=calls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `--format json` prints it."""
+        """Plain data, as `--format json` prints it; each call with its arguments as `shown`."""
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
-        return plain(self._replace(answers=fields)._asdict()) | {"rest": self.rest}
+        calls = [{**call, "shown": argument_lines(call)} for call in self.calls]
+        whole = self._asdict() | {"answers": fields, "calls": calls, "rest": self.rest}
+        return plain(whole)
 
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""

@@ -68,10 +68,24 @@ class AnswerBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"event": "approve", "wait": "3"}]},
+        json_schema_extra={
+            "examples": [
+                {"event": "approve", "wait": "3"},
+                {
+                    "event": "accept",
+                    "data": {"by": "eve", "calls": {"c1": "accept", "c2": "deny"}},
+                },
+                {
+                    "event": "edit",
+                    "data": {"by": "eve", "calls": {"c1": {"arguments": {"usd": 80}}}},
+                },
+            ]
+        },
     )
     event: Short
     data: dict[str, Any] | None = None
+    """The fields of that event. In an approval `calls` decides on each call by its key: "accept",
+    "deny", or an object with `decision` and `note`, `result`, `remember` or `arguments`."""
     wait: Short = ""
     """The id of the wait whose question you saw; empty for the present one."""
     ahead: Short = ""
@@ -214,6 +228,10 @@ class Question(BaseModel):
     run: str
     state: str
     due: float | None = None
+    calls: list[dict[str, Any]] = []
+    """The tool calls that an approval decides on: `key`, `name`, `arguments` as JSON text. Here
+    without, in `/runs/ID/question` with the `schema` of arguments that may be changed, and with
+    each argument as people read it (`shown`)."""
     about: str = ""
     """What is decided: the newest reply. It and `text` have at most 10,000 characters here."""
     rest: int = 0

@@ -19,6 +19,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Footer, Input, Static
 
+from chartloop.core.approvals import DENY
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.tui.board import Board, Controls
@@ -358,8 +359,9 @@ class StepApp(App[None]):
         to = f"answer --wait {shlex.quote(question.wait)}"
         if question.whole is not None:
             to += f" --shown {question.whole.digest}"
-        if answer is not None and answer.fields:
-            screen = FieldsScreen(to, answer, self._controls.fault)
+        asks_calls = question.whole is not None and bool(question.whole.calls)
+        if answer is not None and (answer.fields or (asks_calls and event != DENY)):
+            screen = FieldsScreen(to, answer, self._controls.fault, question.whole)
             self.push_screen(screen, lambda line: self._order(line) if line else None)
         else:
             self._order(f"{to} {event}")

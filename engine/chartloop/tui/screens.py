@@ -5,9 +5,10 @@ A dialog returns its choice or a line of command, or None.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,13 +17,16 @@ from textual.containers import ScrollableContainer, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Label, OptionList, Static, TextArea
+from textual.widgets import Checkbox, Footer, Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
+from chartloop.core.approvals import ACCEPT, DENY, EDIT
 from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.visible import visible, visible_json
+from chartloop.run.question import Question
 from chartloop.tui.board import Board
 from chartloop.tui.styles import of_drawing, of_lines
-from chartloop.view_model.run_view import AnswerView, QuestionView
+from chartloop.view_model.run_view import AnswerView, FieldView, QuestionView
 
 _MORE = "\0more"
 """The id of the option that shows the rest of a question; no event has it."""
@@ -188,9 +192,9 @@ class Field(TextArea):
             super().__init__()
             self.field = field
 
-    def __init__(self, id: str, placeholder: str) -> None:
+    def __init__(self, id: str, placeholder: str, text: str = "") -> None:
         super().__init__(
-            id=id, placeholder=placeholder, compact=True, highlight_cursor_line=False,
+            text, id=id, placeholder=placeholder, compact=True, highlight_cursor_line=False,
             theme="css",
         )  # fmt: skip
 
@@ -204,30 +208,62 @@ class Field(TextArea):
 
 
 class FieldsScreen(ModalScreen[str | None]):
-    """The fields of an answer."""
+    """The fields of an answer. An approval also has a choice or the arguments of each call."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
+    BINDINGS: ClassVar[list[BindingType]] = [_CLOSE, Binding("ctrl+s", "send", "send")]
 
     def __init__(
-        self, to: str, answer: AnswerView, fault: Callable[[str, Mapping[str, str]], str]
-    ) -> None:
+        self, to: str, answer: AnswerView, fault: Callable[[str, Mapping[str, str]], str],
+        question: Question | None = None,
+    ) -> None:  # fmt: skip
         """`to` is the command, up to the event."""
         super().__init__()
         self._to, self._event, self._fault = to, answer.event, fault
-        self._fields = {field.name: field.type for field in answer.fields}
+        self._calls: list[dict[str, Any]] = question.to_dict()["calls"] if question else []
+        self._fields = {field.name: field for field in answer.fields}
+        self._given: dict[str, str] = {}
+        """The text that a field about a call starts with, by its name in the command; one that is
+        not changed is not sent."""
+        for number, call in enumerate(self._calls, 1):
+            schema: Mapping[str, Any] = call.get("schema", {}).get("properties", {})
+            if self._event == EDIT:
+                given = {json.loads(name): value for name, value in call["shown"] if name}
+                for name in dict.fromkeys([*given, *schema]):
+                    value, declared = given.get(name, ""), schema.get(name, {})
+                    is_text = declared.get("type") == "string" and value.startswith('"')
+                    text = visible(json.loads(value)) if is_text else value
+                    self._given[f"{number}.arguments.{name}"] = text
+            elif self._event == ACCEPT and "schema" in call:
+                self._given[f"{number}.result"] = ""
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog") as box:
             box.border_title = f"Answer {self._event}"
-            for number, (name, type) in enumerate(self._fields.items()):
-                yield Label(Content(f"{name} ({type})"))
-                yield Field(f"field-{number}", "yes or no" if type == "bool" else type)
+            several = len(self._calls) > 1
+            for number, call in enumerate(self._calls, 1):
+                title = f"{number}. {call['name']}"
+                if self._event == ACCEPT and several:
+                    yield Checkbox(f"accept {title}", True, compact=True, id=f"call-{number}")
+                else:
+                    yield Label(Content(title))
+                lines = (f"  {name[1:-1]} {value}" for name, value in call["shown"])
+                yield Label(Content("\n".join(lines)), classes="call")
+            for number, name in enumerate((*self._fields, *self._given)):
+                field = self._fields.get(name)
+                about = f" ({field.type})" if field else ""
+                if name.endswith(".result"):
+                    about = " (answer in the tool's place; empty: execute it)"
+                yield Label(Content(f"{visible_json(name)[1:-1]}{about}"))
+                hint = "" if field is None else "yes or no" if field.kind == "bool" else field.type
+                yield Field(f"field-{number}", hint, self._given.get(name, ""))
             yield Label("", id="fault")
             message = "Enter: the next field; sends after the last.  Ctrl-J: new line"
+            if self._event == ACCEPT and several:
+                message = "Space: accept or deny a call.  Tab: the next.  Ctrl-S: send"
             yield Label(message, classes="hint")
 
     def on_mount(self) -> None:
-        self.query(Field).first().focus()
+        self.query("Checkbox, Field").first().focus()
 
     @on(Field.Submitted)
     def _next(self, event: Field.Submitted) -> None:
@@ -235,19 +271,35 @@ class FieldsScreen(ModalScreen[str | None]):
         at = inputs.index(event.field)
         if at + 1 < len(inputs):
             inputs[at + 1].focus()
-            return
-        values = dict(
-            zip(self._fields, map(self._value, inputs, self._fields.values()), strict=True)
-        )
-        if fault := self._fault(self._event, values):
+        else:
+            self.action_send()
+
+    def action_send(self) -> None:
+        """Send the answer, unless a field is wrong."""
+        inputs = self.query(Field)
+        texts = {
+            name: box.text for name, box in zip((*self._fields, *self._given), inputs, strict=True)
+        }
+        values: dict[str, str] = {}
+        for name, field in self._fields.items():
+            if not field.optional or texts[name].strip():
+                values[name] = _typed(field, texts[name])
+        fault = self._fault(self._event, values)
+        values |= {name: texts[name] for name, was in self._given.items() if texts[name] != was}
+        boxes = {str(box.id).removeprefix("call-"): box.value for box in self.query(Checkbox)}
+        if boxes and not any(boxes.values()):
+            fault = "no call is accepted: close this and choose deny"
+        if fault:
             self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
             return
+        values |= {number: ACCEPT if accepts else DENY for number, accepts in boxes.items()}
         message = " ".join(shlex.quote(f"{name}={value}") for name, value in values.items())
         self.dismiss(f"{self._to} {self._event} {message}")
 
-    def _value(self, field: Field, type: str) -> str:
-        words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
-        return words.get(field.text.strip().lower(), field.text) if type == "bool" else field.text
+
+def _typed(field: FieldView, text: str) -> str:
+    words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
+    return words.get(text.strip().lower(), text) if field.kind == "bool" else text
 
 
 class HelpScreen(ModalScreen[None]):

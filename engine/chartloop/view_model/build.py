@@ -146,7 +146,7 @@ def _question(run: Run, result: Result) -> QuestionView | None:
     question = question_of(run.session)
     state = run.machine.spec.states.get(run.state)
     targets = {e.trigger: e.target for e in state.edges_of("on")} if state is not None else {}
-    answers = run.answers
+    fields = run.answers.get if question is None else question.fields
     shown = None if question is None else question.begin()
     return QuestionView(
         text=(result.question or "") if shown is None else shown.text,
@@ -156,7 +156,7 @@ def _question(run: Run, result: Result) -> QuestionView | None:
         wait=result.wait or "",
         due=None if question is None else question.due,
         answers=tuple(
-            AnswerView(event, _fields(answers.get(event, {})), targets.get(event, ""))
+            AnswerView(event, _fields(fields(event) or {}), targets.get(event, ""))
             for event in result.events
         ),
     )

@@ -319,6 +319,7 @@ class RunView(StandingView):
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         asked, end = self.question, self.end
+        whole = asked.whole if asked is not None else None
         ending = end.to_dict() if end is not None else {"kind": "", "explanation": "", "output": ""}
         listed = sorted(self.facts, key=lambda fact: (not fact.is_news, not fact.guarded))
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
@@ -332,6 +333,7 @@ class RunView(StandingView):
             "rest": asked.rest if asked is not None else 0,
             "wait": asked.wait if asked is not None else "",
             "due": asked.due if asked is not None else None,
+            "calls": whole.begin().to_dict()["calls"] if whole is not None else [],
             "answers": [one.to_dict() for one in asked.answers] if asked is not None else [],
             "next": self.next.to_dict() if self.next is not None else None,
             "limits": [limit_dict(budget) for budget in self.limits],

@@ -77,10 +77,6 @@ def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
 
 def _question_cells(question: QuestionView) -> Iterator[tuple[str, str]]:
     yield from question_lines(question, question.rest, "`question` shows them")
-    if question.about:
-        yield "about", question.about
-    if question.rest:
-        yield "", f"… {say_count(question.rest, 'character')} more: `question` shows them"
     yield "wait", question.wait
     for answer in question.answers:
         fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)

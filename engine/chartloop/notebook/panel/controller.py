@@ -235,7 +235,8 @@ class Controller:
         opened: Json = {"shown": ""}
         if whole and (asked := self.run.question) is not None:
             opened = {
-                "question": asked.text, "about": asked.about, "rest": 0, "shown": asked.digest
+                "question": asked.text, "about": asked.about, "rest": 0, "shown": asked.digest,
+                "calls": asked.to_dict()["calls"],
             }  # fmt: skip
         cannot = {name: why for name, why in view.refusals.items() if name in BUTTONS}
         self._send(

@@ -3,7 +3,7 @@
 // Belongs here: asking and sending the answer. Never: which questions there are.
 
 import { get, post, runPath } from "./api.js";
-import { answerForm, h, text } from "./parts.js";
+import { answerForms, askedParts, h, text } from "./parts.js";
 import { count, left } from "./words.js";
 
 const BY = "chartloop-by"; // who answered last in this tab
@@ -16,30 +16,29 @@ export function fieldsOf(types) {
   });
 }
 
-/** `asked`: run, wait, text, about, rest, due (or null), answers: [{event, fields, target}]. `sent(event)` once it
- *  is taken. While more of it is to be read than is shown, and while the server is away, it takes no answer. */
+/** `asked`: run, wait, text, about, rest, due (or null), calls, answers: [{event, fields, target}]. `sent(event)` once
+ *  it is taken. While more of it is to be read than is shown, and while the server is away, it takes no answer. */
 export class Question {
   constructor(asked, { sent, failed, app }) {
     Object.assign(this, { asked, app, sent, failed, shown: "", unopened: asked.rest > 0, busy: false });
     this.due = text("span", "", "due");
     this.due.setAttribute("role", "timer");
     this.note = h("p", { className: "sent", hidden: true, attrs: { role: "status" } });
-    this.forms = h("div", {}, ...asked.answers.map((answer) => this.form(answer)));
+    this.forms = h("div", {});
     this.body = h("div", {});
     const open = { click: () => this.open() };
     this.more = h("button", { type: "button", hidden: !this.unopened, textContent: `Show the ${count(asked.rest)} characters that follow, and then answer`, on: open });
     this.root = h("div", { className: "question" }, this.body, this.more, this.due, this.forms, this.note);
     this.read(asked);
-    app.who.then(({ name }) => this.sign(name));
     this.tick();
     this.link();
   }
 
-  /** What is asked, and below it what it is about: all of it, in its lines. */
-  read({ text: asked, about }) {
-    const [head, ...lines] = (asked || "It waits for an answer").split("\n");
-    const told = [lines.join("\n"), about].filter(Boolean);
-    this.body.replaceChildren(text("p", head, "cl-question"), ...told.map((part) => text("div", part, "cl-decided")));
+  read(asked) {
+    this.body.replaceChildren(...askedParts(asked));
+    this.made = answerForms({ ...asked, answers: this.asked.answers }, (event, data) => this.answer(event, data));
+    this.forms.replaceChildren(this.made.root);
+    this.app.who.then(({ name }) => this.sign(name));
   }
 
   async open() {
@@ -47,7 +46,7 @@ export class Question {
     try {
       const whole = await get(`${runPath(this.asked.run)}/question`);
       if (whole.wait !== this.asked.wait) return; // it asks something else by now, which comes by itself
-      this.read(whole);
+      this.read({ ...whole, rest: 0 });
       this.shown = whole.digest;
       this.unopened = false;
       this.more.hidden = true;
@@ -66,15 +65,10 @@ export class Question {
     }
   }
 
-  form(answer) {
-    const made = answerForm(answer, (data) => {
-      const { run, wait } = this.asked;
-      if (data.by) sessionStorage.setItem(BY, data.by);
-      const body = { event: answer.event, data, wait, typed: true, shown: this.shown };
-      this.send(answer.event, () => post(`${runPath(run)}/answer`, body));
-    });
-    if (answer.target) made.append(text("span", `→ ${answer.target}`, "cl-muted"));
-    return made;
+  answer(event, data) {
+    const { run, wait } = this.asked;
+    if (data.by) sessionStorage.setItem(BY, data.by);
+    this.send(event, () => post(`${runPath(run)}/answer`, { event, data, wait, typed: true, shown: this.shown }));
   }
 
   async send(event, order) {
@@ -88,7 +82,7 @@ export class Question {
       this.busy = false;
       this.note.hidden = true;
       if (error.again) this.keep(event, error);
-      else this.failed(error);
+      else if (!this.made.refuse(error.message)) this.failed(error);
       this.link();
     }
   }

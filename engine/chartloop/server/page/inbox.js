@@ -58,16 +58,28 @@ class Inbox {
     asked.sort((a, b) => (a.question.due ?? Infinity) - (b.question.due ?? Infinity) || a.updated - b.updated);
     const keys = new Set(asked.map(keyOf));
     for (const [key, card] of this.cards) if (!keys.has(key)) this.leave(key, card);
-    for (const row of asked) {
-      if (!this.cards.has(keyOf(row))) this.add(row);
-    }
+    const fresh = asked.filter((row) => !this.cards.has(keyOf(row)));
+    const calls = await Promise.all(fresh.map((row) => this.callsOf(row, signal)));
+    fresh.forEach((row, place) => calls[place] && this.add(row, calls[place]));
     this.app.title(asked.length ? `(${asked.length}) Inbox` : "Inbox");
     this.empty.hidden = this.list.children.length > 0;
     this.more.hidden = !next;
     this.tick();
   }
 
-  add(row) {
+  /** The calls of a question with all that a person reads and may change; null if it asks something else by now. */
+  async callsOf({ run, question }, signal) {
+    if (!question.calls?.length) return [];
+    try {
+      const whole = await get(`${runPath(run)}/question`, signal);
+      return whole.wait === question.wait ? whole.calls : null;
+    } catch (error) {
+      if (error.status === 409) return null;
+      throw error;
+    }
+  }
+
+  add(row, calls) {
     const { question: asked, run } = row;
     const answers = Object.entries(asked.answers).map(([event, types]) => ({ event, fields: fieldsOf(types) }));
     const sent = (event) => {
@@ -79,7 +91,7 @@ class Inbox {
       this.app.fail(error);
       this.refresh.want();
     };
-    const question = new Question({ run, wait: asked.wait, text: asked.text, about: asked.about, rest: asked.rest, due: asked.due, answers }, { sent, failed, app: this.app });
+    const question = new Question({ run, wait: asked.wait, text: asked.text, about: asked.about, rest: asked.rest, due: asked.due, calls, answers }, { sent, failed, app: this.app });
     const since = text("span", "", "cl-muted");
     const about = h(
       "p", { className: "about" },

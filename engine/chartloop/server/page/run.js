@@ -287,7 +287,7 @@ class RunPage {
 
   /** The first thing to be read: what it waits for, why it stopped, or what comes next. */
   showBanner(view) {
-    const asks = [view.wait, view.question, view.about, view.rest, view.answers, view.due];
+    const asks = [view.wait, view.question, view.about, view.rest, view.calls, view.answers, view.due];
     // a question is not built anew for anything else: what somebody types stays
     const known = JSON.stringify(view.answers.length ? asks : [view.ended, view.explanation, view.output, view.next, view.errors, view.request]);
     if (known === this.asked) return;
@@ -296,9 +296,9 @@ class RunPage {
     this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
-      const { wait, question, about, rest, due, answers } = view;
+      const { wait, question, about, rest, due, calls, answers } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, about, rest, due, answers },
+        { run: this.id, wait, text: question, about, rest, due, calls, answers },
         { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);

@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
-SCRIPT = "\n".join((_FOLDER / name).read_text("utf-8") for name in ("elements.js", "picture.js"))
+_SCRIPTS = ("elements.js", "questions.js", "picture.js")
+SCRIPT = "\n".join((_FOLDER / name).read_text("utf-8") for name in _SCRIPTS)
 STYLE = (_FOLDER / "style.css").read_text("utf-8")
 NAMES = (
-    "Sheet, answerForm, columns, decisionRows, factRow, h, isDark, ledLine, part, pictureOf, "
-    "readable, readably, scrolled, text, ticked"
+    "Sheet, answerForms, askedParts, columns, decisionRows, factRow, h, isDark, ledLine, part, "
+    "pictureOf, readable, readably, scrolled, text, ticked"
 )
 """The exports of the script."""
 MODULE = f"{SCRIPT}\nexport {{ {NAMES} }};\n"

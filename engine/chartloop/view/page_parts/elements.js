@@ -1,15 +1,11 @@
 // Elements of the page: made of data, and knowing nothing of a model.
 //
-// Belongs here: tables and forms, as elements. Never: an order, a request to anybody, a library, markup
+// Belongs here: tables, as elements. Never: an order, a request to anybody, a library, markup
 // made of text. Every text is put in as text.
 //
 // The files of this folder are put after each other, and are one module then: see `__init__.py`.
 
 const RECORD = ["kind", "state", "action", "outcome", "duration", "path", "because"];
-const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{"a": 1}' };
-const LONG = new Set(["str", "any", "list", "map"]);
-const MOST_ROWS = 12;
-const KEYBOARDS = { int: "numeric", float: "decimal" };
 
 /** An element with its properties, attributes (`attrs`), listeners (`on`) and children. */
 function h(tag, properties = {}, ...children) {
@@ -125,53 +121,6 @@ function recordRow(record, choose) {
 function olderRecords(count) {
   const note = `${count} older records are not shown`;
   return h("tr", {}, h("td", { colSpan: RECORD.length + 1, className: "cl-muted", textContent: note }));
-}
-
-// answers ----------------------------------------------------------------------------------------
-
-/** The form of one event, with a field for each of its data. `send` gets them as they were typed. */
-function answerForm({ event, fields }, send) {
-  const inputs = fields.map((field) => [field.name, Object.assign(fieldInput(field), { name: field.name })]);
-  const typed = ([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value];
-  const button = h("button", { type: "submit", textContent: event });
-  const submit = (asked) => {
-    asked.preventDefault();
-    if (button.getAttribute("aria-disabled") !== "true") send(Object.fromEntries(inputs.map(typed)));
-  };
-  const labels = inputs.map(([name, input], place) => {
-    const { kind, type } = fields[place];
-    return h("label", {}, `${name} `, input, kind === "str" ? null : text("span", ` ${type}`, "cl-muted"));
-  });
-  return h("form", { className: "cl-answer", on: { submit } }, button, ...labels);
-}
-
-function fieldInput({ kind, values, optional }) {
-  if (kind === "bool") return h("input", { type: "checkbox" });
-  if (kind === "enum") {
-    const options = optional ? ["", ...values] : values;
-    return h("select", {}, ...options.map((value) => h("option", { value, textContent: value })));
-  }
-  const placeholder = EXAMPLES[kind] ?? "";
-  if (LONG.has(kind)) return textBox(placeholder);
-  const attrs = { inputmode: KEYBOARDS[kind] ?? "text" };
-  return h("input", { type: "text", placeholder, attrs });
-}
-
-/** A field that keeps every line that is pasted. Enter sends, Shift-Enter begins a new line. */
-function textBox(placeholder) {
-  const grow = ({ target }) => {
-    target.rows = Math.min(MOST_ROWS, target.value.split("\n").length);
-  };
-  const key = (event) => {
-    if (event.key !== "Enter" || event.isComposing) return;
-    event.preventDefault(); // a notebook has plans of its own for Shift-Enter
-    const { target } = event;
-    if (!event.shiftKey) return target.form.requestSubmit();
-    target.setRangeText("\n", target.selectionStart, target.selectionEnd, "end");
-    grow(event);
-  };
-  const title = "Enter sends, Shift-Enter begins a new line";
-  return h("textarea", { rows: 1, placeholder, title, on: { input: grow, keydown: key } });
 }
 
 // the page around -------------------------------------------------------------------------------

@@ -309,7 +309,9 @@ class Panel {
     const kept = this.kept();
     this.buttons.back.textContent = kept < this.newest - 1 ? `Back to ${kept}` : "Back";
     for (const button of this.asks.querySelectorAll("button")) {
-      button.setAttribute("aria-disabled", String(driven || this.pending));
+      const isUnread = this.board.rest > 0 && button !== this.opens;
+      button.setAttribute("aria-disabled", String(driven || this.pending || isUnread));
+      button.title = isUnread ? "Read all of it first" : "";
     }
   }
 
@@ -339,18 +341,16 @@ class Panel {
 
   /** Built anew only for another question: what somebody types stays. */
   showAsks() {
-    const { run, question, about = "", rest = 0, shown = "", wait = "", answers = [], records = [] } = this.board;
-    const asked = JSON.stringify([run, question, about, rest, wait, answers, records.length]);
+    const { run, question, about = "", rest = 0, shown = "", wait = "", calls = [], answers = [], records = [] } = this.board;
+    const asked = JSON.stringify([run, question, about, rest, wait, calls, answers, records.length]);
     if (asked === this.asked) return;
     this.asked = asked;
     this.asks.hidden = answers.length === 0;
-    const send = (event) => (data) => this.order({ do: "answer", event, data, wait, shown });
-    const forms = answers.map((answer) => answerForm(answer, send(answer.event)));
+    this.forms = answerForms({ answers, calls, rest }, (event, data) => this.order({ do: "answer", event, data, wait, shown }));
     const named = text("p", wait && `wait ${wait}`, "cl-muted");
     const open = { click: () => this.order({ do: "show", whole: true }) };
-    const more = h("button", { type: "button", textContent: `Show the ${rest} characters that follow, and then answer`, on: open });
-    if (rest) for (const form of forms) form.querySelector("button").setAttribute("aria-disabled", "true");
-    this.asks.replaceChildren(text("p", question ?? "", "cl-question"), ...(about ? [text("div", about, "cl-decided")] : []), ...(rest ? [more] : []), named, ...forms);
+    this.opens = h("button", { type: "button", textContent: `Show the ${rest} characters that follow, and then answer`, on: open });
+    this.asks.replaceChildren(...askedParts({ text: question, about, calls }), ...(rest ? [this.opens] : []), named, this.forms.root);
   }
 
   showEnding() {
@@ -414,7 +414,8 @@ class Panel {
 
   showFault() {
     const fault = this.model.get("fault");
-    if (fault) this.say(fault.message, fault.hint);
+    const isPlaced = fault && this.model.get("order")?.do === "answer" && this.forms?.refuse(readable(fault.message));
+    if (fault && !isPlaced) this.say(fault.message, fault.hint);
     else this.fault.hidden = true;
   }
 
