@@ -468,7 +468,7 @@ states:
   done: {stop: completed}
 """
     reply = {"text": "", "tool_calls": [call("a", "x", 1), call("b", "y", 2)]}
-    run = load(parent, tools=[buy]).start("t", script=[reply, "done"])
+    run: Any = load(parent, tools=[buy]).start("t", script=[reply, "done"])
     run.run()
     assert [one["key"] for one in run.question.calls] == ["a", "b"]
     with pytest.raises(AnswerError, match="nothing is decided for `b`"):

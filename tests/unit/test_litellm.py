@@ -30,7 +30,7 @@ from tests.tool_loop import QUIET, needs_litellm
 pytestmark = QUIET
 
 HI = ({"role": "user", "content": "hi"},)
-TOOL = {
+TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "add",

@@ -196,19 +196,16 @@ class _Ids(NamedTuple):
             key = event.data.get("key")
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
             return event.replace(data=data)
-        given = event.record.input
-        outcome = given.outcome
+        given, outcome = event.record.input, event.record.input.outcome
         if self.moves and outcome is not None and REMEMBERED in outcome.kept:
             known = {**outcome.kept[REMEMBERED], "run": self.new}
             outcome = outcome.replace(kept={**outcome.kept, REMEMBERED: known})
-            event = event.replace(record=event.record.replace(input=given.replace(outcome=outcome)))
         asks: Any = given.data.get("asks")
-        if not isinstance(asks, Mapping) or "run" not in asks:
-            return event
-        asked = dict(cast("Mapping[str, Any]", asks))
-        asked["run"] = self.of(str(asked["run"]))
-        given = given.replace(data={**given.data, "asks": asked})
-        return event.replace(record=event.record.replace(input=given))
+        if isinstance(asks, Mapping) and "run" in asks:
+            asked = dict(cast("Mapping[str, Any]", asks))
+            asked["run"] = self.of(str(asked["run"]))
+            given = given.replace(data={**given.data, "asks": asked})
+        return event.replace(record=event.record.replace(input=given.replace(outcome=outcome)))
 
 
 def _as_decided(

@@ -78,7 +78,8 @@ class Replies:
         """Variants of a call with the values that `when` of `approve` compares arguments with."""
         hints, arguments = self._hints, call.get("arguments", {})
         numbers = [n for bound in hints.numbers.get("call", ()) for n in (bound, bound + 1)]
-        for name, field in (tool["parameters"].get("properties") or {}).items():
+        properties: Mapping[str, Any] = tool["parameters"].get("properties") or {}
+        for name, field in properties.items():
             kind = _kind(field)
             words = hints.words.get("call", ()) if kind == "string" else ()
             for value in numbers if kind in ("integer", "number") else words:
