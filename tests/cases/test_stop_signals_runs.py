@@ -309,7 +309,7 @@ states:
 
 
 def test_an_override_that_resolves_the_cause_is_not_needed_again() -> None:
-    run = talk(CROWDED, ["one", "two", "three"], task="x" * 400)
+    run = talk(CROWDED, ["x" * 160, "y" * 160, "three"])
     assert run.run().reason == "completed"
     assert run.facts.run.continuations == 1
     assert run.result.signals.reasons == ("context_overflow", "completed")

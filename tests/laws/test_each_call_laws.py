@@ -35,7 +35,7 @@ from tests.gated import (
 )
 
 slowly = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-SHOWN = re.compile(r'^\s*(\w+) (\{"call":.*\})$', re.MULTILINE)
+SHOWN = re.compile(r'^\s*(?:\d+\. )?(\w+) (\{"call":.*\})$', re.MULTILINE)
 GATES = (None, ["buy"], ["buy"], ["buy", "send"], list(TOOLS))
 ALLOWED = (None, None, None, ["buy"], ["look", "send"])
 JOBS: Mapping[str, Data] = {

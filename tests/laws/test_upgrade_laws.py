@@ -110,8 +110,9 @@ def test_a_renamed_machine_goes_on_as_the_old_one(
     assert there.state == names.get(here.state, here.state)
     assert {names.get(n, n): c for n, c in here.facts.run.visits.items()} == there.facts.run.visits
     assert {names.get(n, n) for n in here.session.tally.profile} == {*there.session.tally.profile}
-    theirs = to_the_end(there, its_clock)  # first: what was sent to the old run goes along
-    ours = to_the_end(old.open("r", journal=journal, clock=clock), clock)
+    theirs = to_the_end(there, its_clock)
+    unmoved, clock = begun(old, steps)  # a run that was moved goes on as its successor only
+    ours = to_the_end(old.open("r", journal=unmoved, clock=clock), clock)
     assert [said(as_now(record, names)) for record in ours] == [said(record) for record in theirs]
     assert there.replay().same
     if there.id != "r":  # and without a word about the old names

@@ -57,7 +57,7 @@ def test_pydantic_ai_runs_a_machine_as_its_tool(machines: Path, tmp_path: Path) 
             return (await agent.run("How urgent is this mail?")).output
 
     assert play(client()) == "Urgency 4."
-    assert asked == ["How urgent is it?"]
+    assert asked == ["How urgent is it?\n\nWe look into it."]
     (told,) = came
     assert told["output"] == {"urgency": 4, "reply": "We look into it."}
     assert (told["status"], told["reason"]) == ("completed", "completed")

@@ -442,8 +442,8 @@ def test_a_thousand_calls_at_once() -> None:
     many = LOOP.replace("do: call_tools", "do: call_tools, with: {at_most: 1000}")
     run = talk(many, [calls(*["bad"] * 1000), "done"], [tool_spec(bad, name="bad", effect="pure")])
     assert run.run().reason == "completed"
-    assert run.facts.usage.calls == {"bad": 1000}
-    assert len(outcomes(run, "work")[0].messages) == 1000
+    assert run.facts.usage.calls == {"bad": 128}  # as many as a provider takes back
+    assert len(outcomes(run, "work")[0].messages) == 128
     assert 1 < most <= 64
 
 

@@ -126,7 +126,7 @@ def test_a_child_of_which_no_record_tells(body: str) -> None:
         run.run()
         for row in rows:
             now = by_hand(journal.events(row.run_id.replace("r/go", f"{run.id}/went")))
-            then = by_hand(journal.events(row.run_id))
+            then = [e for e in by_hand(journal.events(row.run_id)) if e.type != "moved"]
             assert [e.at for e in now[: len(then)]] == [e.at for e in then]
         assert run.replay().same
     assert seen

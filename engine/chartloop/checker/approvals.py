@@ -29,6 +29,7 @@ def _answered_ahead(context: CheckContext) -> None:
     Such an answer is consent to the call, and may be given ahead of it.
     """
     spec, known = context.spec, context.spec.registry.tools
+    declared = set(known)  # of a tool that is only named it is not known whether it is paid
     for wait in (s for s in spec.states.values() if s.job == "wait" and s.name not in spec.gates):
         onward, seen = [e.target for e in wait.edges if e.role == "on"], {wait.name}
         while onward:
@@ -37,7 +38,7 @@ def _answered_ahead(context: CheckContext) -> None:
                 continue
             seen.add(name)
             calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
-            paid = sorted(t for t in calls if t in known and known[t].effect is Effect.PAID)
+            paid = sorted(t for t in calls & declared if known[t].effect is Effect.PAID)
             if paid:
                 message = f"`{wait.name}` may be answered ahead, before the call of `{paid[0]}`"
                 message += f" that `{name}` makes was seen"
