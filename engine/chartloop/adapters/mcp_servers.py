@@ -372,6 +372,7 @@ class _Connection:
                 await closing.wait()
         except BaseException as error:  # noqa: BLE001  passed to the waiting caller
             if not ready.done():
+                await self._read_last_words()
                 ready.set_exception(self._cannot_connect(_first(error)))
         finally:
             if self._client is client:  # a slow end may overlap with the next start
@@ -449,6 +450,11 @@ class _Connection:
                     self._stderr.append(masked)
                     LOG.info("%s: %s", self.server.name, masked)
 
+    async def _read_last_words(self) -> None:
+        """Wait until what an ended server wrote to stderr is read."""
+        if self._reader is not None:
+            await asyncio.to_thread(self._reader.join, 1.0)
+
     # errors ---------------------------------------------------------------------------------
 
     def _cannot_connect(self, error: BaseException) -> ServerUnavailableError:
@@ -507,8 +513,7 @@ class _Connection:
                 return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
-                if self._reader is not None:  # wait for the last lines of stderr
-                    await asyncio.to_thread(self._reader.join, 1.0)
+                await self._read_last_words()
                 if last or self.server.effect is Effect.PAID:
                     return self._lost(name, f"server `{self.server.name}` ended in this call")
             except TimeoutError:
