@@ -150,6 +150,17 @@ class App {
     const again = error.again && resend ? h("button", { type: "button", className: "cl-main", textContent: "Send again", on: { click: () => resend(error) } }) : null;
     at("notice").replaceChildren(...[...lines, again, close].filter(Boolean));
     at("notice").hidden = false;
+    if (this.away && !this.unsent && !this.isAway) setTimeout(() => this.look(), 1000);
+  }
+
+  /** Closes a notice that the server is away if it answers: a request may fail after the stream is back. */
+  async look() {
+    try {
+      await get("/me");
+      if (this.away && !this.unsent) this.hush();
+    } catch {
+      // the stream says when it is back
+    }
   }
 
   hush() {
