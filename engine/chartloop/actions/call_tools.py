@@ -120,8 +120,9 @@ class _Batch:
         self.gate = Gate(ctx, approve.when if approve is not None else None)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
         self.done: dict[int, ToolResult] = {}
-        self.cleared = [self.gate.clear(key, call) for key, call in keyed(calls)]
-        self.keys = [f"{ctx.key}/{key}" for key, _ in keyed(calls)]
+        named = list(keyed(calls))
+        self.cleared = [self.gate.clear(key, call) for key, call in named]
+        self.keys = [f"{ctx.key}/{key}" for key, _ in named]
 
     async def carry_out(self) -> None:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""

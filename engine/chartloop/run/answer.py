@@ -32,9 +32,7 @@ from chartloop.core.position import IN_DOUBT, SUBMITTER
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.core.visible import is_blank
-from chartloop.language.json_schema.validator import UnusableSchemaError
-from chartloop.language.tool_lock import server_schema
-from chartloop.run.elicitation import complete_data, content_fault, form_in
+from chartloop.run.elicitation import complete_data, content_fault, form_in, schema_fault
 from chartloop.run.journal import Check, InboxMessage, RunRow, refuse_moved
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
@@ -269,13 +267,8 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
     for key, value in (answer.data.get(CALLS) or EMPTY).items():
         if isinstance(value, Mapping) and "arguments" in value:
             given = cast("Mapping[str, Any]", value)["arguments"]
-            try:
-                faults = server_schema(schemas[key]).faults(given)
-            except UnusableSchemaError as error:
-                raise AnswerError(str(error)) from None
-            for fault in faults:
-                text = str(fault).replace("the reply: ", "")
-                raise AnswerError(f"the changed arguments of `{key}` do not fit its tool: {text}")
+            if fault := schema_fault(schemas[key], given):
+                raise AnswerError(f"the changed arguments of `{key}` do not fit its tool: {fault}")
 
 
 def _refuse_late(session: Session, question: Question, at: float) -> None:

@@ -162,8 +162,13 @@ def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def content_fault(form: Form, data: Mapping[str, Any]) -> str:
     """The error in the data of an accepted form, by its schema; empty if there is none."""
+    return schema_fault(form.schema, content_of(form, data))
+
+
+def schema_fault(schema: Mapping[str, Any], data: Any) -> str:
+    """What is wrong with the data that a person entered, by a schema; empty if nothing is."""
     try:
-        faults = server_schema(form.schema).faults(content_of(form, data))
+        faults = server_schema(schema).faults(data)
     except UnusableSchemaError as error:
         return str(error)
     return "; ".join(str(fault).replace("the reply: ", "") for fault in faults)
