@@ -30,6 +30,7 @@ from chartloop.checker.server_tools import check_server_tools
 from chartloop.checker.shadowed import check_hidden
 from chartloop.checker.stops import check_endings
 from chartloop.checker.structure import check_structure
+from chartloop.checker.templates import check_templates
 from chartloop.checker.tool_arguments import check_tool_arguments
 from chartloop.checker.trust import check_trust
 from chartloop.checker.unsatisfiable import check_never
@@ -108,6 +109,7 @@ def examine(
     check_children(context)
     check_approvals(context)
     check_tool_arguments(context)
+    check_templates(context)
     check_server_tools(context)
     check_supplies(context)
     check_endings(context)

@@ -51,6 +51,8 @@ _ROWS = (
     Code("CL114", "misspelt word", "A text is compared with a word that the file never assigns to it, and that is similar to one it does assign.", "Use the suggested word. If a caller really passes the other one, accept the finding under `ignore`."),
     Code("CL115", "word that nothing gives", "A variable is compared with a word that the file never writes into it: only a caller could, with `--var`.", "Use one of the words shown, or accept the finding under `ignore`.", _W),
     Code("CL116", "loop over a list", "A state with `for` cannot loop over its list: `in` is not a list, or the loop would create a state or variable that already exists.", "Write `{for: vars.item, in: vars.list, each: state, then: state}`."),
+    Code("CL117", "may not be there", "A template needs a value of a fact that may be None, or a template or `save` reads a part that a result or answer may lack. If it is not there, the action fails; a message is written without its text.", "Test it: `{% if errors.last %}`, or write `| default(\"\")`. Let a schema require the property.", _W),
+    Code("CL118", "template that always fails", "A template reads a part of a fact that is None on every path to it, or that the last result or answer never has: the action fails in every run that reaches it.", "Read it where it is there, or save it into a variable when it is."),
     # CL2xx: the shape of the file
     Code("CL201", "unknown key", "The language has no such key here.", "Use the suggested key, or remove it."),
     Code("CL202", "missing key", "A required key is missing.", "Add it."),

@@ -11,7 +11,7 @@ Source: design "language", sections 2 (`of`), 3 (None tests) and 6 (`last.result
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -36,6 +36,8 @@ class Known(NamedTuple):
     failed one without a result."""
     answers: frozenset[str]
     """The edges whose answer may be the newest; the empty name stands for no answer."""
+    failures: frozenset[str] = frozenset()
+    """Those of `last.error` and `errors.last` that have a value on *some* path."""
 
 
 NOTHING = Known(frozenset(), frozenset({""}), frozenset({""}))
@@ -69,16 +71,22 @@ def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def flow(spec: MachineSpec) -> Flow:
-    """Analyse a machine. The cost is a few passes over its edges."""
+def flow(
+    spec: MachineSpec, starts: Iterable[str] = (), passing: Collection[str] | None = None
+) -> Flow:
+    """Analyse a machine. The cost is a few passes over its edges.
+
+    `starts` are the states at which a parent starts it, besides its own; `passing` those whose
+    failures may take the same edges as a success (default: all).
+    """
     ways = _Ways(spec)
-    entry: dict[str, Known] = {spec.start: NOTHING}
+    pending = list(dict.fromkeys((spec.start, *starts)))
+    entry: dict[str, Known] = dict.fromkeys(pending, NOTHING)
     after: dict[str, Known] = {}
-    pending = [spec.start]
     while pending:
         name = pending.pop()
         state = spec.states[name]
-        after[name] = _after(state, entry[name])
+        after[name] = _after(state, entry[name], passing is None or name in passing)
         for target, known in ways.of(state, entry[name], after[name]):
             joined = _join(entry.get(target), known)
             if joined != entry.get(target):
@@ -89,15 +97,23 @@ def flow(spec: MachineSpec) -> Flow:
     return Flow(entry, after, results, answers)
 
 
-def _after(state: StateSpec, known: Known) -> Known:
-    if state.action is None:
+def _after(state: StateSpec, known: Known, passing: bool) -> Known:
+    action = state.action
+    if action is None:
         return known
-    return Known(known.facts & STICKY, frozenset({state.name}), known.answers)
+    failures = known.failures - {"last.error"}
+    if not action.is_builtin or state.traits.fails == "by_world":
+        failures |= {"errors.last"}  # a tool call may fail within an action that succeeds
+    if passing and (state.args or state.save or state.within or state.traits.fails != "never"):
+        failures |= _FAILED
+    return Known(known.facts & STICKY, frozenset({state.name}), known.answers, failures)
 
 
 def _after_failure(known: Known) -> Known:
     """The conditions after a failed action: an error, and no result."""
-    return known._replace(facts=known.facts | _FAILED, results=frozenset({""}))
+    return known._replace(
+        facts=known.facts | _FAILED, results=frozenset({""}), failures=_FAILED
+    )
 
 
 def _after_answer(known: Known, edge: Edge) -> Known:
@@ -107,7 +123,9 @@ def _after_answer(known: Known, edge: Edge) -> Known:
 def _join(a: Known | None, b: Known) -> Known:
     if a is None:
         return b
-    return Known(a.facts & b.facts, a.results | b.results, a.answers | b.answers)
+    return Known(
+        a.facts & b.facts, a.results | b.results, a.answers | b.answers, a.failures | b.failures
+    )
 
 
 class _Ways:
@@ -170,7 +188,7 @@ class _Ways:
             if _covers(rule, state):
                 yield to, known._replace(facts=known.facts | rule.when.implies(True))
         for name in self.stops:
-            yield name, known
+            yield name, known._replace(failures=_FAILED)
 
 
 def _covers(rule: Rule, state: StateSpec) -> bool:
