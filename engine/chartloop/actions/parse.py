@@ -241,6 +241,7 @@ ACTIONS = (
                 "data",
                 map_of(STR),
                 required=True,
+                names="variable",
                 about="Which key goes into which variable.",
                 check=_map_problem,
             ),

@@ -24,13 +24,13 @@ from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import LOOPS, check_budgets, check_loops
 from chartloop.checker.missing_inputs import check_supplies
+from chartloop.checker.missing_values import check_values
 from chartloop.checker.no_effect import check_pointless
 from chartloop.checker.secrets import check_secrets
 from chartloop.checker.server_tools import check_server_tools
 from chartloop.checker.shadowed import check_hidden
 from chartloop.checker.stops import check_endings
 from chartloop.checker.structure import check_structure
-from chartloop.checker.templates import check_templates
 from chartloop.checker.tool_arguments import check_tool_arguments
 from chartloop.checker.trust import check_trust
 from chartloop.checker.unsatisfiable import check_never
@@ -109,7 +109,7 @@ def examine(
     check_children(context)
     check_approvals(context)
     check_tool_arguments(context)
-    check_templates(context)
+    check_values(context)
     check_server_tools(context)
     check_supplies(context)
     check_endings(context)

@@ -73,8 +73,8 @@ class ArgSpec:
     choices: tuple[str, ...] = ()
     """The words of an `enum`."""
     names: str = ""
-    """The kind of thing that a `name` refers to: ``tool``, ``machine``, ``state``, ``variable``,
-    ``block`` or ``reason``."""
+    """The kind of thing that a `name`, or each value of a mapping of `data`, refers to: ``tool``,
+    ``machine``, ``state``, ``variable``, ``block`` or ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """Returns the error in `data` or in a constant `value`, or None."""
     fields: tuple[ArgSpec, ...] = ()
@@ -92,7 +92,8 @@ class ArgSpec:
         if self.choices:
             return " | ".join(self.choices)
         word = _WRITTEN.get(self.kind, self.kind)
-        return f"{word} of a {self.names}" if self.names else f"{word} ({self.type})"
+        named = self.names and self.kind == "name"
+        return f"{word} of a {self.names}" if named else f"{word} ({self.type})"
 
     def to_dict(self) -> dict[str, Any]:
         """The field as plain data, as `chartloop actions --format json` prints it."""

@@ -17,15 +17,13 @@ from typing import Literal, NamedTuple
 
 from chartloop.core.types import Type, struct
 from chartloop.language.expression import Scope
+from chartloop.language.expression.narrow import FAILED
 from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
 
 Moment = Literal["entry", "after"]
 
 STICKY = frozenset({"errors.last", "usage.cost", "progress.magnitude", "last.answer"})
 """The facts that never become None again once they have a value."""
-
-_FAILED = frozenset({"last.error", "errors.last"})
-
 
 class Known(NamedTuple):
     """The conditions that hold at one moment on every path to it."""
@@ -72,14 +70,16 @@ def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
 
 
 def flow(
-    spec: MachineSpec, starts: Iterable[str] = (), passing: Collection[str] | None = None
-) -> Flow:
+    spec: MachineSpec, starts: Iterable[str] = (), passing: Collection[str] | None = None, *,
+    outside: bool = True,
+) -> Flow:  # fmt: skip
     """Analyse a machine. The cost is a few passes over its edges.
 
     `starts` are the states at which a parent starts it, besides its own; `passing` those whose
-    failures may take the same edges as a success (default: all).
+    failures may take the same edges as a success (default: all). Without `outside`, a state is
+    only entered by the file's own edges and rules.
     """
-    ways = _Ways(spec)
+    ways = _Ways(spec, outside)
     pending = list(dict.fromkeys((spec.start, *starts)))
     entry: dict[str, Known] = dict.fromkeys(pending, NOTHING)
     after: dict[str, Known] = {}
@@ -105,14 +105,14 @@ def _after(state: StateSpec, known: Known, passing: bool) -> Known:
     if not action.is_builtin or state.traits.fails == "by_world":
         failures |= {"errors.last"}  # a tool call may fail within an action that succeeds
     if passing and (state.args or state.save or state.within or state.traits.fails != "never"):
-        failures |= _FAILED
+        failures |= FAILED
     return Known(known.facts & STICKY, frozenset({state.name}), known.answers, failures)
 
 
 def _after_failure(known: Known) -> Known:
     """The conditions after a failed action: an error, and no result."""
     return known._replace(
-        facts=known.facts | _FAILED, results=frozenset({""}), failures=_FAILED
+        facts=known.facts | FAILED, results=frozenset({""}), failures=FAILED
     )
 
 
@@ -131,12 +131,13 @@ def _join(a: Known | None, b: Known) -> Known:
 class _Ways:
     """The paths out of each state, with the known facts on each."""
 
-    def __init__(self, spec: MachineSpec) -> None:
+    def __init__(self, spec: MachineSpec, outside: bool) -> None:
         self.spec = spec
         self.jumps = [(r, r.to) for r in spec.rules if r.to]
         self.stops = [
-            n for n, s in spec.states.items() if s.stop or s.end == "by_reason" or n == spec.on_stop
-        ]
+            n for n, s in spec.states.items()
+            if outside and (s.stop or s.end == "by_reason" or n == spec.on_stop)
+        ]  # fmt: skip
         """The targets of a stop without its own: of a rule, or from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)
         targets = {e.target for e in spec.edges()} | {spec.start}
@@ -188,7 +189,7 @@ class _Ways:
             if _covers(rule, state):
                 yield to, known._replace(facts=known.facts | rule.when.implies(True))
         for name in self.stops:
-            yield name, known._replace(failures=_FAILED)
+            yield name, known._replace(failures=FAILED)
 
 
 def _covers(rule: Rule, state: StateSpec) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
+from chartloop.language.expression.narrow import FAILED
 from chartloop.language.expression.words import DOUBT, word_fault
 from chartloop.language.template.filters import FILTERS
 from chartloop.language.text_fault import TextFault
@@ -189,7 +190,10 @@ class Checker:
         self._sure, self._present = before
 
     def _implied(self, node: Any, *, holds: bool) -> frozenset[str]:
-        """The facts that are not None if a test holds, or does not."""
+        """The facts that are not None if a test holds, or does not.
+
+        ``a.b?`` stands for a part that is there, perhaps as None.
+        """
         nothing = frozenset[str]()
         match kind := _kind(node):
             case "Not":
@@ -199,16 +203,18 @@ class Checker:
                 return sides[0] | sides[1] if (kind == "And") == holds else sides[0] & sides[1]
             case "Test":
                 path = _path(node.node)
+                if node.name == "none" and not holds:
+                    return self._implied(node.node, holds=True)
                 if node.name == "none":
-                    return frozenset({path}) - {""} if not holds else nothing
-                return frozenset(_holders(path)) if holds else nothing
+                    return nothing
+                return frozenset({*_holders(path), f"{path}?"}) if holds else nothing
             case "Compare":
                 return self._implied_by_comparison(node, holds=holds)
             case _:
                 path = _path(node)
-                if holds:
-                    return frozenset({path}) - {""}
-                return frozenset({"last.error", "errors.last"}) if path == "last.ok" else nothing
+                if path == "last.error" if holds else path == "last.ok":
+                    return FAILED
+                return frozenset({path}) - {""} if holds else nothing
 
     def _implied_by_comparison(self, node: Any, *, holds: bool) -> frozenset[str]:
         path, first = _path(node.expr), node.ops[0]
@@ -216,8 +222,8 @@ class Checker:
             return frozenset()
         value = first.expr.value
         if value is None:
-            same = first.op == "eq"
-            return frozenset({path} if path and first.op in ("eq", "ne") and same != holds else ())
+            given = first.op == ("ne" if holds else "eq")
+            return self._implied(node.expr, holds=True) if given and path else frozenset()
         failures = path in _FAILURES and isinstance(value, int)
         some = holds and ((first.op == "gt" and value >= 0) or (first.op == "gteq" and value > 0))
         return frozenset({"errors.last"}) if failures and some else frozenset()
@@ -383,7 +389,8 @@ class Checker:
             known = [prefix + field for field, _ in type.fields]
             if field is None and self._moment is None:
                 raise self._missing(prefix + name, nearest(prefix + name, known), node)
-            if (field is None or field.optional) and not self._lenient:
+            there = self._lenient or {fact, f"{fact}?"} & self._present
+            if (field is None or field.optional) and not there:
                 verb = "has" if field is None else "may have"
                 holder = f"`{base.fact}`" if base.fact else "the element"
                 message = f"{holder} {verb} no `{name}` here"
