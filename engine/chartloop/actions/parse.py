@@ -204,6 +204,12 @@ def any_value(_name: str, _entry: Any) -> str | None:
     return None
 
 
+def _requires_a_part(targets: Mapping[str, Any]) -> bool:
+    """Whether a `parse` fails for a reply without its parts."""
+    return any(isinstance(rule, Mapping) and "required" in rule and rule["required"]
+               for rule in targets.values())  # fmt: skip
+
+
 def _map_problem(value: Any) -> str | None:
     targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
     good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
@@ -218,6 +224,8 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
+        needs="reply",
+        needs_if=_requires_a_part,
         declares=ActionTraits(
             asks="never",
             calls="none",

@@ -23,6 +23,7 @@ from chartloop.checker.knowledge import Knowledge
 from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import LOOPS, check_budgets, check_loops
+from chartloop.checker.memory_edits import check_memory
 from chartloop.checker.missing_inputs import check_supplies
 from chartloop.checker.missing_values import check_values
 from chartloop.checker.no_effect import check_pointless
@@ -110,6 +111,7 @@ def examine(
     check_approvals(context)
     check_tool_arguments(context)
     check_values(context)
+    check_memory(context)
     check_server_tools(context)
     check_supplies(context)
     check_endings(context)

@@ -25,7 +25,7 @@ from chartloop.language.readers.saves import part_of
 from chartloop.language.spec import MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Moment, Template, doubts
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.counters import Counting
+
 
 class _Use(NamedTuple):
     """A template of the file, with what is known when it is rendered."""
@@ -152,9 +152,6 @@ class _Moments:
     def __init__(self, context: CheckContext) -> None:
         self._context = context
         spec = context.spec
-        fixed = Counting(spec).fixed
-        lists = {n: v for n, v in fixed.items() if isinstance(v, (list, tuple))}
-        self._lengths = {n: len(cast(list[Any], v)) for n, v in lists.items()}
         off = {f"limits.{n}" for n, limit in spec.limits.items() if limit.type.nullable}
         none = {n for n, made in spec.define.items() if made.type.nullable}
         self._doubtful = NULLABLE | {"last.result", "result"} | off | none
@@ -162,7 +159,7 @@ class _Moments:
     def concerns(self, template: Template) -> bool:
         """Whether a template reads anything that may be None, missing or too short."""
         reads = template.reads
-        if "[" in template.text and reads & self._lengths.keys():
+        if "[" in template.text and reads & self._context.lengths.keys():
             return True
         return any(f"{read}.".startswith(f"{name}.") for read in reads for name in self._doubtful)
 
@@ -181,7 +178,7 @@ class _Moments:
 
     def anywhere(self, present: frozenset[str] = frozenset()) -> Moment:
         """What is known at any moment, where these facts are not None."""
-        return Moment(present, lengths=self._lengths)
+        return Moment(present, lengths=self._context.lengths)
 
     def on_entry(self, state: str) -> Moment:
         """What is known when a state is entered."""
@@ -201,13 +198,15 @@ class _Moments:
         if known.answers == {""}:
             absent |= {"last.answer"}
         results = [
-            _result(self._context.spec, states[n]) if n and (a := states[n].action) and a.is_builtin else ANY
+            _result(self._context.spec, states[n])
+            if n and (a := states[n].action) and a.is_builtin
+            else ANY
             for n in sorted(known.results)
         ]
         answers = [self._flow.answers.get(n, ANY) for n in sorted(known.answers)]
         types = {"last.result": _any_of(results), "last.answer": _any_of(answers)}
         typed = {name: type for name, type in types.items() if type is not None}
-        return Moment(known.facts, absent, typed, self._lengths)
+        return Moment(known.facts, absent, typed, self._context.lengths)
 
 
 def _any_of(types: Iterable[Type]) -> Type | None:

@@ -56,8 +56,9 @@ _EFFECTS: Mapping[Effect, str] = {
     Effect.PAID: "paid: written down before it is done, never repeated once recorded",
 }
 
-Supply = Literal["conversation", "tasks", "checkpoint"]
-"""What an action leaves in the run for a later one: messages, tasks, saved variables."""
+Supply = Literal["conversation", "tasks", "checkpoint", "reply", "task"]
+"""What an action leaves in the run for a later one: messages, tasks, saved variables, a reply of the
+model. `task` is the run's own, or messages in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,10 @@ class ArgSpec:
     """The field that has no effect if this one is below its value."""
     arguments_of: str = ""
     """The field that names the tool which takes these arguments."""
+    into_block: Literal["", "end", "part"] = ""
+    """Where the text goes in the memory block that another field names."""
+    in_block: bool = False
+    """Whether that memory block must hold the text."""
 
     @property
     def written_as(self) -> str:
@@ -175,6 +180,8 @@ class ActionSpec:
     """The field with the number of calls of one reply that it executes; see `MOST_CALLS`."""
     needs: Supply | None = None
     """The supply that the run must have: without it the action fails, or sends nothing."""
+    needs_if: Callable[[Mapping[str, Any]], bool] | None = field(default=None, compare=False)
+    """Whether it needs the supply with these fields, as written; None: always."""
     supplies: frozenset[Supply] = frozenset()
     """The supplies that it may leave in the run."""
     for_wait: bool = False

@@ -25,6 +25,7 @@ Moment = Literal["entry", "after"]
 STICKY = frozenset({"errors.last", "usage.cost", "progress.magnitude", "last.answer"})
 """The facts that never become None again once they have a value."""
 
+
 class Known(NamedTuple):
     """The conditions that hold at one moment on every path to it."""
 
@@ -111,9 +112,7 @@ def _after(state: StateSpec, known: Known, passing: bool) -> Known:
 
 def _after_failure(known: Known) -> Known:
     """The conditions after a failed action: an error, and no result."""
-    return known._replace(
-        facts=known.facts | FAILED, results=frozenset({""}), failures=FAILED
-    )
+    return known._replace(facts=known.facts | FAILED, results=frozenset({""}), failures=FAILED)
 
 
 def _after_answer(known: Known, edge: Edge) -> Known:
