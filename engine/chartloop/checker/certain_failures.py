@@ -1,4 +1,4 @@
-"""Certain failures: a division by zero, an index past the end, a deadline of zero, a retry that a rule cuts off.
+"""Certain failures: divisions by zero, indices past the end, deadlines of zero, cut off retries.
 
 Judged with the limits of the file, and the initial values of variables that it never changes. A
 caller may give others, so these are warnings.
@@ -35,7 +35,7 @@ _DIVIDING = ("/", "//", "%")
 
 
 def check_failing(context: CheckContext) -> None:
-    """Find divisions by zero, indices past the end, deadlines of zero, and retries that a rule cuts off."""
+    """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
     known = as_written(context)
     for path, expression in _expressions(context):
         if expression.may_fail and (node := _failing(context, expression.root, known)):

@@ -172,21 +172,21 @@ class CheckContext:
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
         of: str = "", at: str = "", place: Place | None = None,
-        part: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
         """Add a finding at a path of the file, or at the part `of` its text.
-
-        `part` is the offset and width of a part of the text instead.
 
         Findings about a state, rule or limit that could not be read in full are dropped.
         """
         if len(self.findings) < MAX_FINDINGS and dotted_path(path[:2]) not in self.unread.places:
-            if part is not None and self.spec.document is not None:
-                place = self.spec.document.part(
-                    self.spec.base + path_in_file(self.spec.made, path), *part
-                )
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
+
+    def part(self, path: Path, offset: int, width: int) -> Place | None:
+        """The place of a part of a text of the file."""
+        spec = self.spec
+        if spec.document is None:
+            return None
+        return spec.document.part(spec.base + path_in_file(spec.made, path), offset, width)
 
     def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
         """Add a finding that an edge is never taken, with the line of the edge that hides it."""

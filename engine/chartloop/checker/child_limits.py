@@ -42,7 +42,7 @@ def check_children(context: CheckContext) -> None:
         for use in _uses(context.spec, state):
             _start(context, use)
             _task(context, state, use)
-            _stopped_at_once(context, state, use)
+            _stopped_at_once(context, use)
             _waits_for_ever(context, state, use)
             _values(context, use, "vars", use.child.vars)
             _values(context, use, "limits", use.child.limits)
@@ -184,7 +184,7 @@ def _items(context: CheckContext, state: StateSpec) -> None:
     context.say(code, path, f"{message}`{state.name}` always fails{effect}", hint=hint)
 
 
-def _stopped_at_once(context: CheckContext, state: StateSpec, use: _Use) -> None:
+def _stopped_at_once(context: CheckContext, use: _Use) -> None:
     """Report limits with which a rule stops the child before its first action."""
     given: Mapping[str, Given] = use.given["limits"].value if "limits" in use.given else {}
     limits = {f"limits.{name}": _limit(context, use.child, name, given[name]) for name in given}

@@ -20,7 +20,9 @@ def check_memory(context: CheckContext) -> None:
         block = context.spec.memory.get(str(named.value)) if named is not None else None
         if action is None or named is None or block is None or state.name not in context.reached:
             continue
-        for arg in action.args:
+        given = [arg for arg in action.args if arg.name in state.args]
+        ends = [arg for arg in given if arg.into_block == "end"]  # then nothing is replaced
+        for arg in ends or given:
             if arg.into_block:
                 _written(context, state, arg, str(named.value), block)
             if arg.in_block:

@@ -28,6 +28,7 @@ def check_supplies(context: CheckContext) -> None:
     if context.broken:
         return
     states, starts = context.spec.states, {context.spec.start, *context.starts}
+    taken: Mapping[str, set[str]] | None = None
     for supply, missing in _MISSING.items():
         if supply in context.shared or _of_the_file(context, supply):
             continue
@@ -39,7 +40,8 @@ def check_supplies(context: CheckContext) -> None:
         for name in context.in_order(lacking):
             context.say(code, ("states", name, "do"), message.format(name), hint=hint)
         if not consumers <= lacking:
-            written = lacking_states(states, _taken_as_written(context), starts, supply)
+            taken = taken or _taken_as_written(context)
+            written = lacking_states(states, taken, starts, supply)
             for name in context.in_order((written & consumers) - lacking):
                 why = "with the first values of variables and limits no path here leaves it any"
                 message = f"`{name}` fails unless the caller changes them: {why} {_CALLED[supply]}"

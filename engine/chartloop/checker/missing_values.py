@@ -53,11 +53,11 @@ def check_values(context: CheckContext) -> None:
             continue
         roots = names if use.result is None else {**names, "result": use.result}
         for doubt in doubts(use.template, roots, use.moment()):
-            message, part = doubt.message, (doubt.offset, doubt.width)
+            message, place = doubt.message, context.part(use.path, doubt.offset, doubt.width)
             code = "CL343" if doubt.kind == "index" else "CL117"
             if code == "CL117" and doubt.certain and not use.message:
                 code, message = "CL118", f"{message}: the template always fails"
-            context.say(code, use.path, message, hint=doubt.hint, part=part)
+            context.say(code, use.path, message, hint=doubt.hint, place=place)
 
 
 def _saved_parts(context: CheckContext, state: StateSpec) -> None:
@@ -113,26 +113,32 @@ def _uses(context: CheckContext, moments: _Moments) -> Iterator[_Use]:
             yield _Use(path, rule.message, known, message=True)
     made = () if spec.approve is None else spec.approve.made
     for state in spec.states.values():
-        if state.name not in context.reached:
-            continue
-        at: Path = ("states", state.name)
-        entry = partial(moments.on_entry, state.name)
-        for name, given in state.args.items() if state.name not in made else ():
-            for path, template in _templates_in((*at, "with", name), given.value):
-                yield _Use(path, template, entry)
-        for save in state.save:
-            if save.template is not None:
-                yield _Use((*at, "save", save.target), save.template, entry, _result(spec, state))
-        if state.message is not None:
-            known = partial(moments.on_stopping, state.name)
-            yield _Use((*at, "message"), state.message, known, message=True)
-        for edge in state.edges:
-            if edge.message is not None:
-                present = edge.when.implies(True) if edge.when is not None else frozenset[str]()
-                if edge.role in ("failed", "expired") and state.action is not None:
-                    present |= FAILED
-                known = partial(anywhere, present)
-                yield _Use((*edge.path, "message"), edge.message, known, message=True)
+        if state.name in context.reached:
+            yield from _uses_of(spec, state, moments, fields=state.name not in made)
+
+
+def _uses_of(
+    spec: MachineSpec, state: StateSpec, moments: _Moments, *, fields: bool
+) -> Iterator[_Use]:
+    """The templates of one state and its edges; without `fields` those of its `with` are made."""
+    at: Path = ("states", state.name)
+    entry = partial(moments.on_entry, state.name)
+    for name, given in state.args.items() if fields else ():
+        for path, template in _templates_in((*at, "with", name), given.value):
+            yield _Use(path, template, entry)
+    for save in state.save:
+        if save.template is not None:
+            yield _Use((*at, "save", save.target), save.template, entry, _result(spec, state))
+    if state.message is not None:
+        known = partial(moments.on_stopping, state.name)
+        yield _Use((*at, "message"), state.message, known, message=True)
+    for edge in state.edges:
+        if edge.message is not None:
+            present = edge.when.implies(True) if edge.when is not None else frozenset[str]()
+            if edge.role in ("failed", "expired") and state.action is not None:
+                present |= FAILED
+            known = partial(moments.anywhere, present)
+            yield _Use((*edge.path, "message"), edge.message, known, message=True)
 
 
 def _templates_in(path: Path, value: Any) -> Iterator[tuple[Path, Template]]:

@@ -57,8 +57,8 @@ _EFFECTS: Mapping[Effect, str] = {
 }
 
 Supply = Literal["conversation", "tasks", "checkpoint", "reply", "task"]
-"""What an action leaves in the run for a later one: messages, tasks, saved variables, a reply of the
-model. `task` is the run's own, or messages in its place."""
+"""What an action leaves in the run for a later one: messages, tasks, saved variables, a reply.
+`task` is the run's own, or messages in its place."""
 
 
 @dataclass(frozen=True, slots=True)

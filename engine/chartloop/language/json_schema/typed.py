@@ -35,8 +35,7 @@ DEEPEST = 8
 
 
 def type_of_schema(schema: Any, *, whole: bool = False) -> Type:
-    """The type of data that satisfies a schema; an optional property is `any` and
-    `optional`.
+    """The type of data that satisfies a schema; an optional property is `any`, and `optional`.
 
     `whole`: every property with a default is present in the data.
     """

@@ -81,18 +81,19 @@ def flow(
     only entered by the file's own edges and rules.
     """
     ways = _Ways(spec, outside)
-    pending = list(dict.fromkeys((spec.start, *starts)))
+    pending = dict.fromkeys((spec.start, *starts))
     entry: dict[str, Known] = dict.fromkeys(pending, NOTHING)
     after: dict[str, Known] = {}
     while pending:
-        name = pending.pop()
+        pending.pop(name := next(iter(pending)))
         state = spec.states[name]
         after[name] = _after(state, entry[name], passing is None or name in passing)
         for target, known in ways.of(state, entry[name], after[name]):
-            joined = _join(entry.get(target), known)
-            if joined != entry.get(target):
+            before = entry.get(target)
+            joined = known if before is None else _join(before, known)
+            if joined is not before:
                 entry[target] = joined
-                pending.append(target)
+                pending[target] = None
     results = {n: s.result for n, s in spec.states.items() if s.action is not None}
     answers = {e.id: struct(dict(e.data), keyed=True) for e in spec.edges() if e.role == "on"}
     return Flow(entry, after, results, answers)
@@ -119,9 +120,13 @@ def _after_answer(known: Known, edge: Edge) -> Known:
     return known._replace(facts=known.facts | {"last.answer"}, answers=frozenset({edge.id}))
 
 
-def _join(a: Known | None, b: Known) -> Known:
-    if a is None:
-        return b
+def _join(a: Known, b: Known) -> Known:
+    """What holds on both; `a` itself if that is all of `a`."""
+    if (
+        a.facts <= b.facts and b.results <= a.results and b.answers <= a.answers
+        and b.failures <= a.failures
+    ):  # fmt: skip
+        return a
     return Known(
         a.facts & b.facts, a.results | b.results, a.answers | b.answers, a.failures | b.failures
     )
@@ -132,7 +137,7 @@ class _Ways:
 
     def __init__(self, spec: MachineSpec, outside: bool) -> None:
         self.spec = spec
-        self.jumps = [(r, r.to) for r in spec.rules if r.to]
+        self.jumps = [(r, r.to, r.when.implies(True)) for r in spec.rules if r.to]
         self.stops = [
             n for n, s in spec.states.items()
             if outside and (s.stop or s.end == "by_reason" or n == spec.on_stop)
@@ -180,15 +185,19 @@ class _Ways:
     def _outside(self, state: StateSpec, known: Known) -> Iterator[tuple[str, Known]]:
         """The paths of rules, which are evaluated wherever the run rests, and of outside stops."""
         if not state.rests and state.name != self.spec.start:
-            for rule, to in self.jumps:
+            for rule, to, gained in self.jumps:
                 if set(rule.before) & {e.target for e in state.edges}:
-                    yield to, known._replace(facts=known.facts | rule.when.implies(True))
+                    yield to, known._replace(facts=known.facts | gained)
             return
-        for rule, to in self.jumps:
+        for rule, to, gained in self.jumps:
             if _covers(rule, state):
-                yield to, known._replace(facts=known.facts | rule.when.implies(True))
+                yield (
+                    to,
+                    known if gained <= known.facts else known._replace(facts=known.facts | gained),
+                )
+        stopped = known._replace(failures=FAILED)
         for name in self.stops:
-            yield name, known._replace(failures=FAILED)
+            yield name, stopped
 
 
 def _covers(rule: Rule, state: StateSpec) -> bool:
