@@ -82,8 +82,8 @@ def _named_by_the_file(context: CheckContext, approve: Approve) -> None:
     worked = any(s.needs == "tasks" for s in context.spec.states.values())
     for number, task in enumerate(tasks if worked else ()):
         if (tool := task.get("by", {}).get("tool")) in approve.tools:
-            message = f"task `{task['id']}` always fails: `{tool}` needs an approval, which a "
-            message += "task cannot have"
+            message = f"task `{task['id']}` fails whenever it is begun: `{tool}` needs an "
+            message += "approval, which a task cannot have"
             hint = "let the model call it, or take it out of `approve`"
             context.say("CL364", ("tasks", number, "by"), message, hint=hint)
 

@@ -36,14 +36,15 @@ def _written(
     text = _constant(state, arg.name)
     if text is None or block.limit is None:
         return
-    length, code, what = len(text), "CL363", "the text has"
-    if length <= block.limit and arg.into_block == "end" and block.value:
-        if _edited(context, state, name):
-            return
-        length, code, what = len(block.value) + 1 + length, "CL364", "after its first value it has"
+    if len(text) > block.limit:
+        code, when, length = "CL363", "always fails: it writes", len(text)
+    elif arg.into_block == "end" and block.value and not _edited(context, state, name):
+        code, length = "CL364", len(block.value) + 1 + len(text)
+        when = f"fails unless a caller gives `{name}` another value: that would make"
+    else:
+        return
     if length > block.limit:
-        message = f"`{state.name}` always fails: {what} {length} characters, "
-        message += f"and block `{name}` may hold {block.limit}"
+        message = f"`{state.name}` {when} {length} characters, and `{name}` may hold {block.limit}"
         hint = "write a shorter text, or set the limit of the block higher"
         context.say(code, ("states", state.name, "with", arg.name), message, hint=hint)
 
@@ -54,9 +55,9 @@ def _found(
     """Report a text that is to be replaced and that the block never holds."""
     text = _constant(state, arg.name)
     if text and text not in block.value and not _edited(context, state, name):
-        message = f"`{state.name}` always fails: block `{name}` does not hold that text, "
-        message += "and nothing else edits it"
-        hint = "name a text of the block; only a caller could give it another value"
+        message = f"`{state.name}` fails unless a caller gives `{name}` another value: the block "
+        message += "does not hold that text, and nothing else edits it"
+        hint = "name a text of the block"
         context.say("CL364", ("states", state.name, "with", arg.name), message, hint=hint)
 
 

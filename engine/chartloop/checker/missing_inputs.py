@@ -43,8 +43,10 @@ def check_supplies(context: CheckContext) -> None:
             taken = taken or _taken_as_written(context)
             written = lacking_states(states, taken, starts, supply)
             for name in context.in_order((written & consumers) - lacking):
-                why = "with the first values of variables and limits no path here leaves it any"
-                message = f"`{name}` fails unless the caller changes them: {why} {_CALLED[supply]}"
+                message = (
+                    f"`{name}` fails unless a caller changes variables or limits: as written, "
+                )
+                message += f"no path brings a {_CALLED[supply]}"
                 context.say("CL364", ("states", name, "do"), message, hint=hint)
 
 

@@ -53,6 +53,8 @@ def check_values(context: CheckContext) -> None:
             continue
         roots = names if use.result is None else {**names, "result": use.result}
         for doubt in doubts(use.template, roots, use.moment()):
+            if doubt.kind == "index" and not doubt.certain:
+                continue  # perhaps its length was asked for
             message, place = doubt.message, context.part(use.path, doubt.offset, doubt.width)
             code = "CL343" if doubt.kind == "index" else "CL117"
             if code == "CL117" and doubt.certain and not use.message:
