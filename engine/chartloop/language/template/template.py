@@ -117,7 +117,11 @@ def doubts(template: Template, names: Mapping[str, Type], moment: Moment) -> tup
     """
     tokens = list(_tokens(template.text))
     checker = Checker(tokens, names, moment)
-    checker.check(_tree(template.text, tokens))
+    try:
+        checker.check(_tree(template.text, tokens))
+    except TemplateFault as fault:  # of a type that is only known at this moment
+        found = (*checker.doubts.values(), *checker.doubt_of(fault))
+        return tuple(found)
     return tuple(checker.doubts.values())
 
 

@@ -475,6 +475,14 @@ class Checker:
             hint = f"test it first: `{{% if {fact} %}}`, or {_DEFAULT}"
             self._doubt("value", fact, node, message, hint, certain=certain)
 
+    def doubt_of(self, fault: TemplateFault) -> Iterator[Doubt]:
+        """Yield the doubt where checking ended, unless only a word is not one of those expected."""
+        if fault.code == "CL406" and not self._lenient:
+            what = fault.message.removeprefix("a template may not have ")
+            yield Doubt(
+                "value", self._sure, f"here this is {what}", fault.hint, fault.offset, fault.width
+            )
+
     def _doubt(
         self, kind: Literal["value", "index"], fact: str, node: Any, message: str, hint: str, *,
         certain: bool,
