@@ -206,7 +206,8 @@ def ruled(rules: int = 500) -> str:
     """A machine of three states in which many rules may hold at the same moment."""
     limits = "".join(f", l{n}: {n + 2}" for n in range(rules))
     body = [
-        f"  - {{when: vars.n + run.steps >= limits.l{n} and usage.llm_calls > {n % 7}, stop: custom}}"
+        f"  - {{when: vars.n + run.steps >= limits.l{n} and usage.llm_calls > {n % 7}, "
+        "stop: custom}"
         for n in range(rules)
     ]
     return "\n".join(
