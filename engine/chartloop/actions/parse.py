@@ -206,8 +206,8 @@ def any_value(_name: str, _entry: Any) -> str | None:
 
 def _requires_a_part(targets: Mapping[str, Any]) -> bool:
     """Whether a `parse` fails for a reply without its parts."""
-    return any(isinstance(rule, Mapping) and "required" in rule and rule["required"]
-               for rule in targets.values())  # fmt: skip
+    rules = (cast("Mapping[str, Any]", r) for r in targets.values() if isinstance(r, Mapping))
+    return any(rule.get("required") for rule in rules)
 
 
 def _map_problem(value: Any) -> str | None:

@@ -146,8 +146,11 @@ class CheckContext:
     @cached_property
     def lengths(self) -> Mapping[str, int]:
         """The lengths of lists that nothing in the file changes."""
-        lists = ((n, v) for n, v in self.fixed.items() if isinstance(v, (list, tuple)))
-        return {name: len(cast("list[object]", value)) for name, value in lists}
+        return {
+            name: len(cast("list[object]", value))
+            for name, value in self.fixed.items()
+            if isinstance(value, (list, tuple))
+        }
 
     def has_key(self, key: str) -> bool:
         """Whether the file has a key, if only an empty one: `tasks: []` leaves them to callers."""

@@ -123,21 +123,17 @@ def _taken_as_written(context: CheckContext) -> Mapping[str, set[str]]:
     verdicts: dict[Expression, bool | None] = {}
     out: dict[str, set[str]] = {}
     decided: set[str] = set()
+    """The states of which an earlier edge always holds."""
     for t in context.chart.step.transitions():
-        holds: list[bool | None] = []
-        for guard in t.guards:
-            one = guard.expression if isinstance(guard, (Holds, RuleHolds)) else None
-            if one is not None and one not in verdicts:
-                verdicts[one] = surely(judge(one.root, known))
-            holds.append(verdicts[one] if one is not None else None)
-        own = t.kind == "advance"
-        if (
-            t.dest in context.spec.states
-            and False not in holds
-            and not (own and t.source in decided)
-        ):
+        read = [g.expression for g in t.guards if isinstance(g, (Holds, RuleHolds))]
+        for guard in read:
+            if guard not in verdicts:
+                verdicts[guard] = surely(judge(guard.root, known))
+        passed = t.kind == "advance" and t.source in decided
+        never = passed or any(verdicts[guard] is False for guard in read)
+        if t.dest is not None and t.dest in context.spec.states and not never:
             out.setdefault(t.source, set()).add(t.dest)
-        if own and all(holds):
+        if t.kind == "advance" and len(read) == len(t.guards) and all(map(verdicts.get, read)):
             decided.add(t.source)
     return out
 

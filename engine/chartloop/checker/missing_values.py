@@ -201,9 +201,9 @@ class _Moments:
             return self.anywhere()
         states = self._context.spec.states
         absent = FAILED - known.failures
-        if known.results == {""} and "last.error" in absent:
+        if known.results == frozenset({""}) and "last.error" in absent:
             absent |= {"last.result"}
-        if known.answers == {""}:
+        if known.answers == frozenset({""}):
             absent |= {"last.answer"}
         results = [
             _result(self._context.spec, states[n])

@@ -13,7 +13,7 @@ Belongs here: the rules for trees. Never: Jinja2, rendering.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
@@ -180,7 +180,7 @@ class Checker:
         self._local = {}
 
     @contextmanager
-    def _only_if(self, test: Any, *, holds: bool = True) -> Iterator[None]:
+    def _only_if(self, test: Any, *, holds: bool = True) -> Generator[None]:
         """Check parts that are evaluated only if a test holds, or does not."""
         before = self._sure, self._present
         self._sure = False
