@@ -37,7 +37,7 @@ TEXTS = (
     "{% if not last.ok %}{{ last.error.message }}{% endif %}",
     "{% if last.error is none %}{{ last.result.text }}{% else %}{{ errors.last.state }}{% endif %}",
     "{{ last.result.data.t | default('') }}", "{{ errors.last.message if errors.total > 0 else 1 }}",
-    "{% for e in errors.last.message %}{{ e }}{% endfor %}", "{{ usage.cost | round(2) }}",
+    "{% if errors.last.message %}x{% endif %}", "{{ usage.cost | round(2) }}",
     "{% for one in vars.plan %}{{ last.error.message }}{% endfor %}",
     "{{ last.answer.why is defined and last.answer.why }}", "{{ queue.current.text }}",
     "{{ last.result.data.t ~ last.result.text }}", "{{ errors.last.message | default('') | upper }}",
