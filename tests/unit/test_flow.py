@@ -93,7 +93,7 @@ def test_known(case: Case) -> None:
     ],
 )
 def test_what_may_have_failed(first: str, passing: set[str] | None, failures: set[str]) -> None:
-    body = "states:\n  a: {%s, next: b}\n  b: {do: nothing, next: z}\n" % first + END
+    body = f"states:\n  a: {{{first}, next: b}}\n  b: {{do: nothing, next: z}}\n" + END
     assert flow(spec(body, own=OWN), passing=passing).entry["b"].failures == failures
 
 
