@@ -157,7 +157,7 @@ def _near(value: Any) -> Any:
         return {name: _near(inner) for name, inner in parts.items()}
     if isinstance(value, list):
         return [_near(inner) for inner in cast("list[Any]", value)]
-    return pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
+    return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
 
 
 @st.composite
@@ -392,7 +392,7 @@ BROKE = "error: a tool failed"
 
 def _failed_calls(made: Outcome) -> int:
     result: Any = made.result if isinstance(made.result, list) else []
-    return sum(call["content"] == BROKE for call in result)
+    return sum(call.get("content") == BROKE for call in result)
 
 
 NOW: list[Outside] = []
@@ -521,8 +521,11 @@ def really(machine: Machine, drawn: Noting) -> Run:
 def _counted(position: Position) -> Any:
     """The counters that guards read, without sizes that only texts decide."""
     facts = plain(position.facts)
-    for section, name in [("usage", "context_tokens"), ("usage", "prunable"), ("usage", "messages")]:
-        del facts[section][name]
+    for name in ("context_tokens", "context_ratio", "prunable"):
+        del facts["usage"][name]
+    facts["errors"]["last"] = facts["errors"]["last"] and {
+        n: v for n, v in facts["errors"]["last"].items() if n in ("category", "state")
+    }
     return {n: facts[n] for n in ("run", "usage", "errors", "queue", "signals")}
 
 

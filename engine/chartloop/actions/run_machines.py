@@ -206,7 +206,8 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     )  # fmt: skip
     if any(child.cut_off for child in children):
         at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
-        error = too_long(ctx.state.name, at - ctx.position.entered_at)
+        begun = [r.facts.run.started_at for r in results if r.facts.run.started_at]
+        error = too_long(ctx.state.name, at - min(begun, default=ctx.now))
         signals = outcome.signals or stop_with_parent(ctx)
         return outcome.replace(ok=False, error=error, timed_out=True, signals=signals)
     failed = next((r for r in results if r.kind == "error"), None)

@@ -39,6 +39,8 @@ NO_TASK = "no_task"
 """The kind of failure of `work` when the queue is empty."""
 A_HAIR = 1e-9
 """Seconds past its deadline at which an action is cut off, so that rounding cannot undo it."""
+ROUNDING = 1e-6
+"""Seconds by which an action may be late, because only rounding and hairs add up to them."""
 _SPREAD = 2**32
 
 Watch = tuple[str, Callable[[Facts], Any]]
@@ -208,7 +210,7 @@ class Player:
         if position.state in self._timed:
             state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
-            if allowed is not None and duration >= allowed:
+            if allowed is not None and duration > allowed + ROUNDING:
                 assert state.action is not None
                 error = too_long(state.action.name, allowed)
                 begun = self.outcomes.so_far(position)
