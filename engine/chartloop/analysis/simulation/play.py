@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from chartloop.analysis.simulation.assumptions import family_of
+from chartloop.analysis.simulation.cases import Cases
 from chartloop.analysis.simulation.distributions import drawing
 from chartloop.analysis.simulation.outcomes import Outcomes
 from chartloop.analysis.simulation.world import NOBODY, World
@@ -71,13 +72,15 @@ class Simulated(NamedTuple):
 class _Moment:
     """A position with the input that led to it, and a cache of the moments that followed."""
 
-    __slots__ = ("asked", "decision", "input", "kept", "onward", "position")
+    __slots__ = ("asked", "cases", "decision", "input", "kept", "onward", "position")
 
     def __init__(self, input: Input, position: Position, decision: Decision) -> None:
         self.input = input
         self.position = position
         self.decision = decision
         self.asked = 0 if input.outcome is None else input.outcome.unanswered
+        self.cases: Cases | None = None
+        """What may come of its action, once known."""
         self.kept = False
         """Whether the moment is in the cache, so that other runs pass it too."""
         self.onward: dict[int, _Moment] | None = None
@@ -165,7 +168,8 @@ class Player:
         """The next moment; None when the run waits for an answer that never comes."""
         position = moment.position
         if position.status != "paused":
-            cases = self.outcomes.at(position)
+            if (cases := moment.cases) is None:
+                cases = moment.cases = self.outcomes.at(position)
             number = bisect_right(cases.steps, chance.random())
             same = cases.fixed[number]
             if same and (known := moment.after(number)) is not None:
