@@ -24,6 +24,7 @@ from chartloop.analysis.simulation.assumptions import (
     family_of,
     in_words,
     keys_of,
+    plain_value,
 )
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
@@ -128,7 +129,9 @@ class Outcomes:
             case "tools":
                 return self._tools(state, behaviour)
             case "child":
-                return _always([*self._children(behaviour), *_failures(behaviour, 0)])
+                late = Outcome(result=self._child_result(state, "time_limit", status="late"))
+                self._so_far[state.name] = lambda _: late
+                return _always([*self._children(state, behaviour), *_failures(behaviour, 0)])
             case "work":
                 return _always([*self._work(state, behaviour)])
             case "pure":
@@ -315,16 +318,22 @@ class Outcomes:
 
     # children and tasks -------------------------------------------------------------------------
 
-    def _children(self, behaviour: Behaviour) -> Iterator[Case]:
+    def _child_result(self, state: StateSpec, reason: str, **more: Any) -> dict[str, Any]:
+        """A result of the state's type, for a child that ended for that reason."""
+        ends = self.spec.reason(reason)
+        return {
+            **{name: plain_value(type) for name, type in state.result.fields},
+            "reason": reason, "kind": ends.kind, "success": ends.kind == "natural",
+            "status": ends.status, **more,
+        }  # fmt: skip
+
+    def _children(self, state: StateSpec, behaviour: Behaviour) -> Iterator[Case]:
         counts = behaviour.calls or NOTHING
         for reason, p in behaviour.reasons or ():
-            kind = self.spec.reason(str(reason)).kind
             for result, q in _results(behaviour.results or {}):
-                output = result or None
-                data: dict[str, Any] = {
-                    "reason": reason, "kind": kind, "success": kind == "natural", "text": "",
-                    "output": output, "children": [], "outputs": output or {},
-                }  # fmt: skip
+                data = self._child_result(
+                    state, str(reason), output=result or None, outputs=result or {}
+                )
                 for count, r in zip(counts.values, counts.weights, strict=True):
                     make = partial(self._child, int(count), data, behaviour.usd)
                     yield Case(
