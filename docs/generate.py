@@ -63,7 +63,7 @@ def pages() -> dict[str, str]:
         "reference/python.md": python(),
     }
     texts = {name: f"{NOTE}\n\n{text.rstrip()}\n" for name, text in made.items()}
-    return {**texts, "machine.schema.json": schema_text()}
+    return {**texts, "machine.schema.json": schema_text(builtin().actions.values())}
 
 
 # facts --------------------------------------------------------------------------------------
@@ -110,23 +110,16 @@ does not. A *pure* action can be repeated, a *local* one is idempotent with its 
 *paid* one the journal records an intent. Fields under `with` are templates, expressions,
 durations, one of a few words, names, or plain data, as the tables show. Declare your own actions
 [in Python](python.md#action)."""
-ACTIONS_LATER = """\
-## Later
-
-A file that names one of these loads, and can be checked and drawn, but not started. See
-[not covered](../not-covered.md)."""
 
 
 def actions() -> str:
     """The actions and the tools that every machine may name."""
     registry = builtin()
-    now = [a for _, a in sorted(registry.actions.items()) if a.run is not None]
-    later = [a for _, a in sorted(registry.actions.items()) if a.run is None]
+    every = [a for _, a in sorted(registry.actions.items())]
     head = ("action", "kind", "effect", "purpose")
-    out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in now))]
-    for spec in now:
+    out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in every))]
+    for spec in every:
         out += _action(spec)
-    out += ["", ACTIONS_LATER, "", table(head, ((f"`{a.name}`", *_row(a)) for a in later))]
     out += [
         "",
         "## Tools",
@@ -148,12 +141,18 @@ def _action(spec: ActionSpec) -> Iterator[str]:
     said = [f"{kind.capitalize()}, {effect}.", f"Result: `{spec.result}`."]
     if facts:
         said.append(f"In addition to the facts that every action changes: {facts}.")
+    about = f"{about} {spec.details}".rstrip()
     yield from ("", f"## {spec.name}", "", about, "", " ".join(said))
     if spec.args:
         rows = ((f"`{a.name}`", _written(a), _needed(a), a.about) for a in spec.args)
         yield from ("", table(("with", "written as", "", "meaning"), rows))
     elif spec.targets is not None:
-        yield from ("", "The keys of `with` are variables: `vars.NAME`.")
+        yield from ("", f"`with`: {spec.with_variables}.")
+    if spec.entry:
+        rows = ((f"`{a.name}`", _written(a), a.about) for a in spec.entry)
+        yield from ("", table(("entry", "written as", "meaning"), rows))
+    if spec.example:
+        yield from ("", "```yaml", spec.example, "```")
 
 
 def _needed(arg: ArgSpec) -> str:
