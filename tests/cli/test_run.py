@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
-import json
 import pytest
 
 from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program

@@ -363,6 +363,8 @@ class Registry:
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
     plugins: tuple[PluginSpec, ...] = ()
     """The plugins that contributed entries."""
+    assumed: bool = False
+    """Whether every name that is missing has a stand-in: the machine can only be read."""
 
     def beside(self, base: Registry) -> Registry:
         """The entries of this registry whose names `base` does not have."""
