@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,7 @@ from tests.unit.test_codes import EXAMPLES  # noqa: E402
 CASES = HERE.parent / "tests" / "cases" / "check"
 LONGEST = 400
 """Characters of an example. One that shows a bound is longer, and left out."""
+LLMS = "../llms.txt"
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
 ABOUT = {
     "CL0": "The text",
@@ -63,7 +65,43 @@ def pages() -> dict[str, str]:
         "reference/python.md": python(),
     }
     texts = {name: f"{NOTE}\n\n{text.rstrip()}\n" for name, text in made.items()}
-    return {**texts, "machine.schema.json": schema_text(builtin().actions.values())}
+    schema = schema_text(builtin().actions.values())
+    return {**texts, "machine.schema.json": schema, LLMS: list_for_models()}
+
+
+# the list of pages --------------------------------------------------------------------------
+
+LLMS_HEAD = """\
+# chartloop
+
+> LLM agents as explicit state machines, in Python. An agent is a YAML file: it is checked, drawn, bounded and
+> queried before it runs; every step is recorded, survives a crash, and can be explained and replayed.
+
+To write a machine, read [For coding agents that write machines](docs/for-agents.md) first, then
+[the language](docs/language.md). `chartloop check FILE --format json` says what is wrong, with place, cause and cure.
+
+## Start
+
+- [README](README.md): what chartloop is, in five minutes
+- [Tutorial](docs/tutorial.md): write, check, draw, run, answer, kill, resume and test an agent
+- [Coming from another library](docs/coming-from.md): habits and examples from LangGraph, pydantic-ai and Burr
+- [All pages](docs/README.md), [what changed](CHANGELOG.md), [how to contribute](CONTRIBUTING.md)"""
+
+
+def list_for_models() -> str:
+    """`llms.txt`: every page with what it is for, from the tables of `docs/README.md`."""
+    out, named = [LLMS_HEAD], set[str]()
+    for line in (HERE / "README.md").read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            out += ["", line, ""]
+        elif match := re.match(r"\| (.*\]\(.*) \| (.*) \|$", line):
+            for title, page in re.findall(r"\[([^\]]+)\]\(([^)#]+)\)", match[1]):
+                if page not in named:
+                    named.add(page)
+                    about = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", match[2])
+                    path = (HERE / page).resolve().relative_to(HERE.parent).as_posix()
+                    out.append(f"- [{title[0].upper()}{title[1:]}]({path}): {about}")
+    return "\n".join(out) + "\n"
 
 
 # facts --------------------------------------------------------------------------------------
