@@ -74,17 +74,19 @@ def pages() -> dict[str, str]:
 LLMS_HEAD = """\
 # chartloop
 
-> LLM agents as explicit state machines, in Python. An agent is a YAML file: it is checked, drawn, bounded and
-> queried before it runs; every step is recorded, survives a crash, and can be explained and replayed.
+> LLM agents as explicit state machines, in Python. An agent is a YAML file: it is checked, drawn,
+> bounded and queried before it runs; every step is recorded, survives a crash, and can be explained
+> and replayed.
 
 To write a machine, read [For coding agents that write machines](docs/for-agents.md) first, then
-[the language](docs/language.md). `chartloop check FILE --format json` says what is wrong, with place, cause and cure.
+[the language](docs/language.md). `chartloop check FILE --format json` says what is wrong, with
+place, cause and cure.
 
 ## Start
 
 - [README](README.md): what chartloop is, in five minutes
 - [Tutorial](docs/tutorial.md): write, check, draw, run, answer, kill, resume and test an agent
-- [Coming from another library](docs/coming-from.md): habits and examples from LangGraph, pydantic-ai and Burr
+- [Coming from another library](docs/coming-from.md): LangGraph, pydantic-ai, Burr; relatives
 - [All pages](docs/README.md), [what changed](CHANGELOG.md), [how to contribute](CONTRIBUTING.md)"""
 
 

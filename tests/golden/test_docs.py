@@ -45,5 +45,7 @@ def test_the_list_for_models_names_every_page() -> None:
     listed = (DOCS / LLMS).read_text("utf-8")
     pages = [page for page in DOCS.rglob("*.md") if page != DOCS / "README.md"]
     root = DOCS.parent
-    missing = [path for page in pages if f"]({(path := page.relative_to(root).as_posix())})" not in listed]
+    missing = [
+        path for page in pages if f"]({(path := page.relative_to(root).as_posix())})" not in listed
+    ]
     assert missing == []
