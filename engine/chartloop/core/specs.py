@@ -17,6 +17,7 @@ from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
+from chartloop.core.units import write_duration
 
 
 class Effect(enum.StrEnum):
@@ -171,6 +172,8 @@ class ActionSpec:
     """Whether it ends at once when cancelled, abandoning by itself whatever does not."""
     sound: bool = False
     """Whether its outcomes are valid for every model and tool, and need no further check."""
+    within: float | None = None
+    """The seconds that it may take at a state without `within`; `within: none` takes them away."""
     own_deadline: bool = False
     """Whether it keeps its deadline by itself, and so is not cut off."""
     repairs: str = ""
@@ -218,6 +221,7 @@ class ActionSpec:
         about = {
             "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
             "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),
+            "within": "" if self.within is None else f"{write_duration(self.within)}, if not given",
         }  # fmt: skip
         rows = [Row((name, value)) for name, value in about.items() if value]
         lines = [Line(self.name, "bold"), Line(self.about)]
@@ -252,7 +256,7 @@ class ActionSpec:
             "action": self.name, "about": self.about, "details": self.details,
             "available": self.run is not None, "work": self.work, "effect": str(self.effect),
             "result": str(self.result), "changes": sorted(self.changes), "uses": sorted(self.uses),
-            "with": [arg.to_dict() for arg in self.args],
+            "within": self.within, "with": [arg.to_dict() for arg in self.args],
             "entry": [arg.to_dict() for arg in self.entry], "example": self.example,
         }  # fmt: skip
 
