@@ -302,7 +302,11 @@ def working_machines(draw: st.DrawFn) -> Any:
 @given(working_machines(), st.sampled_from([0.0, 0.3]), st.integers(0, 1_000))
 def test_work_is_played_as_the_driver_does_it(data: Any, fails: float, seed: int) -> None:
     machine = built(json.dumps(data))
-    amounts = {"prompt_tokens": 10, "completion_tokens": 1, "duration": ["1s", "4500ms", "5s", "6s"]}
+    amounts = {
+        "prompt_tokens": 10,
+        "completion_tokens": 1,
+        "duration": ["1s", "4500ms", "5s", "6s"],
+    }
     happens = {"fails": {"TRANSIENT": fails, "RECOVERABLE": fails / 3}, **amounts}
     world = world_for(machine, {"world": 1, "task": TASK, "states": {"w": happens}})
     for number in range(4):
@@ -391,7 +395,8 @@ BROKE = "error: a tool failed"
 
 
 def _failed_calls(made: Outcome) -> int:
-    result: Any = made.result if isinstance(made.result, list) else []
+    calls = isinstance(made.result, list)
+    result = cast("list[dict[str, Any]]", made.result if calls else [])
     return sum(call.get("content") == BROKE for call in result)
 
 
@@ -414,66 +419,76 @@ def prod(n: Any = 0) -> str:
 _CHILD = {"do": "run_machine", "with": {"machine": "child", "task": "x"}}
 
 
+_GUARDS = (
+    "last.ok", "len(last.tool_calls) > 0", "errors.total >= 2", "run.working >= limits.time",
+    "run.visits.s0 >= 2",
+)  # fmt: skip
+_STOPS = (
+    "errors.total >= 3", "run.working >= limits.time", "usage.tool_calls >= 3",
+    "usage.llm_calls >= 4", "errors.consecutive >= 2", "run.elapsed >= limits.time",
+)  # fmt: skip
+
+
+@st.composite
+def whole_states(draw: st.DrawFn, kind: str, names: list[str], onward: str) -> Any:
+    """A state that asks, calls tools or runs a child."""
+    state: dict[str, Any] = {**_CHILD} if kind == "child" else {"do": kind}
+    if kind == "call_tools":
+        fields = {"at_most": draw(st.sampled_from([1, 2])), "on_error": "fail"}
+        given = {f: v for f, v in fields.items() if draw(st.integers(0, 2)) == 0}
+        state |= {"with": given} if given else {}
+    if kind != "child" and draw(st.integers(0, 3)) == 0:
+        state["allow"] = draw(st.sampled_from([["poke"], ["prod"], []]))
+    if kind in ("infer", "child"):
+        if draw(st.booleans()):
+            state["within"] = draw(st.sampled_from(["1s", "2s", "3s", "5s"]))
+            if draw(st.integers(0, 2)) == 0:
+                state["expired"] = draw(st.sampled_from([*names, "late"]))
+        if draw(st.booleans()):
+            base = draw(st.sampled_from(["0s", "1s", "3s"]))
+            on = draw(st.sampled_from([["TRANSIENT"], ["TRANSIENT", "RECOVERABLE"]]))
+            state["retry"] = {"times": draw(st.integers(1, 2)), "base": base, "on": on}
+    if draw(st.integers(0, 3)):
+        state["failed"] = draw(st.sampled_from(["next", "next", *names, "broken"]))
+    state["next"] = onward
+    if draw(st.booleans()):
+        to = draw(st.sampled_from([*names, "done"]))
+        state["next"] = [{"when": draw(st.sampled_from(_GUARDS)), "to": to}, onward]
+    return state
+
+
 @st.composite
 def whole_machines(draw: st.DrawFn) -> Any:
     """A machine of replies, calls, approvals, children and retries, all under deadlines."""
-    count = draw(st.integers(2, 5))
-    names = [f"s{n}" for n in range(count)]
+    names = [f"s{n}" for n in range(draw(st.integers(2, 5)))]
     body: dict[str, Any] = {"topic": {"do": "receive", "next": "s0"}}
-    for n, name in enumerate(names):
-        kinds = ["infer"] if not n else ["infer", "call_tools", "call_tools", "call_tool", "child"]
-        kind = draw(st.sampled_from(kinds))
-        onward = [names[n + 1]] if n + 1 < count else ["done"]
-        state: dict[str, Any] = {"do": kind}
-        if kind == "child":
-            state = {**_CHILD}
-        if kind == "call_tools":
-            fields = {"at_most": draw(st.sampled_from([1, 2])), "on_error": "fail"}
-            given = {f: v for f, v in fields.items() if draw(st.integers(0, 2)) == 0}
-            state |= {"with": given} if given else {}
-        if kind in ("call_tools", "call_tool", "infer") and draw(st.integers(0, 3)) == 0:
-            state["allow"] = draw(st.sampled_from([["poke"], ["prod"], []]))
-        if kind in ("infer", "child"):
-            if draw(st.booleans()):
-                state["within"] = draw(st.sampled_from(["1s", "2s", "3s", "5s"]))
-                if draw(st.integers(0, 2)) == 0:
-                    state["expired"] = draw(st.sampled_from([*names, "late"]))
-            if draw(st.booleans()):
-                base = draw(st.sampled_from(["0s", "1s", "3s"]))
-                on = draw(st.sampled_from([["TRANSIENT"], ["TRANSIENT", "RECOVERABLE"]]))
-                state["retry"] = {"times": draw(st.integers(1, 2)), "base": base, "on": on}
-        if draw(st.integers(0, 3)):
-            state["failed"] = draw(st.sampled_from(["next", "next", *names, "broken"]))
-        guards = ["last.ok", "len(last.tool_calls) > 0", "errors.total >= 2", "run.working >= limits.time",
-                  "run.visits.s0 >= 2"]  # fmt: skip
-        if draw(st.booleans()):
-            when = draw(st.sampled_from(guards))
-            state["next"] = [{"when": when, "to": draw(st.sampled_from([*names, "done"]))}, *onward]
-        else:
-            state["next"] = onward[0]
-        body[name] = state
-    rules = [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}]
-    more = ["errors.total >= 3", "run.working >= limits.time", "usage.tool_calls >= 3", "usage.llm_calls >= 4",
-            "errors.consecutive >= 2", "run.elapsed >= limits.time"]  # fmt: skip
-    for when in draw(st.lists(st.sampled_from(more), unique=True, max_size=2)):
-        rules.append({"when": when, "stop": "custom"})
-    child = {"model": {"name": "scripted"}, "states": {
-        "a": {"do": "receive", "next": "b"}, "b": {"do": "infer", "next": "z"}, "z": {"stop": "completed"},
-    }}  # fmt: skip
-    ends = {"done": "completed", "late": "time_limit", "broken": "no_progress"}
+    for name, onward in zip(names, [*names[1:], "done"], strict=True):
+        kinds = ["infer", "call_tools", "call_tools", "call_tool", "child"]
+        kind = draw(st.sampled_from(kinds)) if body.keys() > {"topic"} else "infer"
+        body[name] = draw(whole_states(kind, names, onward))
     body["unused"] = {**_CHILD, "save": {"vars.seen": "result.text"}, "next": "done"}
+    ends = {"done": "completed", "late": "time_limit", "broken": "no_progress"}
+    stops = draw(st.lists(st.sampled_from(_STOPS), unique=True, max_size=2))
     out: dict[str, Any] = {
-        "chartloop": 1, "machine": "whole", "vars": {"seen": ""}, "model": {"name": "scripted", "context_window": 10_000},
-        "tools": ["poke", "prod"], "machines": {"child": child},
+        "chartloop": 1, "machine": "whole", "vars": {"seen": ""},
+        "model": {"name": "scripted", "context_window": 10_000}, "tools": ["poke", "prod"],
+        "machines": {"child": {"model": {"name": "scripted"}, "states": {
+            "a": {"do": "receive", "next": "b"}, "b": {"do": "infer", "next": "z"},
+            "z": {"stop": "completed"},
+        }}},
         "limits": {"steps": 14, "time": draw(st.sampled_from(["2s", "5s", "20s"]))},
-        "rules": rules, "states": body | {name: {"stop": reason} for name, reason in ends.items()},
+        "rules": [
+            {"when": "run.steps >= limits.steps", "stop": "steps_limit"},
+            *({"when": when, "stop": "custom"} for when in stops),
+        ],
+        "states": body | {name: {"stop": reason} for name, reason in ends.items()},
     }  # fmt: skip
     if draw(st.booleans()):
-        out["approve"] = {"tools": draw(st.sampled_from([["poke"], ["poke", "prod"]]))}
-        if draw(st.booleans()):
-            out["approve"]["within"] = "2s"
+        more: dict[str, Any] = {"within": "2s"} if draw(st.booleans()) else {}
         if draw(st.integers(0, 3)) == 0:
-            out["approve"]["when"] = "errors.total >= 1"
+            more["when"] = "errors.total >= 1"
+        tools = draw(st.sampled_from([["poke"], ["poke", "prod"]]))
+        out["approve"] = {"tools": tools, **more}
     return out
 
 
@@ -536,7 +551,7 @@ def test_simulation_and_engine_agree(data: Any, said: dict[str, Any], seed: int)
     loaded = read(json.dumps(data), "generated.yaml", with_own(specs_of(poke, prod)))
     assert loaded.spec is not None, [f.render() for f in loaded.findings]
     machine = Machine(Chart(loaded.spec, lifecycle()))
-    states = {name: said["wait"] for name in machine.chart.waiting}
+    states = dict.fromkeys(machine.chart.waiting, said["wait"])
     named = {s.action.name for s in machine.spec.states.values() if s.action is not None}
     actions = {name: what for name, what in said.items() if name in named}
     world = world_for(machine, {"world": 1, "task": TASK, "actions": actions, "states": states})
@@ -552,6 +567,10 @@ def test_simulation_and_engine_agree(data: Any, said: dict[str, Any], seed: int)
 
 def _passed(record: Record) -> Any:
     made = record.outcome
-    came = None if made is None else (made.ok, made.timed_out, len(made.dropped), len(made.tool_errors))
+    came = (
+        None
+        if made is None
+        else (made.ok, made.timed_out, len(made.dropped), len(made.tool_errors))
+    )
     return {"kind": record.kind, "state": record.state, "next": record.next, "taken": list(record.taken),
             "at": record.input.at, "came": came}  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Run, SpecError, load, simulate
+from chartloop.adapters.clock import SystemClock
 from chartloop.testing import ManualClock
 
 KID = """
@@ -21,7 +22,9 @@ machines:
       z: {stop: completed}
 """
 HEAD = f"chartloop: 1\nmachine: m\nmodel: {{name: scripted, context_window: 100}}\n{KID}"
-THREE = HEAD + """
+THREE = (
+    HEAD
+    + """
 vars: {answers: {type: "map[any]", value: {}}, late: 0}
 output: {answers: vars.answers, late: vars.late}
 states:
@@ -36,6 +39,7 @@ states:
   none: {stop: no_progress}
   done: {stop: completed}
 """
+)
 
 
 def reply(text: str, delay: str) -> dict[str, Any]:
@@ -72,7 +76,8 @@ CASES = [
 def test_what_finished_children_found_survives_the_deadline(case: Case, real: bool) -> None:
     """On a simulated clock children take turns; on a real one they work at the same time."""
     text = THREE.replace("2s", "500ms") if real else THREE
-    run = load(text).start("t", script=case.script, **({} if real else {"clock": ManualClock()}))
+    clock = SystemClock() if real else ManualClock()
+    run = load(text).start("t", script=case.script, clock=clock)
     result = run.run()
     assert statuses(run) == case.statuses.split()
     assert result.output == {"answers": case.answers, "late": case.statuses.count("late")}
@@ -82,7 +87,8 @@ def test_what_finished_children_found_survives_the_deadline(case: Case, real: bo
 
 def test_the_one_child_that_is_late_says_so() -> None:
     run = load(
-        HEAD + """
+        HEAD
+        + """
 states:
   ask: {do: run_machine, with: {machine: kid, task: x}, within: 2s, expired: judge, next: done}
   judge: {of: last.result.status, cases: {late: late}, else: done}
@@ -157,7 +163,9 @@ FAILS = {"error": {"category": "TRANSIENT", "message": "no"}, "delay": "0.9s"}
 def test_an_attempt_has_its_whole_time(by: str, action: str, pause: bool) -> None:
     """Neither the back-off nor a pause before an attempt is part of its time."""
     clock = ManualClock()
-    run = load(HEAD + RETRIED % (by, action)).start("t", script=[FAILS, reply("x", "0.9s")], clock=clock)
+    run = load(HEAD + RETRIED % (by, action)).start(
+        "t", script=[FAILS, reply("x", "0.9s")], clock=clock
+    )
     if pause:
         run.step()
         run.pause()
@@ -203,7 +211,9 @@ states:
 
 # how many ---------------------------------------------------------------------------------------
 
-LIST = HEAD + """
+LIST = (
+    HEAD
+    + """
 limits: {few: 2}
 vars: {topics: {type: "list[str]", value: []}}
 rules: [{when: run.steps >= limits.few * 10, stop: steps_limit}]
@@ -216,6 +226,7 @@ states:
   ask: {do: run_machines, with: {machine: kid, each: vars.topics%s}, next: done}
   done: {stop: completed}
 """
+)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def coder(within: str = "") -> Machine:
 class Box:
     """A sandbox that only says how long code may take."""
 
+    suspends = False
+
     def __init__(self) -> None:
         self.timeouts: list[float | None] = []
 

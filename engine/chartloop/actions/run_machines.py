@@ -359,7 +359,8 @@ _SHARE = ArgSpec(
 )
 _RESULT = {
     "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
-    "status": word_of(STATUSES, "status of a child"), "state": STR, "steps": COUNT, "tokens": COUNT, "elapsed": DURATION,
+    "status": word_of(STATUSES, "status of a child"), "state": STR, "steps": COUNT,
+    "tokens": COUNT, "elapsed": DURATION,
     "usage": map_of(ANY), "output": ANY, "text": STR, "signals": list_of(ANY),
     "warnings": list_of(STR), "errors": list_of(ANY),
 }  # fmt: skip

@@ -44,8 +44,8 @@ SHARED = ("messages", "memory", "queue")
 STATUSES = ("completed", "error", "late", "stopped", "unstarted")
 """How children end. `completed` and `error`: by themselves, at a limit of their own too. `late`: at
 the deadline of the action that runs them; `stopped`: before, because another was enough, what they
-share was spent, or their parent was asked to stop. `unstarted`: never begun, for what they share was
-spent."""
+share was spent, or their parent was asked to stop. `unstarted`: never begun, because what they
+share was spent."""
 
 
 class ChildStart(NamedTuple):

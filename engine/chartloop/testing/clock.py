@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-
 ROUNDING = 1e-6
 """Seconds past a deadline that only rounding makes: readings are large numbers."""
 

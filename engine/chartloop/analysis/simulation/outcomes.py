@@ -59,7 +59,7 @@ class _Batch(NamedTuple):
 
     calls: tuple[ToolCall, ...]
     """Those that it answers, the first so many."""
-    refused: Mapping[int, str]
+    refused: dict[int, str]
     """The numbers of the calls that it does not execute, and what the model reads instead."""
     excess: tuple[ToolCall, ...]
     kept: Mapping[str, Any] = EMPTY
@@ -293,7 +293,7 @@ class Outcomes:
         changes: dict[str, Any] = {}
         if self._block and any(calls[n].name in self._memory for n in made[bad:]):
             changes[self._block] = str(facts.run.steps)
-        result = [
+        result: list[dict[str, Any]] = [
             {"id": c.id, "name": c.name, "ok": n not in failed, "content": failed.get(n, ""),
              "result": None}
             for n, c in enumerate(calls)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
 from chartloop.language.json_schema.reply import ReplySchema
+from chartloop.language.json_schema.walk import resolve
 from chartloop.language.spec import MachineSpec, StateSpec
 
 
@@ -48,23 +49,16 @@ def _max_items(state: StateSpec, path: Sequence[str | int]) -> int | None:
     if not isinstance(asked, ReplySchema) or not path or path[0] != "data":
         return None
     at: Any = asked.schema
-    for part in (None, *path[1:]):
-        if isinstance(part, str):
-            at = at.get("properties", {}).get(part)
-        elif part is not None:
-            at = at.get("items")
-        for _ in range(_DEEPEST):  # a class names the schemas of its fields
-            ref = at.get("$ref", "") if isinstance(at, Mapping) else ""
-            if not ref.startswith("#/"):
-                break
-            at = asked.schema
-            for key in ref[2:].split("/"):
-                at = at.get(key, {})
+    for part in (*path[1:], None):
+        seen: set[str] = set()
+        while isinstance(at, Mapping) and isinstance(ref := cast("Any", at).get("$ref"), str):
+            at = None if ref in seen else resolve(asked.schema, ref)  # a class names its parts
+            seen.add(ref)
         if not isinstance(at, Mapping):
             return None
-    most = cast("Mapping[str, Any]", at).get("maxItems")
-    return most if isinstance(most, int) else None
-
-
-_DEEPEST = 10
-"""References that follow each other; a schema may refer to itself."""
+        here = cast("Mapping[str, Any]", at)
+        if part is None:
+            most = here.get("maxItems")
+            return most if isinstance(most, int) else None
+        at = here.get("properties", {}).get(part) if isinstance(part, str) else here.get("items")
+    return None
