@@ -51,6 +51,9 @@ LINKING = [
     ROOT / "docs" / "testing.md",
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "llms.txt",
 ]
 TEST_LINE = (
     'python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e ".[test]"'

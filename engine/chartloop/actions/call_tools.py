@@ -454,6 +454,12 @@ ACTIONS = (
             family="own",
         ),
         about="Calls one registered tool without a model.",
+        example="""\
+look_up:
+  do: tool
+  with: {name: price, arguments: {item: "{{ vars.item }}", count: 2}}
+  save: {vars.price: result}
+  next: work""",
     ),
     ActionSpec(
         "update_memory",

@@ -384,6 +384,16 @@ ACTIONS = (
             asks="never", calls="none", runs="one", fails="by_world", step="system", family="child"
         ),
         about="Runs a child machine to its end; fails if the child ends in an error.",
+        example="""\
+review:
+  do: run_machine
+  with:
+    machine: reviewer
+    task: "Review: {{ vars.text }}"
+    vars: {strict: vars.score < 3}
+    limits: {tokens: 5_000}
+  save: {vars.verdict: result.output}
+  next: work""",
     ),
     ActionSpec(
         "run_machines",
@@ -433,5 +443,11 @@ ACTIONS = (
             family="child",
         ),
         about="Runs child machines concurrently; they share what the parent has left.",
+        example="""\
+check_all:
+  do: run_machines
+  with: {machine: reviewer, each: vars.claims}
+  save: {vars.verdicts: result.outputs}
+  next: work""",
     ),
 )
