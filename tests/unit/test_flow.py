@@ -82,6 +82,21 @@ def test_known(case: Case) -> None:
     assert case.answers is None or at.answers == case.answers
 
 
+@pytest.mark.parametrize(
+    ("first", "passing", "failures"),
+    [
+        ("do: nothing", None, set[str]()),  # cannot fail
+        ("do: report", None, {"last.error", "errors.last"}),
+        ("do: report", set[str](), set[str]()),  # its failure stops the run
+        ("do: call_tools", set[str](), {"errors.last"}),  # a call within it may fail
+        ("do: report, retry: {times: 1}", set[str](), {"errors.last"}),
+    ],
+)
+def test_what_may_have_failed(first: str, passing: set[str] | None, failures: set[str]) -> None:
+    body = f"states:\n  a: {{{first}, next: b}}\n  b: {{do: nothing, next: z}}\n" + END
+    assert flow(spec(body, own=OWN), passing=passing).entry["b"].failures == failures
+
+
 class Text(NamedTuple):
     """A machine, and the codes of what is found in it."""
 

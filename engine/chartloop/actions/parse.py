@@ -245,6 +245,12 @@ def _any_entry(_name: str, _entry: Any, _type: Type) -> str | None:
     return None
 
 
+def _requires_a_part(targets: Mapping[str, Any]) -> bool:
+    """Whether a `parse` fails for a reply without its parts."""
+    rules = (cast("Mapping[str, Any]", r) for r in targets.values() if isinstance(r, Mapping))
+    return any(rule.get("required") for rule in rules)
+
+
 def _map_problem(value: Any) -> str | None:
     targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
     good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
@@ -260,6 +266,8 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
+        needs="reply",
+        needs_if=_requires_a_part,
         declares=ActionTraits(
             asks="never",
             calls="none",
@@ -299,6 +307,7 @@ read:
                 "data",
                 map_of(STR),
                 required=True,
+                names="variable",
                 about="Which key goes into which variable: `{Status: vars.progress}`.",
                 check=_map_problem,
             ),

@@ -23,7 +23,9 @@ from chartloop.checker.knowledge import Knowledge
 from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
 from chartloop.checker.loops import LOOPS, check_budgets, check_loops
+from chartloop.checker.memory_edits import check_memory
 from chartloop.checker.missing_inputs import check_supplies
+from chartloop.checker.missing_values import check_values
 from chartloop.checker.no_effect import check_pointless
 from chartloop.checker.secrets import check_secrets
 from chartloop.checker.server_tools import check_server_tools
@@ -108,6 +110,8 @@ def examine(
     check_children(context)
     check_approvals(context)
     check_tool_arguments(context)
+    check_values(context)
+    check_memory(context)
     check_server_tools(context)
     check_supplies(context)
     check_endings(context)

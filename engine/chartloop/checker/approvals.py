@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from chartloop.checker.check_context import CheckContext
 from chartloop.core.specs import Effect
-from chartloop.language.spec import Approve, MachineSpec
+from chartloop.language.spec import Approve, MachineSpec, StateSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.proofs.guards.prover import Claim
@@ -24,31 +24,52 @@ def check_approvals(context: CheckContext) -> None:
 
 
 def _answered_ahead(context: CheckContext) -> None:
-    """Find waits of the file whose answer leads to a paid call before the model is asked again.
+    """Find waits of the file whose answer, or silence, leads to a call before the model is asked.
 
     Such an answer is consent to the call, and may be given ahead of it.
     """
-    spec, known = context.spec, context.spec.registry.tools
-    declared = set(known)  # of a tool that is only named it is not known whether it is paid
+    spec = context.spec
     for wait in (s for s in spec.states.values() if s.job == "wait" and s.name not in spec.gates):
-        onward, seen = [e.target for e in wait.edges if e.role == "on"], {wait.name}
-        while onward:
-            state = spec.states.get(name := onward.pop())
-            if state is None or name in seen:
-                continue
-            seen.add(name)
-            calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
-            paid = sorted(t for t in calls & declared if known[t].effect is Effect.PAID)
-            if paid:
-                message = f"`{wait.name}` may be answered ahead, before the call of `{paid[0]}`"
-                message += f" that `{name}` makes was seen"
-                hint = (
-                    f"write `approve: {{tools: [{paid[0]}]}}` instead: its answer is for the call"
-                )
-                context.say("CL360", ("states", wait.name), message, hint=hint, key=True)
-                break
-            if state.job != "wait" and state.traits.asks == "never":
-                onward += [e.target for e in state.edges]
+        answers = {e.target: _call_after(spec, wait, e.target) for e in wait.edges_of("on")}
+        paid = next((c for c in answers.values() if c is not None and c[2]), None)
+        if paid is not None:
+            name, tool, _ = paid
+            message = f"`{wait.name}` may be answered ahead, before the call of `{tool}`"
+            message += f" that `{name}` makes was seen"
+            hint = f"write `approve: {{tools: [{tool}]}}` instead: its answer is for the call"
+            context.say("CL360", ("states", wait.name), message, hint=hint, key=True)
+        silent = next((e for e in wait.edges_of("expired")), None)
+        call = _call_after(spec, wait, silent.target) if silent is not None else None
+        if silent is not None and call in answers.values() and None in answers.values() and call:
+            message = f"silence approves: with no answer in time `{call[0]}` calls `{call[1]}`, "
+            message += f"as after an answer to `{wait.name}`"
+            hint = "lead `expired` where a refusal leads"
+            context.say("CL365", silent.path, message, hint=hint, key=True)
+
+
+def _call_after(spec: MachineSpec, wait: StateSpec, target: str) -> tuple[str, str, bool] | None:
+    """The call with an effect that follows before the model is asked again or anyone answers.
+
+    The state that makes it, its tool, and whether it is paid; a paid one rather than another. Of a
+    tool that is only named it is not known whether it has an effect.
+    """
+    found: tuple[str, str, bool] | None = None
+    onward, seen, known = [target], {wait.name}, spec.registry.tools
+    while onward:
+        state = spec.states.get(name := onward.pop())
+        if state is None or name in seen:
+            continue
+        seen.add(name)
+        calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
+        effects = {t: known[t].effect for t in sorted(calls & known.keys())}
+        paid = [t for t, effect in effects.items() if effect is Effect.PAID]
+        if paid:
+            return name, paid[0], True
+        local = [t for t, effect in effects.items() if effect is not Effect.PURE]
+        found = found or ((name, local[0], False) if local else None)
+        if state.job != "wait" and state.traits.asks == "never":
+            onward += [e.target for e in state.edges]
+    return found
 
 
 def _named_by_the_file(context: CheckContext, approve: Approve) -> None:
@@ -57,6 +78,14 @@ def _named_by_the_file(context: CheckContext, approve: Approve) -> None:
             message = f"`{name}` calls `{tool}` itself, without approval"
             hint = "put your own wait before it, and take the tool out of `approve`"
             context.say("CL338", ("states", name, "with", "name"), message, hint=hint)
+    tasks = context.spec.tasks if isinstance(context.spec.tasks, tuple) else ()
+    worked = any(s.needs == "tasks" for s in context.spec.states.values())
+    for number, task in enumerate(tasks if worked else ()):
+        if (tool := task.get("by", {}).get("tool")) in approve.tools:
+            message = f"task `{task['id']}` fails whenever it is begun: `{tool}` needs an "
+            message += "approval, which a task cannot have"
+            hint = "let the model call it, or take it out of `approve`"
+            context.say("CL364", ("tasks", number, "by"), message, hint=hint)
 
 
 def _in_children(context: CheckContext, approve: Approve) -> None:

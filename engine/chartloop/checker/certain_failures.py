@@ -1,4 +1,4 @@
-"""Certain failures: a division by zero, a deadline of zero, a retry that a rule cuts off.
+"""Certain failures: divisions by zero, indices past the end, deadlines of zero, cut off retries.
 
 Judged with the limits of the file, and the initial values of variables that it never changes. A
 caller may give others, so these are warnings.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import cast
 
 from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.checker.shadowed import say_limits
@@ -18,6 +19,7 @@ from chartloop.language.expression.tree import (
     Choice,
     Compare,
     Each,
+    Element,
     Fact,
     Logic,
     Node,
@@ -28,17 +30,16 @@ from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, Word, of_plain
 from chartloop.language.spec import Assign, Retry, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.counters import Counting
 
 _DIVIDING = ("/", "//", "%")
 
 
 def check_failing(context: CheckContext) -> None:
-    """Find divisions by zero, deadlines of zero, and retries that a rule cuts off."""
+    """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
     known = as_written(context)
     for path, expression in _expressions(context):
-        if expression.may_fail and (node := dividing_by_zero(expression.root, known)):
-            _division(context, path, node)
+        if expression.may_fail and (node := _failing(context, expression.root, known)):
+            _report(context, path, node)
     for state in context.spec.states.values():
         _deadline(context, state, known)
         if state.retry is not None and state.action is not None and context.signals_stop:
@@ -47,8 +48,7 @@ def check_failing(context: CheckContext) -> None:
 
 def as_written(context: CheckContext) -> Known:
     """Return a lookup of the facts that nothing in the file changes."""
-    values = {**context.as_written.limits, **Counting(context.spec).fixed}
-    fixed = {name: of_plain(value) for name, value in values.items()}
+    fixed = {name: of_plain(value) for name, value in context.fixed.items()}
     return lambda fact: fixed.get(fact.path)
 
 
@@ -79,14 +79,19 @@ def _assigned_expressions(
             yield (*path, one.target), one.value
 
 
-def dividing_by_zero(node: Node, known: Known) -> Arith | None:
-    """Return a division by zero that every evaluation of the expression makes, or None."""
+def _failing(context: CheckContext, node: Node, known: Known) -> Arith | Element | None:
+    """Return a part that fails in every evaluation of the expression, or None."""
     for part in _evaluated_parts(node, known):
-        if (division := dividing_by_zero(part, known)) is not None:
-            return division
+        if (failing := _failing(context, part, known)) is not None:
+            return failing
     if isinstance(node, Arith) and node.op in _DIVIDING:
         by = judge(node.right, known)
         if isinstance(by, Range) and by.some and not by.none and by.low == by.high == 0:
+            return node
+    if isinstance(node, Element) and isinstance(node.base, Fact) and isinstance(node.key, int):
+        length = context.lengths.get(node.base.path)
+        # a negative index counts from the end
+        if length is not None and not -length <= node.key < length:
             return node
     return None
 
@@ -111,11 +116,17 @@ def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
             yield from children(node)
 
 
-def _division(context: CheckContext, path: Path, node: Arith) -> None:
-    reads = sorted(facts_of(node.right))
-    why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
-    message = f"`{node.text}` divides by zero{why}"
-    hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
+def _report(context: CheckContext, path: Path, node: Arith | Element) -> None:
+    if isinstance(node, Element):
+        length = context.lengths[name := cast(Fact, node.base).path]
+        message = f"`{node.text}` is past the end: `{name}` has {length}, "
+        message += "and nothing in the file changes it"
+        hint = f"ask first: `len({name}) > {node.key} and ...`"
+    else:
+        reads = sorted(facts_of(node.right))
+        why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
+        message = f"`{node.text}` divides by zero{why}"
+        hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
     context.say("CL343", path, message, hint=hint, of=node.text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
@@ -15,6 +15,7 @@ from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, path_in_file
 from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
+from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
@@ -101,11 +102,7 @@ class CheckContext:
     @cached_property
     def successors(self) -> Mapping[str, set[str]]:
         """For each state, the states that any transition leads to."""
-        out: dict[str, set[str]] = {}
-        for t in self.chart.step.transitions():
-            if t.dest is not None and t.dest in self.spec.states:
-                out.setdefault(t.source, set()).add(t.dest)
-        return out
+        return successors_of(self.chart)
 
     @cached_property
     def own_code(self) -> bool:
@@ -141,6 +138,20 @@ class CheckContext:
         }
         return World(self.prover.world.words, limits)
 
+    @cached_property
+    def fixed(self) -> Mapping[str, object]:
+        """The values of the file that nothing in it changes, by name: limits and variables."""
+        return {**self.as_written.limits, **Counting(self.spec).fixed}
+
+    @cached_property
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths of lists that nothing in the file changes."""
+        return {
+            name: len(cast("list[object]", value))
+            for name, value in self.fixed.items()
+            if isinstance(value, (list, tuple))
+        }
+
     def has_key(self, key: str) -> bool:
         """Whether the file has a key, if only an empty one: `tasks: []` leaves them to callers."""
         document = self.spec.document
@@ -173,6 +184,13 @@ class CheckContext:
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 
+    def part(self, path: Path, offset: int, width: int) -> Place | None:
+        """The place of a part of a text of the file."""
+        spec = self.spec
+        if spec.document is None:
+            return None
+        return spec.document.part(spec.base + path_in_file(spec.made, path), offset, width)
+
     def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
         """Add a finding that an edge is never taken, with the line of the edge that hides it."""
         count = len(self.findings)
@@ -197,6 +215,15 @@ class CheckContext:
         """Return a loop in words: ``a → b → a``."""
         states = self.in_order(names)
         return " → ".join([*states[:8], *(["…"] if len(states) > 8 else []), states[0]])
+
+
+def successors_of(chart: Chart) -> Mapping[str, set[str]]:
+    """For each state of a chart, the states that any transition leads to."""
+    out: dict[str, set[str]] = {}
+    for t in chart.step.transitions():
+        if t.dest is not None and t.dest in chart.spec.states:
+            out.setdefault(t.source, set()).add(t.dest)
+    return out
 
 
 def loops(graph: Digraph[str]) -> list[list[str]]:

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from chartloop.checker.certain_failures import as_written
 from chartloop.checker.check_context import CheckContext
 from chartloop.core.specs import Supply
+from chartloop.language.expression import Expression
+from chartloop.language.intervals.evaluate import judge, surely
 from chartloop.language.spec import StateSpec
+from chartloop.machine.regions import Holds, RuleHolds
 
 
 def check_supplies(context: CheckContext) -> None:
@@ -23,13 +27,33 @@ def check_supplies(context: CheckContext) -> None:
     """
     if context.broken:
         return
+    states, starts = context.spec.states, {context.spec.start, *context.starts}
+    taken: Mapping[str, set[str]] | None = None
     for supply, missing in _MISSING.items():
         if supply in context.shared or _of_the_file(context, supply):
             continue
-        for name in _lacking(context, supply):
-            code, message, hint = missing
+        consumers = {n for n in context.reached if states[n].needs == supply}
+        if not consumers:
+            continue
+        code, message, hint = missing
+        lacking = lacking_states(states, context.successors, starts, supply) & consumers
+        for name in context.in_order(lacking):
             context.say(code, ("states", name, "do"), message.format(name), hint=hint)
+        if not consumers <= lacking:
+            taken = taken or _taken_as_written(context)
+            written = lacking_states(states, taken, starts, supply)
+            for name in context.in_order((written & consumers) - lacking):
+                message = (
+                    f"`{name}` fails unless a caller changes variables or limits: as written, "
+                )
+                message += f"no path brings a {_CALLED[supply]}"
+                context.say("CL364", ("states", name, "do"), message, hint=hint)
 
+
+_CALLED: Mapping[Supply, str] = {
+    "conversation": "message to send", "tasks": "task", "checkpoint": "checkpoint",
+    "reply": "reply to read",
+}  # fmt: skip
 
 _MISSING: Mapping[Supply, tuple[str, str, str]] = {
     "conversation": (
@@ -47,6 +71,11 @@ _MISSING: Mapping[Supply, tuple[str, str, str]] = {
         "`{}` always fails: no `checkpoint` comes before it on any path",
         "put a state with `do: checkpoint` before it",
     ),
+    "reply": (
+        "CL363",
+        "`{}` always fails: it requires a part of a reply, and no model call comes before it",
+        "put a state with `do: infer` before it, or leave `required` out",
+    ),
 }
 """For each supply: the code, message and hint for a state that lacks it."""
 
@@ -63,19 +92,20 @@ def _of_the_file(context: CheckContext, supply: Supply) -> bool:
     return False
 
 
-def _lacking(context: CheckContext, supply: Supply) -> list[str]:
+def lacking_states(
+    states: Mapping[str, StateSpec], onward: Mapping[str, set[str]], starts: Iterable[str],
+    supply: Supply,
+) -> set[str]:  # fmt: skip
     """The states that never have the supply when a run first reaches them, but need it.
 
     Of several in a row only the first, because the others follow from it.
     """
-    states, onward = context.spec.states, context.successors
-    sources = [n for n, s in states.items() if _leaves(s, supply)]
-    supplied = behind(onward, sources)
-    consumers = {n for n, s in states.items() if s.action is not None and s.action.needs == supply}
-    lacking = (consumers & context.reached) - supplied
-    starts = {context.spec.start, *context.starts} & states.keys()
+    first = set(starts) & states.keys()
+    reached = first | behind(onward, first)
+    sources = [n for n in reached if _leaves(states[n], supply)]
+    lacking = {n for n in reached if states[n].needs == supply} - behind(onward, sources)
     ahead = {n: set[str]() if n in lacking else to for n, to in onward.items()}
-    return context.in_order(lacking & (starts | behind(ahead, starts)))
+    return lacking & (first | behind(ahead, first))
 
 
 def _leaves(state: StateSpec, supply: Supply) -> bool:
@@ -83,7 +113,29 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
     action = state.action
     if action is None or action.needs == supply:
         return False
-    return supply in action.supplies or not action.is_builtin
+    instead = supply == "task" and "conversation" in action.supplies
+    return supply in action.supplies or instead or not action.is_builtin
+
+
+def _taken_as_written(context: CheckContext) -> Mapping[str, set[str]]:
+    """For each state, those that it leads to with the limits and variables of the file."""
+    known = as_written(context)
+    verdicts: dict[Expression, bool | None] = {}
+    out: dict[str, set[str]] = {}
+    decided: set[str] = set()
+    """The states of which an earlier edge always holds."""
+    for t in context.chart.step.transitions():
+        read = [g.expression for g in t.guards if isinstance(g, (Holds, RuleHolds))]
+        for guard in read:
+            if guard not in verdicts:
+                verdicts[guard] = surely(judge(guard.root, known))
+        passed = t.kind == "advance" and t.source in decided
+        never = passed or any(verdicts[guard] is False for guard in read)
+        if t.dest is not None and t.dest in context.spec.states and not never:
+            out.setdefault(t.source, set()).add(t.dest)
+        if t.kind == "advance" and len(read) == len(t.guards) and all(map(verdicts.get, read)):
+            decided.add(t.source)
+    return out
 
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:

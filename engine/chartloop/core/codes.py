@@ -51,6 +51,8 @@ _ROWS = (
     Code("CL114", "misspelt word", "A text is compared with a word that the file never assigns to it, and that is similar to one it does assign.", "Use the suggested word. If a caller really passes the other one, accept the finding under `ignore`."),
     Code("CL115", "word that nothing gives", "A variable is compared with a word that the file never writes into it: only a caller could, with `--var`.", "Use one of the words shown, or accept the finding under `ignore`.", _W),
     Code("CL116", "loop over a list", "A state with `for` cannot loop over its list: `in` is not a list, or the loop would create a state or variable that already exists.", "Write `{for: vars.item, in: vars.list, each: state, then: state}`."),
+    Code("CL117", "may not be there", "A template needs a value of a fact that may be None, or a template or `save` reads a part that a result or answer may lack. If it is not there, the action fails; a message is written without its text.", "Test it: `{% if errors.last %}`, or write `| default(\"\")`. Let a schema require the property.", _W),
+    Code("CL118", "template that always fails", "A template reads a part of a fact that is None on every path to it, or that the last result or answer never has: the action fails in every run that reaches it.", "Read it where it is there, or save it into a variable when it is."),
     # CL2xx: the shape of the file
     Code("CL201", "unknown key", "The language has no such key here.", "Use the suggested key, or remove it."),
     Code("CL202", "missing key", "A required key is missing.", "Add it."),
@@ -105,7 +107,7 @@ _ROWS = (
     Code("CL340", "nothing to approve", "`approve` names a tool whose calls are never executed.", "Lead to a state with `do: call_tools` that allows the tool, or take it out of `approve`.", _W),
     Code("CL341", "wrong tool arguments", "A state calls a tool with an argument that it does not have, without one that it needs, or with a value that it refuses: the call fails in every run.", "Pass the arguments that the tool declares."),
     Code("CL342", "nothing to send", "A model call comes before anything is in the conversation, and the instructions do not show the task: the model never sees the task.", "Put a state with `do: receive` before it, or show `{{ run.task }}` in `instructions`.", _W),
-    Code("CL343", "division by zero", "The divisor is 0 whenever the expression is evaluated: it is a constant, or a limit or variable that is 0 and never changes in the file.", "Test first that it is above 0, or divide by something else.", _W),
+    Code("CL343", "division by zero, or no such element", "Whenever an expression or template is evaluated, it divides by 0 or reads past the end of a list: by a constant, or a limit or variable that never changes in the file.", "Test first that the divisor is above 0, or that the list is long enough.", _W),
     Code("CL344", "no tasks", "`work` does the next task of the queue, and neither the file nor an action before it adds any.", "List some under `tasks`, add them with `enqueue`, or write `tasks: []` if the caller passes them.", _W),
     Code("CL345", "no checkpoint", "`restore` needs a `checkpoint`, but no `checkpoint` comes before it on any path: it always fails.", "Put a state with `do: checkpoint` before it."),
     Code("CL346", "no signal", "`stop: highest` stops for a signal that was raised before, but the file never raises one: the run would end for `unknown`.", "Name the reason, or raise a signal before it."),
@@ -121,6 +123,9 @@ _ROWS = (
     Code("CL356", "fork of one", "`all` has one branch: there is nothing to decide at the same time.", "Lead there with `next`, or add a branch.", _W),
     Code("CL357", "error that ends as completed", "A stop for a reason whose runs end as errors leads to `end: completed`: the run is completed, and its reason is an error.", "Write `end: by_reason`.", _W),
     Code("CL360", "consent ahead of its call", "The answer to a wait leads to a call of a paid tool before the model is asked again, so it is the consent to that call. It may be given ahead, when nobody has seen the call.", "Hold the tool back with `approve`: an answer is then for the calls that were shown. Or list the finding under `ignore`.", _W),
+    Code("CL363", "action that always fails", "What an action is given, or what comes before it, makes it fail in every run that reaches it: a text longer than its memory block may be, a part of a reply before any model call, a child that receives a task and is given none.", "Give the action what it needs, or take it out."),
+    Code("CL364", "action that fails as written", "With the first values of memory, variables, limits and tasks that the file sets an action fails in every run that reaches it; only a caller could change that.", "Change the value, or the action.", _W),
+    Code("CL365", "silence is consent", "A wait of the file that can refuse a call leads to that call as well when no answer comes in time.", "Lead `expired` where the refusal leads.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "`chartloop actions` lists them; pass your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "Use one of the fields that `chartloop actions NAME` lists."),

@@ -57,8 +57,9 @@ _EFFECTS: Mapping[Effect, str] = {
     Effect.PAID: "paid: written down before it is done, never repeated once recorded",
 }
 
-Supply = Literal["conversation", "tasks", "checkpoint"]
-"""What an action leaves in the run for a later one: messages, tasks, saved variables."""
+Supply = Literal["conversation", "tasks", "checkpoint", "reply", "task"]
+"""What an action leaves in the run for a later one: messages, tasks, saved variables, a reply.
+`task` is the run's own, or messages in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ class ArgSpec:
     choices: tuple[str, ...] = ()
     """The words of an `enum`."""
     names: str = ""
-    """The kind of thing that a `name` refers to: ``tool``, ``machine``, ``state``, ``variable``,
-    ``block`` or ``reason``."""
+    """The kind of thing that a `name`, or each value of a mapping of `data`, refers to: ``tool``,
+    ``machine``, ``state``, ``variable``, ``block`` or ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """Returns the error in `data` or in a constant `value`, or None."""
     fields: tuple[ArgSpec, ...] = ()
@@ -86,6 +87,10 @@ class ArgSpec:
     """The field that has no effect if this one is below its value."""
     arguments_of: str = ""
     """The field that names the tool which takes these arguments."""
+    into_block: Literal["", "end", "part"] = ""
+    """Where the text goes in the memory block that another field names."""
+    in_block: bool = False
+    """Whether that memory block must hold the text."""
 
     @property
     def written_as(self) -> str:
@@ -93,7 +98,8 @@ class ArgSpec:
         if self.choices:
             return " | ".join(self.choices)
         word = _WRITTEN.get(self.kind, self.kind)
-        return f"{word} of a {self.names}" if self.names else f"{word} ({self.type})"
+        named = self.names and self.kind == "name"
+        return f"{word} of a {self.names}" if named else f"{word} ({self.type})"
 
     def to_dict(self) -> dict[str, Any]:
         """The field as plain data, as `chartloop actions --format json` prints it."""
@@ -182,6 +188,8 @@ class ActionSpec:
     """The field with the number of calls of one reply that it executes; see `MOST_CALLS`."""
     needs: Supply | None = None
     """The supply that the run must have: without it the action fails, or sends nothing."""
+    needs_if: Callable[[Mapping[str, Any]], bool] | None = field(default=None, compare=False)
+    """Whether it needs the supply with these fields, as written; None: always."""
     supplies: frozenset[Supply] = frozenset()
     """The supplies that it may leave in the run."""
     for_wait: bool = False

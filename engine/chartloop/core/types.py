@@ -64,6 +64,8 @@ class Type:
     """Whether it is never negative, so that products and quotients stay monotonic."""
     grows: bool = False
     """Whether it never falls during a run, so that a guard `fact >= bound` is a budget."""
+    optional: bool = field(default=False, compare=False)
+    """For a field of a struct: whether the value may lack it. Types are equal without this."""
     words: Words | None = field(default=None, compare=False)
     """The words that a text is compared with. Types are equal without them."""
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from chartloop.core.errors import EMPTY_KINDS, NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY, Failure, wire_name
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, ToolSpec
+from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, Supply, ToolSpec
 from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
@@ -179,6 +179,14 @@ class StateSpec:
     def traits(self) -> ActionTraits:
         """The traits of its action; empty ones if it has none."""
         return NO_ACTION if self.action is None else self.action.traits
+
+    @property
+    def needs(self) -> Supply | None:
+        """The supply that its action needs, given its fields."""
+        if self.action is None or self.action.needs_if is None:
+            return None if self.action is None else self.action.needs
+        written = {name: given.value for name, given in self.args.items()}
+        return self.action.needs if self.action.needs_if(written) else None
 
     @property
     def calls(self) -> Calls:

@@ -26,6 +26,8 @@ from chartloop.language.expression.tree import (
 
 Known = frozenset[str]
 NOTHING: Known = frozenset()
+FAILED: Known = frozenset({"last.error", "errors.last"})
+"""The facts of a failure: if the last action failed, there was one."""
 
 _COUNTS_OF_FAILURES = frozenset({"errors.consecutive", "errors.total", "errors.retries"})
 
@@ -34,7 +36,7 @@ def paths_not_none(node: Node, *, holds: bool) -> Known:
     """The paths that cannot be None when the expression is true (`holds`) or false."""
     match node:
         case Fact(path="last.ok") if not holds:
-            return frozenset({"last.error"})
+            return FAILED
         case Not(part=part):
             return paths_not_none(part, holds=not holds)
         case Logic(op=op, parts=parts):
@@ -73,6 +75,8 @@ def _of_link(left: Node, link: Link, holds: bool) -> Known:
     path = path_of(left)
     if is_none(link.right):
         is_known = path is not None and (link.op == "is not") == holds
+        if path == "last.error" and is_known:
+            return FAILED
         return frozenset({path}) if is_known and path else NOTHING
     known: set[str] = set()
     if link.absent is not None and link.absent != holds:

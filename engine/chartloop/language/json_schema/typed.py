@@ -29,12 +29,13 @@ from chartloop.language.json_schema.walk import resolve
 _SIMPLE: Mapping[str, Type] = {
     "string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL, "null": NONE,
 }  # fmt: skip
+_OPTIONAL = Type("any", optional=True)
 DEEPEST = 8
 """The most levels of a type; deeper ones, as in a recursive schema, are `any`."""
 
 
 def type_of_schema(schema: Any, *, whole: bool = False) -> Type:
-    """The type of data that satisfies a schema; an optional property is `any`.
+    """The type of data that satisfies a schema; an optional property is `any`, and `optional`.
 
     `whole`: every property with a default is present in the data.
     """
@@ -95,7 +96,7 @@ class _Typing(NamedTuple):
         if self.whole:
             there |= {n for n, s in properties.items() if isinstance(s, Mapping) and "default" in s}
         fields = {
-            n: self.of(s, depth - 1) if n in there else ANY for n, s in properties.items()
+            n: self.of(s, depth - 1) if n in there else _OPTIONAL for n, s in properties.items()
         }  # fmt: skip
         return struct(fields, keyed=True)
 

@@ -11,20 +11,19 @@ Source: design "language", sections 2 (`of`), 3 (None tests) and 6 (`last.result
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from chartloop.core.types import Type, struct
 from chartloop.language.expression import Scope
+from chartloop.language.expression.narrow import FAILED
 from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
 
 Moment = Literal["entry", "after"]
 
 STICKY = frozenset({"errors.last", "usage.cost", "progress.magnitude", "last.answer"})
 """The facts that never become None again once they have a value."""
-
-_FAILED = frozenset({"last.error", "errors.last"})
 
 
 class Known(NamedTuple):
@@ -36,6 +35,8 @@ class Known(NamedTuple):
     failed one without a result."""
     answers: frozenset[str]
     """The edges whose answer may be the newest; the empty name stands for no answer."""
+    failures: frozenset[str] = frozenset()
+    """Those of `last.error` and `errors.last` that have a value on *some* path."""
 
 
 NOTHING = Known(frozenset(), frozenset({""}), frozenset({""}))
@@ -69,56 +70,78 @@ def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
     return distinct.pop() if len(distinct) == 1 else None
 
 
-def flow(spec: MachineSpec) -> Flow:
-    """Analyse a machine. The cost is a few passes over its edges."""
-    ways = _Ways(spec)
-    entry: dict[str, Known] = {spec.start: NOTHING}
+def flow(
+    spec: MachineSpec, starts: Iterable[str] = (), passing: Collection[str] | None = None, *,
+    outside: bool = True,
+) -> Flow:  # fmt: skip
+    """Analyse a machine. The cost is a few passes over its edges.
+
+    `starts` are the states at which a parent starts it, besides its own; `passing` those whose
+    failures may take the same edges as a success (default: all). Without `outside`, a state is
+    only entered by the file's own edges and rules.
+    """
+    ways = _Ways(spec, outside)
+    pending = dict.fromkeys((spec.start, *starts))
+    entry: dict[str, Known] = dict.fromkeys(pending, NOTHING)
     after: dict[str, Known] = {}
-    pending = [spec.start]
     while pending:
-        name = pending.pop()
+        pending.pop(name := next(iter(pending)))
         state = spec.states[name]
-        after[name] = _after(state, entry[name])
+        after[name] = _after(state, entry[name], passing is None or name in passing)
         for target, known in ways.of(state, entry[name], after[name]):
-            joined = _join(entry.get(target), known)
-            if joined != entry.get(target):
+            before = entry.get(target)
+            joined = known if before is None else _join(before, known)
+            if joined is not before:
                 entry[target] = joined
-                pending.append(target)
+                pending[target] = None
     results = {n: s.result for n, s in spec.states.items() if s.action is not None}
     answers = {e.id: struct(dict(e.data), keyed=True) for e in spec.edges() if e.role == "on"}
     return Flow(entry, after, results, answers)
 
 
-def _after(state: StateSpec, known: Known) -> Known:
-    if state.action is None:
+def _after(state: StateSpec, known: Known, passing: bool) -> Known:
+    action = state.action
+    if action is None:
         return known
-    return Known(known.facts & STICKY, frozenset({state.name}), known.answers)
+    failures = known.failures - {"last.error"}
+    if not action.is_builtin or state.traits.fails == "by_world":
+        failures |= {"errors.last"}  # a tool call may fail within an action that succeeds
+    if passing and (state.args or state.save or state.within or state.traits.fails != "never"):
+        failures |= FAILED
+    return Known(known.facts & STICKY, frozenset({state.name}), known.answers, failures)
 
 
 def _after_failure(known: Known) -> Known:
     """The conditions after a failed action: an error, and no result."""
-    return known._replace(facts=known.facts | _FAILED, results=frozenset({""}))
+    return known._replace(facts=known.facts | FAILED, results=frozenset({""}), failures=FAILED)
 
 
 def _after_answer(known: Known, edge: Edge) -> Known:
     return known._replace(facts=known.facts | {"last.answer"}, answers=frozenset({edge.id}))
 
 
-def _join(a: Known | None, b: Known) -> Known:
-    if a is None:
-        return b
-    return Known(a.facts & b.facts, a.results | b.results, a.answers | b.answers)
+def _join(a: Known, b: Known) -> Known:
+    """What holds on both; `a` itself if that is all of `a`."""
+    if (
+        a.facts <= b.facts and b.results <= a.results and b.answers <= a.answers
+        and b.failures <= a.failures
+    ):  # fmt: skip
+        return a
+    return Known(
+        a.facts & b.facts, a.results | b.results, a.answers | b.answers, a.failures | b.failures
+    )
 
 
 class _Ways:
     """The paths out of each state, with the known facts on each."""
 
-    def __init__(self, spec: MachineSpec) -> None:
+    def __init__(self, spec: MachineSpec, outside: bool) -> None:
         self.spec = spec
-        self.jumps = [(r, r.to) for r in spec.rules if r.to]
+        self.jumps = [(r, r.to, r.when.implies(True)) for r in spec.rules if r.to]
         self.stops = [
-            n for n, s in spec.states.items() if s.stop or s.end == "by_reason" or n == spec.on_stop
-        ]
+            n for n, s in spec.states.items()
+            if outside and (s.stop or s.end == "by_reason" or n == spec.on_stop)
+        ]  # fmt: skip
         """The targets of a stop without its own: of a rule, or from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)
         targets = {e.target for e in spec.edges()} | {spec.start}
@@ -164,15 +187,19 @@ class _Ways:
     def _outside(self, state: StateSpec, known: Known) -> Iterator[tuple[str, Known]]:
         """The paths of rules, which are evaluated wherever the run rests, and of outside stops."""
         if not state.rests and state.name != self.spec.start:
-            for rule, to in self.jumps:
+            for rule, to, gained in self.jumps:
                 if set(rule.before) & {e.target for e in state.edges}:
-                    yield to, known._replace(facts=known.facts | rule.when.implies(True))
+                    yield to, known._replace(facts=known.facts | gained)
             return
-        for rule, to in self.jumps:
+        for rule, to, gained in self.jumps:
             if _covers(rule, state):
-                yield to, known._replace(facts=known.facts | rule.when.implies(True))
+                yield (
+                    to,
+                    known if gained <= known.facts else known._replace(facts=known.facts | gained),
+                )
+        stopped = known._replace(failures=FAILED)
         for name in self.stops:
-            yield name, known
+            yield name, stopped
 
 
 def _covers(rule: Rule, state: StateSpec) -> bool:

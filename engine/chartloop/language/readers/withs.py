@@ -265,7 +265,13 @@ def _data(field: _Field, value: Any) -> Given | None:
         problem = "a list" if arg.type.kind == "list" else "a mapping"
     else:
         problem = arg.check(value) if arg.check is not None else None
-    return field.wrong(value, problem) if problem else Given("data", value)
+    if problem:
+        return field.wrong(value, problem)
+    if arg.names == "variable":
+        known = [f"vars.{n}" for n in field.reader.variables]
+        for key, name in cast(dict[str, str], value).items():
+            field.reader.name((*field.path, key), name, known, "variable", "CL103")
+    return Given("data", value)
 
 
 def _schema(field: _Field, value: Any) -> Given | None:

@@ -35,9 +35,16 @@ from chartloop.language.template.filters import (
     show,
     size,
 )
-from chartloop.language.template.template_check import TESTS, Checker, TemplateFault, Token
+from chartloop.language.template.template_check import (
+    TESTS,
+    Checker,
+    Doubt,
+    Moment,
+    TemplateFault,
+    Token,
+)
 
-__all__ = ["MAX_TEXT", "Template", "TemplateFault", "parse"]
+__all__ = ["MAX_TEXT", "Doubt", "Moment", "Template", "TemplateFault", "doubts", "parse"]
 
 MAX_TEXT = 100_000
 """The most characters of a template."""
@@ -101,6 +108,21 @@ def parse(
         return Template(text)
     _, reads = _parse_checked(text, {**roots, **(extra or {})})
     return Template(text, reads)
+
+
+def doubts(template: Template, names: Mapping[str, Type], moment: Moment) -> tuple[Doubt, ...]:
+    """Return the parts of a template that may fail, or always do, with what is known then.
+
+    `names` are the types by root name that it was parsed with.
+    """
+    tokens = list(_tokens(template.text))
+    checker = Checker(tokens, names, moment)
+    try:
+        checker.check(_tree(template.text, tokens))
+    except TemplateFault as fault:  # of a type that is only known at this moment
+        found = (*checker.doubts.values(), *checker.doubt_of(fault))
+        return tuple(found)
+    return tuple(checker.doubts.values())
 
 
 def _parse_checked(text: str, names: Mapping[str, Type] | None) -> tuple[Any, frozenset[str]]:

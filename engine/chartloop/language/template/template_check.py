@@ -13,11 +13,13 @@ Belongs here: the rules for trees. Never: Jinja2, rendering.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
+from chartloop.language.expression.narrow import FAILED
 from chartloop.language.expression.words import DOUBT, word_fault
 from chartloop.language.template.filters import FILTERS
 from chartloop.language.text_fault import TextFault
@@ -32,7 +34,14 @@ TESTS = ("defined", "none")
 LOOP = struct({"index": COUNT, "index0": COUNT, "first": BOOL, "last": BOOL, "length": COUNT})
 """The fields of `loop` inside a `for`. `index` counts from 1."""
 
-_OPERATORS = frozenset("Compare Operand Not And Or Add Sub Div FloorDiv Neg Pos".split())
+_OPERATORS = frozenset("Not Add Sub Div FloorDiv Neg Pos".split())
+_WORDS = {"Add": "+", "Sub": "-", "Div": "/", "FloorDiv": "//", "Neg": "-", "Pos": "+"}
+_CHAIN = ("Name", "Getattr", "Getitem")
+_ORDERS = frozenset({"lt", "lteq", "gt", "gteq"})
+_NEED_VALUE = frozenset({"percent", "round"})
+"""The filters that fail for None."""
+_FAILURES = frozenset({"errors.total", "errors.consecutive", "errors.retries"})
+_DEFAULT = 'write `| default("")`'
 _SIGNS = {"Mul": "*", "Mod": "%", "Pow": "**"}
 _REFUSED = {
     "Assign": "`{% set %}`", "AssignBlock": "`{% set %}`", "Block": "`{% block %}`",
@@ -53,6 +62,32 @@ class TemplateFault(TextFault):
     """
 
 
+class Moment(NamedTuple):
+    """What is known of the facts whenever a template is rendered."""
+
+    present: frozenset[str] = frozenset()
+    """The facts that are not None."""
+    absent: frozenset[str] = frozenset()
+    """The facts that are None."""
+    typed: Mapping[str, Type] = {}
+    """Types that replace those of the facts: of the last result and answer."""
+    lengths: Mapping[str, int] = {}
+    """The lengths of lists that nothing changes."""
+
+
+class Doubt(NamedTuple):
+    """A part of a readable template that may fail, or always does."""
+
+    kind: Literal["value", "index"]
+    """`value`: it is None or missing; `index`: it is past the end of a list."""
+    certain: bool
+    """Whether every rendering fails there."""
+    message: str
+    hint: str
+    offset: int
+    width: int
+
+
 class Token(NamedTuple):
     """A token of a template with its offset."""
 
@@ -70,13 +105,26 @@ class _Value(NamedTuple):
 class Checker:
     """Checks one template's tree: collects the facts it reads and raises the first fault.
 
-    Without `names`, every fact counts as existing, and only the whitelist is applied.
+    Without `names`, every fact counts as existing, and only the whitelist is applied. With a
+    `moment`, it also collects `doubts`: the values that may be None or missing where they are
+    needed.
     """
 
-    def __init__(self, tokens: Sequence[Token], names: Mapping[str, Type] | None) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], names: Mapping[str, Type] | None,
+        moment: Moment | None = None,
+    ) -> None:  # fmt: skip
         self.reads: set[str] = set()
+        self.doubts: dict[str, Doubt] = {}
+        """By the fact that is None or missing: each is reported once."""
         self._tokens = tokens
         self._names = names
+        self._moment = moment
+        self._present = moment.present if moment is not None else frozenset[str]()
+        self._sure = True
+        """Whether every rendering evaluates the current part."""
+        self._lenient = False
+        """Whether a missing value is tested for, or replaced: `is defined`, `| default`."""
         self._local: dict[str, Type] = {}
 
     def check(self, tree: Any) -> None:
@@ -105,9 +153,11 @@ class Checker:
                         self._value(part)
                 case "If":
                     self._value(node.test)
-                    self._body(node.body)
-                    self._body(node.elif_)
-                    self._body(node.else_)
+                    with self._only_if(node.test):
+                        self._body(node.body)
+                    with self._only_if(node.test, holds=False):
+                        self._body(node.elif_)
+                        self._body(node.else_)
                 case "For":
                     self._for(node)
                 case _:
@@ -119,13 +169,64 @@ class Checker:
         if node.recursive:
             raise self._fault("`recursive`", node)
         self._local = self._targets(node)
-        if node.test is not None:
-            self._value(node.test)
-        self._local["loop"] = LOOP
-        self._body(node.body)
-        self._local = {"loop": ANY}
-        self._body(node.else_)
+        with self._only_if(None):
+            if node.test is not None:
+                self._value(node.test)
+            self._local["loop"] = LOOP
+            with self._only_if(node.test):
+                self._body(node.body)
+            self._local = {"loop": ANY}
+            self._body(node.else_)
         self._local = {}
+
+    @contextmanager
+    def _only_if(self, test: Any, *, holds: bool = True) -> Generator[None]:
+        """Check parts that are evaluated only if a test holds, or does not."""
+        before = self._sure, self._present
+        self._sure = False
+        if test is not None:
+            self._present |= self._implied(test, holds=holds)
+        yield
+        self._sure, self._present = before
+
+    def _implied(self, node: Any, *, holds: bool) -> frozenset[str]:
+        """The facts that are not None if a test holds, or does not.
+
+        ``a.b?`` stands for a part that is there, perhaps as None.
+        """
+        nothing = frozenset[str]()
+        match kind := _kind(node):
+            case "Not":
+                return self._implied(node.node, holds=not holds)
+            case "And" | "Or":
+                sides = [self._implied(side, holds=holds) for side in (node.left, node.right)]
+                return sides[0] | sides[1] if (kind == "And") == holds else sides[0] & sides[1]
+            case "Test":
+                path = _path(node.node)
+                if node.name == "none" and not holds:
+                    return self._implied(node.node, holds=True)
+                if node.name == "none":
+                    return nothing
+                return frozenset({*_holders(path), f"{path}?"}) if holds else nothing
+            case "Compare":
+                return self._implied_by_comparison(node, holds=holds)
+            case _:
+                path = _path(node)
+                if path == "last.error" if holds else path == "last.ok":
+                    return FAILED
+                return frozenset({path}) - {""} if holds else nothing
+
+    def _implied_by_comparison(self, node: Any, *, holds: bool) -> frozenset[str]:
+        path, first = _path(node.expr), node.ops[0]
+        if len(node.ops) > 1 or _kind(first.expr) != "Const":
+            return frozenset()
+        value = first.expr.value
+        if value is None:
+            given = first.op == ("ne" if holds else "eq")
+            return self._implied(node.expr, holds=True) if given and path else frozenset()
+        failures = path in _FAILURES and isinstance(value, int)
+        some = holds and ((first.op == "gt" and value >= 0) or (first.op == "gteq" and value > 0))
+        return frozenset({"errors.last"}) if failures and some else frozenset()
 
     def _targets(self, node: Any) -> dict[str, Type]:
         """The names that a `for` binds, with their types."""
@@ -153,10 +254,7 @@ class Checker:
 
     def _value(self, node: Any) -> Type:
         """The type of an expression. If it is a fact, its path is added to `reads`."""
-        value = self._chain(node)
-        if value.fact:
-            self.reads.add(value.fact)
-        return value.type
+        return self._needed(node, "")
 
     def _chain(self, node: Any) -> _Value:
         match _kind(node):
@@ -180,6 +278,11 @@ class Checker:
                 return self._filter(node)
             case "Test":
                 return self._test(node)
+            case "And" | "Or":
+                self._value(node.left)
+                with self._only_if(node.left, holds=kind == "And"):
+                    self._value(node.right)
+                return ANY
             case "CondExpr":
                 return self._either(node)
             case "Concat" | "List" | "Tuple":
@@ -188,16 +291,20 @@ class Checker:
             case "Compare":
                 return self._compare(node)
             case _ if kind in _OPERATORS:
-                self._parts(node)
+                for part in node.iter_child_nodes():
+                    self._needed(part, f"`{_WORDS[kind]}`" if kind in _WORDS else "")
                 return ANY
             case _:
                 raise self._unknown(node)
 
     def _compare(self, node: Any) -> Type:
         """Check a comparison: a quoted word must be a possible value of the other side."""
-        left = self._value(node.expr)
+        order = node.ops[0].op in _ORDERS
+        left = self._needed(node.expr, "a comparison" if order else "")
         for operand in node.ops:
-            right = self._value(operand.expr)
+            order = operand.op in _ORDERS
+            needs = "a comparison" if order else "`in`" if operand.op in ("in", "notin") else ""
+            right = self._needed(operand.expr, needs)
             if operand.op in ("eq", "ne"):
                 self._word(left, operand.expr)
                 self._word(right, node.expr)
@@ -243,15 +350,25 @@ class Checker:
             raise self._fault("such a subscript", index, hint)
         if isinstance(index.value, str):
             return self._below(node, index.value)
-        base = self._value(node.node)
+        base = self._needed(node.node, f"`[{index.value}]`")
         if base.kind not in ("list", "any"):
             what = f"a number as subscript of {_a(base)}"
             raise self._fault(what, node, "only lists have places")
+        fact = _path(node.node)
+        length = self._moment.lengths.get(fact) if self._moment is not None else None
+        needed = index.value + (index is node.arg)
+        if length is not None and length < needed and not self._lenient:
+            sign = "" if index is node.arg else "-"
+            message = f"`{fact}[{sign}{index.value}]` is past the end: `{fact}` has {length}, "
+            message += "and nothing in the file changes it"
+            hint = f"read an index below {length}" if length else "test that it is not empty"
+            self._doubt("index", fact, node, message, hint, certain=True)
         return _Value(base.of or ANY)
 
     def _check_index(self, node: Any) -> _Value:
         """The value of a list element at a computed index."""
-        base, index = self._value(node.node), self._value(node.arg)
+        base = self._needed(node.node, "a computed subscript")
+        index = self._needed(node.arg, "a computed subscript")
         if index.kind not in ("int", "any"):
             hint = "an index is a whole number"
             raise self._fault(f"{_a(index)} as index", node.arg, hint)
@@ -265,13 +382,22 @@ class Checker:
         base = self._chain(node.node)
         fact = f"{base.fact}.{name}" if base.fact else ""
         type = base.type
+        self._not_none(base, node.node, f"`{name}`")
         if type.kind == "struct":
             field = type.field(name)
-            if field is None:
-                prefix = f"{base.fact}." if base.fact else ""
-                known = [prefix + field for field, _ in type.fields]
+            prefix = f"{base.fact}." if base.fact else ""
+            known = [prefix + field for field, _ in type.fields]
+            if field is None and self._moment is None:
                 raise self._missing(prefix + name, nearest(prefix + name, known), node)
-            return _Value(field, fact)
+            there = self._lenient or {fact, f"{fact}?"} & self._present
+            if (field is None or field.optional) and not there:
+                verb = "has" if field is None else "may have"
+                holder = f"`{base.fact}`" if base.fact else "the element"
+                message = f"{holder} {verb} no `{name}` here"
+                hint = (nearest(prefix + name, known) if field is None else "") or _DEFAULT
+                self._doubt("value", fact, node, message, hint, certain=field is None)
+            type = self._moment.typed.get(fact) if self._moment is not None else None
+            return _Value(type or field or ANY, fact)
         if type.kind not in ("map", "any"):
             what = f"`.{name}` of {_a(type)}"
             raise self._fault(what, node, "only records and maps have fields")
@@ -282,7 +408,9 @@ class Checker:
         if spec is None:
             hint = nearest(node.name, FILTERS, otherwise=f"known: {', '.join(FILTERS)}")
             raise self._fault(f"the filter `{node.name}`", node, hint)
-        base = self._value(node.node)
+        before, self._lenient = self._lenient, node.name == "default" and _kind(node.node) in _CHAIN
+        base = self._needed(node.node, f"`{node.name}`" if node.name in _NEED_VALUE else "")
+        self._lenient = before
         self._arguments(node, spec.args, spec.needed)
         match spec.gives:
             case Type():
@@ -309,15 +437,59 @@ class Checker:
         if node.name not in TESTS:
             hint = "only `is defined` and `is none`, each with `not`; else compare with `==`"
             raise self._fault(f"the test `is {node.name}`", node, hint)
+        before, self._lenient = self._lenient, _kind(node.node) in _CHAIN
         self._value(node.node)
+        self._lenient = before
         return BOOL
 
     def _either(self, node: Any) -> Type:
         if node.expr2 is None:
             raise self._fault("an `if` without `else`", node, "write `x if y else z`")
         self._value(node.test)
-        first, second = self._value(node.expr1), self._value(node.expr2)
+        with self._only_if(node.test):
+            first = self._value(node.expr1)
+        with self._only_if(node.test, holds=False):
+            second = self._value(node.expr2)
         return first if first == second else ANY
+
+    # Doubts
+
+    def _needed(self, node: Any, by: str) -> Type:
+        """The type of an expression. If `by` is given, that fails for None."""
+        value = self._chain(node)
+        if value.fact:
+            self.reads.add(value.fact)
+        if by:
+            self._not_none(value, node, by)
+        return value.type
+
+    def _not_none(self, value: _Value, node: Any, by: str) -> None:
+        """Doubt a value that may be None where something needs it."""
+        moment, fact = self._moment, value.fact
+        if moment is None or self._lenient or not fact or fact in self._present:
+            return
+        if fact in moment.absent or value.type.nullable:
+            certain = fact in moment.absent
+            is_none = "is always None" if certain else "may be None"
+            message = f"`{fact}` {is_none} here, and {by} needs a value"
+            hint = f"test it first: `{{% if {fact} %}}`, or {_DEFAULT}"
+            self._doubt("value", fact, node, message, hint, certain=certain)
+
+    def doubt_of(self, fault: TemplateFault) -> Iterator[Doubt]:
+        """Yield the doubt where checking ended, unless only a word is not one of those expected."""
+        if fault.code == "CL406" and not self._lenient:
+            what = fault.message.removeprefix("a template may not have ")
+            yield Doubt(
+                "value", self._sure, f"here this is {what}", fault.hint, fault.offset, fault.width
+            )
+
+    def _doubt(
+        self, kind: Literal["value", "index"], fact: str, node: Any, message: str, hint: str, *,
+        certain: bool,
+    ) -> None:  # fmt: skip
+        certain = certain and self._sure
+        if fact not in self.doubts or certain > self.doubts[fact].certain:
+            self.doubts[fact] = Doubt(kind, certain, message, hint, *self._span(node))
 
     # Faults
 
@@ -368,6 +540,27 @@ def _kind(node: Any) -> str:
 
 def _a(type: Type) -> str:
     return _NAMES.get(type.kind, f"a {type.kind}")
+
+
+def _path(node: Any) -> str:
+    """The dotted path of a chain of names and texts; empty for anything else."""
+    match _kind(node):
+        case "Name":
+            return str(node.name)
+        case "Getattr":
+            above = _path(node.node)
+            return f"{above}.{node.attr}" if above else ""
+        case "Getitem" if _kind(node.arg) == "Const" and isinstance(node.arg.value, str):
+            above = _path(node.node)
+            return f"{above}.{node.arg.value}" if above else ""
+        case _:
+            return ""
+
+
+def _holders(path: str) -> Iterator[str]:
+    """Yield what contains a fact: for ``a.b.c`` ``a.b`` and ``a``."""
+    while path := path.rpartition(".")[0]:
+        yield path
 
 
 def _first(node: Any) -> Any:

@@ -128,8 +128,10 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
     }
     for state in spec.states.values():
         changed |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
+        restores = state.needs == "checkpoint"  # to values that they had before
         if state.action is not None and state.action.writes_any_variable:
-            return frozenset()
+            if counting or not restores:
+                return frozenset()
     left -= {name.removeprefix("vars.") for name in changed}
     return frozenset(
         left - (set() if not counting else left - {t.target.removeprefix("vars.") for t in sets})
