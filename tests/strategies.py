@@ -382,30 +382,44 @@ def costly_machines(draw: st.DrawFn) -> Data:
 
 # machines with every kind of mistake --------------------------------------------------------
 
-_ASKED = (
-    "run.steps >= limits.few", "usage.llm_calls >= limits.few", "usage.tool_calls >= limits.few",
-    "usage.total_tokens >= limits.most", "errors.total >= limits.few", "run.visits.{s} >= {n}",
-    "run.elapsed >= limits.time", "run.idle >= limits.time", "errors.retries >= {n}",
-    "run.continuations < {n}", "progress.cycles >= {n}", "progress.repeats >= {n}",
-    "queue.size > 0", "queue.size > 0", "queue.done >= {n}", "queue.failed >= limits.few",
-    "vars.n >= {n}", "vars.n < {n}", "vars.n / limits.few > 1", "last.ok", "signals.count > 0",
-    "len(last.tool_calls) > 0", "last.wants_memory", "len(memory.note) > {n}", 'last.text == "hi"',
-    "errors.consecutive >= limits.few", "run.steps >= limits.few and errors.total >= {n}",
-    "usage.calls.poke >= limits.few", 'last.finish_reason == "stop"', "whim({n})",
+_SUBJECTS: tuple[tuple[tuple[str, ...], tuple[Data, ...]], ...] = (
+    (
+        ("run.steps >= limits.few", "run.visits.{s} >= {n}", "run.steps >= limits.few and errors.total >= {n}",
+         "vars.n >= {n}", "vars.n < {n}", "vars.n / limits.few > 1", "last.ok", "whim({n})"),
+        ({"do": "nothing"}, {"do": "set", "with": {"vars.n": "vars.n + 1"}}, {"do": "measure"},
+         {"do": "report", "with": {"text": "{{ vars.n }} of {{ last.text }}"}}),
+    ),
+    (
+        ("usage.llm_calls >= limits.few", "usage.total_tokens >= limits.most", 'last.text == "hi"',
+         'last.finish_reason == "stop"', "len(last.tool_calls) > 0", "errors.consecutive >= limits.few"),
+        ({"do": "infer"}, {"do": "receive"}, {"do": "infer", "with": {"tool_choice": "required"}},
+         {"do": "prompt", "with": {"user": "{{ memory.note }} {{ 1 / vars.n }}"}}, {"do": "call_tools"}),
+    ),
+    (
+        ("usage.tool_calls >= limits.few", "usage.calls.poke >= limits.few", "progress.repeats >= {n}",
+         "last.wants_memory", "len(memory.note) > {n}", "signals.count > 0"),
+        ({"do": "tool", "with": {"name": "poke"}}, {"do": "call_tool"}, {"do": "infer"},
+         {"do": "update_memory"}, {"do": "update_memory", "with": {"block": "note", "append": "x"}}),
+    ),
+    (
+        ("queue.size > 0", "queue.size > 0", "queue.done >= {n}", "queue.failed >= limits.few"),
+        ({"do": "work"}, {"do": "work", "with": {"attempts": 1}}, {"do": "nothing"},
+         {"do": "enqueue", "with": {"tasks": '"b"'}}, {"do": "checkpoint"}, {"do": "restore"}),
+    ),
+    (
+        ("errors.total >= limits.few", "errors.retries >= {n}", "run.elapsed >= limits.time", "not last.ok",
+         "run.idle >= limits.time", "progress.cycles >= {n}", "errors.rate > 50 / 100"),
+        ({"do": "back_off", "with": {"base": "10s"}}, {"do": "apply_fix"}, {"do": "measure"},
+         {"do": "nothing"}, {"do": "infer"}),
+    ),
+    (
+        ("run.continuations < {n}", "signals.count > 0", "usage.llm_calls >= limits.few", "run.steps >= {n}"),
+        ({"do": "continue_run"}, {"do": "signal", "with": {"reason": "custom"}}, {"do": "infer"},
+         {"do": "run_machine", "with": {"machine": "kid", "task": "x"}},
+         {"do": "run_machine", "with": {"machine": "kid", "task": "x", "share": ["queue", "messages"]}}),
+    ),
 )  # fmt: skip
-_DONE: tuple[Data, ...] = (
-    {"do": "infer"}, {"do": "infer"}, {"do": "infer", "with": {"tool_choice": "required"}},
-    {"do": "call_tools"}, {"do": "call_tool"}, {"do": "tool", "with": {"name": "poke"}},
-    {"do": "nothing"}, {"do": "nothing"}, {"do": "back_off", "with": {"base": "10s"}},
-    {"do": "report", "with": {"text": "{{ vars.n }} of {{ last.text }}"}}, {"do": "receive"},
-    {"do": "prompt", "with": {"user": "{{ memory.note }} {{ 1 / vars.n }}"}}, {"do": "measure"},
-    {"do": "work"}, {"do": "work", "with": {"attempts": 1}}, {"do": "checkpoint"},
-    {"do": "restore"}, {"do": "enqueue", "with": {"tasks": '"b"'}}, {"do": "continue_run"},
-    {"do": "update_memory", "with": {"block": "note", "append": "x"}}, {"do": "update_memory"},
-    {"do": "run_machine", "with": {"machine": "kid", "task": "x"}}, {"do": "apply_fix"},
-    {"do": "run_machine", "with": {"machine": "kid", "task": "x", "share": ["queue", "messages"]}},
-    {"do": "signal", "with": {"reason": "custom"}}, {"do": "set", "with": {"vars.n": "vars.n + 1"}},
-)  # fmt: skip
+"""What guards may ask, with the actions that have to do with it."""
 _TASKS: tuple[Any, ...] = (
     None, None, [], ["a"], ["a", "b", "c"], [{"text": "a", "by": {"tool": "poke"}}],
     [{"text": "a", "by": {"machine": "kid"}}, "b"],
@@ -450,11 +464,12 @@ def mistaken_states(
 def mistaken_machines(draw: st.DrawFn) -> Data:
     """A machine of any actions in any order, with limits that may be 0: most have a mistake.
 
-    It has a few actions and guards of each table, so that they meet one another.
+    It is about one or two subjects, so that guards and actions meet one another.
     """
     names = [f"s{n}" for n in range(draw(st.integers(1, 5)))]
-    done = draw(st.lists(st.sampled_from(_DONE), min_size=1, max_size=3))
-    guards = draw(st.lists(st.sampled_from(_ASKED), min_size=1, max_size=3))
+    about = draw(st.lists(st.sampled_from(_SUBJECTS), min_size=1, max_size=2))
+    guards = [guard for asked, _ in about for guard in asked]
+    done = [action for _, actions in about for action in actions]
     body = {n: draw(mistaken_states(n, names, done, guards)) for n in names}
     if draw(st.integers(0, 3)) == 0:
         body |= {

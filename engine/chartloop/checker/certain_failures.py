@@ -28,7 +28,6 @@ from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, Word, of_plain
 from chartloop.language.spec import Assign, Retry, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.counters import Counting
 
 _DIVIDING = ("/", "//", "%")
 
@@ -47,7 +46,7 @@ def check_failing(context: CheckContext) -> None:
 
 def as_written(context: CheckContext) -> Known:
     """Return a lookup of the facts that nothing in the file changes."""
-    values = {**context.as_written.limits, **Counting(context.spec).fixed}
+    values = {**context.as_written.limits, **context.counting.fixed}
     fixed = {name: of_plain(value) for name, value in values.items()}
     return lambda fact: fixed.get(fact.path)
 

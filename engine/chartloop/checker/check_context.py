@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
+from chartloop.checker.effects import Effects
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
 from chartloop.core.specs import Supply
@@ -15,6 +16,7 @@ from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, path_in_file
 from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
+from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
@@ -118,6 +120,16 @@ class CheckContext:
         """Whether a stop rule that holds always stops the run: nothing can defer signals."""
         may_defer = any(state.traits.continues for state in self.spec.states.values())
         return not self.own_code and not may_defer
+
+    @cached_property
+    def effects(self) -> Effects:
+        """The facts that each state may change."""
+        return Effects(self.chart)
+
+    @cached_property
+    def counting(self) -> Counting:
+        """Its counters, with the variables as the file sets them."""
+        return Counting(self.spec)
 
     # proofs ---------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chartloop.checker.check_context import CheckContext, loops
+from chartloop.checker.effects import is_part
 from chartloop.checker.knowledge import groups
-from chartloop.checker.waits import effects_of, is_part
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Edge, StateSpec
@@ -24,7 +24,7 @@ def check_endless(context: CheckContext) -> None:
         return
     free = [n for n in context.reached if _is_free(context.spec.states[n])]
     for names in loops(context.own.subgraph(free)):
-        changed = frozenset(f for n in names for f, _ in effects_of(context.spec.states[n]))
+        changed = frozenset(f for n in names for f, _ in context.effects.of(context.spec.states[n]))
         if not _rules_may_end(context, changed):
             for loop in loops(_staying(context, names, changed)):
                 _endless(context, loop)
@@ -74,10 +74,11 @@ def _endless(context: CheckContext, loop: list[str]) -> None:
     states = context.spec.states
     exits = [e for n in loop for e in states[n].edges if e.target not in loop]
     acting = [n for n in context.in_order(loop) if states[n].action is not None]
-    reads = sorted({f"`{r}`" for guard in _exit_guards(context, exits) for r in guard.reads})
+    guards = list(_exit_guards(context, exits)) or [rule.when for rule in context.spec.rules]
+    reads = sorted({f"`{r}`" for guard in guards for r in guard.reads})
     by_failure = any(e.role in ("failed", "expired") for e in exits)
     if not acting or not reads or by_failure or not context.whole(loop):
-        return  # without an exit, or with one that is never taken, it has another finding
+        return  # without an exit and a rule, or with one never taken, it has another finding
     why = f"{', '.join(reads[:3])} cannot change in it"
     message = f"nothing ends the loop {context.describe_loop(loop)} once it is entered: {why}"
     hint = "change in it a value that its exit reads, or add a rule with `limits.steps`"

@@ -10,6 +10,7 @@ from typing import Any
 
 from chartloop.checker.certain_failures import as_written
 from chartloop.checker.check_context import CheckContext
+from chartloop.checker.effects import FALLS, OF_A_CALL, OF_CALLS, is_part
 from chartloop.checker.knowledge import groups
 from chartloop.checker.limits import reads_of_guards
 from chartloop.checker.missing_inputs import behind
@@ -20,7 +21,6 @@ from chartloop.language.expression import Expression
 from chartloop.language.intervals.evaluate import Known, judge
 from chartloop.language.intervals.interval import Range, of_plain
 from chartloop.language.spec import Edge, MachineSpec, Rule, StateSpec
-from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.thresholds import World
 
 _ELAPSED = "run.elapsed"
@@ -83,34 +83,59 @@ def _still(context: CheckContext) -> None:
     spec = context.spec
     if context.own_code:
         return
-    still = {name: why for name in FACTS if (why := _why_still(context, name))}
-    for path, fact in reads_of_guards(spec):
+    reads = [(path, fact) for path, fact in reads_of_guards(spec) if _is_of_actions(fact)]
+    if not reads:
+        return
+    moved = {f for s in spec.states.values() for f, way in context.effects.of(s) if way != FALLS}
+    still = {name: why for name in FACTS if (why := _why_still(context, name, moved))}
+    for path, fact in reads:
         name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
+        if name == "usage.calls" and any(is_part(fact, m) or is_part(m, fact) for m in moved):
+            continue
         if name and not context.has_finding_at(path):
             message = f"`{fact}` never changes: {still[name]}"
+            if name in OF_CALLS:
+                message = f"`{fact}` has nothing to show: {still[name]}"
             context.say("CL352", path, message, hint=_mover(spec, name), of=fact)
 
 
-def _why_still(context: CheckContext, name: str) -> str:
-    spec, moved_by = context.spec, FACTS[name].moved_by
-    if not moved_by:
+def _is_of_actions(fact: str) -> bool:
+    """Whether only the file's own actions change a fact."""
+    row = FACTS.get(fact) or FACTS.get(".".join(fact.split(".")[:2]))
+    return row is not None and row.by_actions
+
+
+def _why_still(context: CheckContext, name: str, moved: set[str]) -> str:
+    """Why no action of the file changes a fact; empty if one does, or anything else may."""
+    if not FACTS[name].by_actions:
         return ""
-    actions = [s.action for s in spec.states.values() if s.action is not None]
-    if moved_by == "actions":
-        moves = any(_moves(a.changes, name) for a in actions)
-        return "" if moves else "no state has an action that changes it"
-    others = spec.machines or any(a.needs == "tasks" for a in actions)
-    return "" if others or context.has_key("tools") else "the file lists no tools"
+    if name in (*OF_CALLS, *_EXECUTED):
+        if context.has_key("tools") and not context.spec.tools:
+            return ""  # the application brings them
+        by_tasks = any(s.traits.asks == "task" for s in context.spec.states.values())
+        if name in OF_CALLS and not (context.spec.tools or by_tasks):
+            return "the file lists no tools"
+    if any(is_part(name, fact) for fact in moved):
+        return ""
+    if name in _EXECUTED:
+        return "no state executes tool calls" if context.spec.tools else "the file lists no tools"
+    if name in OF_A_CALL or name.startswith("last."):
+        return "no state calls a model"
+    if name.startswith("errors.") and name != "errors.retries":
+        return "no action of the file can fail"
+    return "no state has an action that changes it"
 
 
-def _moves(changes: frozenset[str], name: str) -> bool:
-    return name in changes or f"{name.partition('.')[0]}.*" in changes
+_EXECUTED = ("usage.tool_calls", "usage.calls")
 
 
 def _mover(spec: MachineSpec, name: str) -> str:
-    if FACTS[name].moved_by == "tools":
+    if name in (*OF_CALLS, *_EXECUTED):
         return "list tools under `tools`, or ask something else"
-    known = [a.name for a in spec.registry.actions.values() if _moves(a.changes, name)]
+    actions = spec.registry.actions.values()
+    known = [
+        a.name for a in actions if {name, f"{name.partition('.')[0]}.*"} & a.changes
+    ] or [a.name for a in actions if name in OF_A_CALL and a.traits.asks == "reply"]
     return f"{' or '.join(f'`{n}`' for n in known)} changes it" if known else "ask something else"
 
 
@@ -195,7 +220,7 @@ def _late(context: CheckContext) -> None:
 def _end_of_time(context: CheckContext) -> tuple[float, Rule | None]:
     spec = context.spec
     limits = {name: limit.value for name, limit in spec.limits.items()}
-    world = World(limits, frozenset({_ELAPSED}), Counting(spec).fixed)
+    world = World(limits, frozenset({_ELAPSED}), context.counting.fixed)
     general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
     ends = [
         (world.turns(r.when).true.get(_ELAPSED), r) for r in general if _ELAPSED in r.when.reads

@@ -120,6 +120,8 @@ _ROWS = (
     Code("CL355", "question that is not asked", "`ask_user` prepares the question of the wait that follows, but no wait follows it on any path.", "Lead to a state with `on`, or remove it.", _W),
     Code("CL356", "fork of one", "`all` has one branch: there is nothing to decide at the same time.", "Lead there with `next`, or add a branch.", _W),
     Code("CL357", "error that ends as completed", "A stop for a reason whose runs end as errors leads to `end: completed`: the run is completed, and its reason is an error.", "Write `end: by_reason`.", _W),
+    Code("CL370", "left for nothing", "A state or the file leaves tasks, a checkpoint or a prompt, and no state after it uses that.", "Lead to a state that does: `work`, `restore`, `infer`. Or remove it.", _W),
+    Code("CL371", "nothing to work on", "A state executes the tool calls of a reply before any model call, a tool edits memory that the file does not have, or a model must call a tool and is offered none.", "Put there what it works on, or remove it.", _W),
     Code("CL360", "consent ahead of its call", "The answer to a wait leads to a call of a paid tool before the model is asked again, so it is the consent to that call. It may be given ahead, when nobody has seen the call.", "Hold the tool back with `approve`: an answer is then for the calls that were shown. Or list the finding under `ignore`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "`chartloop actions` lists them; pass your own with `--tools`."),

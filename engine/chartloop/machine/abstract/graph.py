@@ -22,7 +22,7 @@ from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Rule, StateSpec
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.edges import OwnMoves, plain
-from chartloop.machine.abstract.failures import Failures
+from chartloop.machine.abstract.failures import Failures, is_sure
 from chartloop.machine.abstract.graph_builder import MOST_ROUTES, NOTHING, Done, GraphBuilder
 from chartloop.machine.abstract.position import (
     Branch,
@@ -185,7 +185,7 @@ class Routes(GraphBuilder):
         state, breaks = self.spec.states.get(name), self.failures.at(name)
         if outcome in ("", "resumed") or state is None or state.action is None:
             return raised_after(self.spec, None, breaks=breaks)
-        sure = outcome == "ok" and self._sure(state, state.action)
+        sure = outcome == "ok" and is_sure(self.chart, state)
         return raised_after(self.spec, state, sure=sure, breaks=breaks)
 
     def _add_stops(
@@ -207,7 +207,7 @@ class Routes(GraphBuilder):
             self.add(source, stops, kind, kind, done=done, after=more)
 
     def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
-        outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
+        outcomes = ["ok"] if is_sure(self.chart, state) else ["ok", "failed"]
         if any(state.edges_of("expired")):
             outcomes.append("late")
         if not place.stopping:
@@ -221,11 +221,6 @@ class Routes(GraphBuilder):
             if hands_down(self.spec, state) and not place.stopping:
                 self._from_outside(place, (state.name, outcome))
             self._after(place, state, action, outcome)
-
-    def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
-        """Whether an action cannot fail, and nothing can cut it off."""
-        plain = action.traits.fails == "never" and not (state.args or state.save or state.within)
-        return plain and not self.chart.time_left
 
     def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
         """Add every route after an outcome of an action."""
