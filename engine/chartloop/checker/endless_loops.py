@@ -75,7 +75,9 @@ def _endless(context: CheckContext, loop: list[str]) -> None:
     exits = [e for n in loop for e in states[n].edges if e.target not in loop]
     acting = [n for n in context.in_order(loop) if states[n].action is not None]
     guards = list(_exit_guards(context, exits)) or [rule.when for rule in context.spec.rules]
-    reads = sorted({f"`{r}`" for guard in guards for r in guard.reads})
+    facts = {read for guard in guards for read in guard.reads}
+    still = {read for read in facts if not read.startswith("limits.")} or facts
+    reads = [f"`{read}`" for read in sorted(still)]
     by_failure = any(e.role in ("failed", "expired") for e in exits)
     if not acting or not reads or by_failure or not context.whole(loop):
         return  # without an exit and a rule, or with one never taken, it has another finding

@@ -163,7 +163,7 @@ def _unused(context: CheckContext, thing: Thing) -> list[Path]:
     """The places that leave the thing, and nothing else, for nothing."""
     spec, found = context.spec, list[Path]()
     users = {n for n, s in spec.states.items() if _needs(s, thing) or "share" in s.args}
-    if thing == "tasks" and spec.tasks and not users & context.reached:
+    if thing == "tasks" and isinstance(spec.tasks, tuple) and spec.tasks and not users & context.reached:
         found.append(("tasks",))
     for name in context.in_order(context.reached):
         action = spec.states[name].action

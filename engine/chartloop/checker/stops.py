@@ -133,14 +133,14 @@ def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
     one = limits[0].removeprefix("limits.") if len(limits) == 1 else ""
     value = spec.limits[one].value if one in (spec := context.spec).limits else None
     of = f"with `limits.{one}` at {say_value(value, spec.limits[one].type)} " if one else ""
-    if found.at <= 0:
+    if not found.least:
         message = f"{of}no run does anything: `{rule.id}` stops it before its first action"
-        hint = "`>=` holds at 0 already: write `>`, a higher limit, or `null` to switch it off"
+        hint = "let the rule allow more: `>= 0` holds before anything has happened"
     else:
         type = FACTS[counter].type if counter in FACTS else COUNT
         at, least = (say_value(value, type) for value in (found.at, found.least))
         message = f"{of}no run reaches an end of the file: `{rule.id}` stops it once `{counter}` "
-        message += f"is {at}, and every path to an end takes it to {least}"
+        message += f"is {at}, and every path to an end takes it to at least {least}"
         hint = f"let the rule allow more than {least}"
     context.say("CL347", ("limits", one) if one else path, message, hint=hint)
 

@@ -298,6 +298,8 @@ class FactSpec(NamedTuple):
     about: str
     unit: str = ""
     changed_by: str = "every action"
+    words: tuple[str, ...] = ()
+    """The words that the engine gives it, where its type is a text."""
     by_actions: bool = False
     """Whether only the file's own actions change it, not time, a caller or an entry of a state."""
 
@@ -377,7 +379,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.result": FactSpec(ANY, "The result of the last action, of the type that it declares."),
         "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
         "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls", by_actions=True),
-        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls", by_actions=True),
+        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls", words=("stop", "length", "tool_calls", "content_filter"), by_actions=True),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", by_actions=True),
         "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls", by_actions=True),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", by_actions=True),

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
+from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import Assign, Rule, StateSpec
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.edges import OwnMoves, plain
@@ -78,7 +79,9 @@ class Routes(GraphBuilder):
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
-        self._begin(begin, start or self.spec.start)
+        self.start = start or self.spec.start
+        """The state at which runs begin."""
+        self._begin(begin, self.start)
         while self.pending:
             self._expand(self.pending.popleft())
 
@@ -231,11 +234,14 @@ class Routes(GraphBuilder):
             return
         if action.work:
             left = left._replace(continued=False)
+        granted, times = left._replace(continued=True), self.counting.continuations(state)
+        continues = bool(action.traits.continues) and outcome == "ok"
+        if continues and "run.continuations" in self.counting.counters and times < INF:
+            if not self.world.lowered:  # it is refused only once it was granted as often
+                left = left._replace(reached=highest(left.reached, (("run.continuations", times),)))
         moves = self._moves(place, left, state, outcome)
         self._decide(place, left, moves, done=(state.name, outcome))
-        if action.traits.continues and outcome == "ok":
-            granted = left._replace(continued=True)
-            times = self.counting.continuations(state)
+        if continues:
             more = {"run.continuations": 1.0}
             moves = self._moves(place, granted, state, outcome)
             gated = [

@@ -95,7 +95,7 @@ class _Search:
                         limited[counter] = (at, rule)
         for counter, (at, rule) in sorted(limited.items(), key=lambda pair: pair[1][0]):
             if self._least(counter, {}, gated=False) is None:
-                if at <= self._proof.counting.first.get(counter, 0):
+                if at <= self._at_start(counter):
                     return OutOfReach(rule, counter, at, 0)
                 continue
             needed = dict(self._needed(counter))
@@ -104,6 +104,13 @@ class _Search:
                 if self._least(counter, needed, gated=True) is None:
                     return OutOfReach(rule, counter, at, float(least))
         return None
+
+    def _at_start(self, counter: str) -> float:
+        """The value of a counter when rules are evaluated first: the start is entered before."""
+        counting, spec = self._proof.counting, self._proof.chart.spec
+        start = self._proof.routes.start
+        entered = counting.of_entry(spec.states[start]) if start in spec.states else {}
+        return counting.first.get(counter, 0) + entered.get(counter, 0)
 
     def _least(
         self, counter: str, needed: Mapping[int, Number], *, gated: bool
