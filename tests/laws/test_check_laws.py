@@ -272,7 +272,9 @@ def never_taken(spec: MachineSpec, findings: Iterable[Finding]) -> set[str]:
     """The edges and rules of which the findings say that they are never taken."""
     out = set[str]()
     by_path = {dotted_path(path_in_file(spec.made, e.path)): e for e in spec.edges()}
-    deciding_at = {dotted_path(path_in_file(spec.made, ("states", n, "when"))): n for n in spec.states}
+    deciding_at = {
+        dotted_path(path_in_file(spec.made, ("states", n, "when"))): n for n in spec.states
+    }
     for found in findings:
         parts = found.at.split(".")
         if found.code not in ("CL307", "CL326", "CL327", "CL328", "CL330"):

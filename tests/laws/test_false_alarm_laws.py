@@ -79,6 +79,8 @@ def reaches_an_end(found: Finding, spec: MachineSpec, run: Played) -> bool:
 
 def changes(found: Finding, spec: MachineSpec, run: Played) -> bool:
     """A fact moves that is said never to."""
+    if "never changes" not in found.message:
+        return False  # a model may make up a tool
     named = re.match(r"`([\w.]+)`", found.message)
     assert named is not None, found.message
     first, *rest = run.values(named[1])
@@ -108,9 +110,13 @@ def is_entered(found: Finding, spec: MachineSpec, run: Played) -> bool:
 
 
 def is_retried(found: Finding, spec: MachineSpec, run: Played) -> bool:
-    """A retry is made that is said not to be."""
-    retry = f"{found.at.split('.')[1]}.retry"
-    return run.is_usual and any(retry in one.decision.taken for one in run.heard)
+    """A retry is made more often than it is said to be."""
+    said = re.search(r"is retried (\d+) time", found.message)
+    row, most = 0, 0
+    for one in run.heard:
+        row = row + 1 if f"{found.at.split('.')[1]}.retry" in one.decision.taken else 0
+        most = max(most, row)
+    return run.is_usual and most > (int(said[1]) if said is not None else 0)
 
 
 def is_taken(found: Finding, spec: MachineSpec, run: Played) -> bool:
@@ -151,7 +157,7 @@ def checked(data: dict[str, Any]) -> tuple[Chart, tuple[Finding, ...]]:
     return chart, tuple(f for f in found if not f.at.startswith("machines."))
 
 
-CALLERS = st.fixed_dictionaries(
+CALLERS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "limits": st.fixed_dictionaries({}, optional={
@@ -182,7 +188,7 @@ def test_what_is_said_of_every_run_is_so(data: Any, seed: int, caller: Any) -> N
 async def _contradict(machine: Machine, found: list[Finding], seed: int, caller: Any) -> None:
     for number, choices in enumerate(adversaries(seed, 8)):
         heard: list[Recorded] = []
-        given_ = caller if number % 2 else {}
+        given_: dict[str, Any] = caller if number % 2 else {}
         await playing(machine, choices, 25, heard=heard, enqueues=True, **given_)
         run = Played(heard, given_)
         wrong = [f for f in found if CLAIMS[f.code](f, machine.spec, run)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.core.outcome import PARTS
+from chartloop.core.specs import ActionSpec
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.failures import is_sure
 from chartloop.machine.abstract.signals import asks_to_stop, carried_out
@@ -60,12 +61,12 @@ class Effects:
             yield "last.answer", EITHER
             yield "run.elapsed", RISES
             yield from ((f"queue.{n}", EITHER) for n in ("size", "primary_done"))  # by a caller
-        action = state.action
-        if action is None:
-            return
-        if not action.is_builtin:
+        if state.action is not None and not state.action.is_builtin:
             yield "*", EITHER
-            return
+        elif state.action is not None:
+            yield from self._of_action(state, state.action)
+
+    def _of_action(self, state: StateSpec, action: ActionSpec) -> Iterator[tuple[str, str]]:
         yield from ((f"run.{n}", RISES) for n in ("steps", "elapsed", "working"))
         yield from ((f"last.{n}", EITHER) for n in ("state", "action", "result"))
         yield "progress.stalled_for", EITHER

@@ -31,11 +31,13 @@ def check_endless(context: CheckContext) -> None:
 
 
 def _is_free(state: StateSpec) -> bool:
-    """Whether a state's effects are known, and it neither costs anything nor waits."""
+    """Whether a state's effects are known, and it neither costs, waits nor fails by itself."""
     if state.job == "wait" or state.all:
         return False
     action = state.action
-    return action is None or (action.is_builtin and action.effect is not Effect.PAID)
+    if action is None or not action.is_builtin:
+        return action is None
+    return action.effect is not Effect.PAID and action.traits.fails != "by_world"
 
 
 def _rules_may_end(context: CheckContext, changed: frozenset[str]) -> bool:

@@ -44,8 +44,7 @@ def check_supplies(context: CheckContext) -> None:
         for thing, (message, hint) in _FOR_NOTHING.items():
             if thing not in context.shared:
                 for path in _unused(context, thing):
-                    at = path[-2] if len(path) > 1 else path[0]
-                    context.say("CL370", path, message.format(at), hint=hint)
+                    context.say("CL370", path, message.format(*path[-2:]), hint=hint)
 
 
 _MISSING: Mapping[Thing, tuple[str, str, str]] = {
@@ -163,7 +162,8 @@ def _unused(context: CheckContext, thing: Thing) -> list[Path]:
     """The places that leave the thing, and nothing else, for nothing."""
     spec, found = context.spec, list[Path]()
     users = {n for n, s in spec.states.items() if _needs(s, thing) or "share" in s.args}
-    if thing == "tasks" and isinstance(spec.tasks, tuple) and spec.tasks and not users & context.reached:
+    listed = spec.tasks if thing == "tasks" and isinstance(spec.tasks, tuple) else ()
+    if listed and not users & context.reached:
         found.append(("tasks",))
     for name in context.in_order(context.reached):
         action = spec.states[name].action

@@ -138,9 +138,9 @@ def _mover(spec: MachineSpec, name: str) -> str:
     if name in (*OF_CALLS, *_EXECUTED):
         return "list tools under `tools`, or ask something else"
     actions = spec.registry.actions.values()
-    known = [
-        a.name for a in actions if {name, f"{name.partition('.')[0]}.*"} & a.changes
-    ] or [a.name for a in actions if name in OF_A_CALL and a.traits.asks == "reply"]
+    known = [a.name for a in actions if {name, f"{name.partition('.')[0]}.*"} & a.changes] or [
+        a.name for a in actions if name in OF_A_CALL and a.traits.asks == "reply"
+    ]
     return f"{' or '.join(f'`{n}`' for n in known)} changes it" if known else "ask something else"
 
 

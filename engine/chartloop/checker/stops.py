@@ -6,14 +6,14 @@ Belongs elsewhere: whether a machine has an end (`checker.structure`), endless l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from chartloop.checker.check_context import CheckContext
 from chartloop.core.facts import FACTS
 from chartloop.core.format import say_value
 from chartloop.core.types import COUNT
 from chartloop.language.intervals.interval import INF
-from chartloop.language.spec import HIGHEST, Given
+from chartloop.language.spec import HIGHEST
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.counters import SPENT
 from chartloop.machine.abstract.position import TooLarge
@@ -108,7 +108,7 @@ def _out_of_reach(context: CheckContext) -> None:
         proof = Proof(
             context.chart, {}, {}, Assume(), Effort(EFFORT), start=start, most=MOST_ROUTES
         )
-        proof.spending.child = _any_child
+        proof.spending.child = lambda *_: _ANY_CHILD
         try:
             found = ends_out_of_reach(proof)
         except (TooLarge, OutOfEffort):
@@ -119,9 +119,8 @@ def _out_of_reach(context: CheckContext) -> None:
         _say_out_of_reach(context, found)
 
 
-def _any_child(name: str, given: Mapping[str, Given], among: int) -> Child:
-    """A child that may use anything, or nothing: it makes no path longer."""
-    return Child(dict.fromkeys(SPENT, INF), {}, {})
+_ANY_CHILD = Child(dict.fromkeys(SPENT, INF), {}, {})
+"""A child that may use anything, or nothing: it makes no path longer."""
 
 
 def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
@@ -133,8 +132,14 @@ def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
     one = limits[0].removeprefix("limits.") if len(limits) == 1 else ""
     value = spec.limits[one].value if one in (spec := context.spec).limits else None
     of = f"with `limits.{one}` at {say_value(value, spec.limits[one].type)} " if one else ""
-    if not found.least:
+    if not found.begun:
         message = f"{of}no run does anything: `{rule.id}` stops it before its first action"
+        hint = "let the rule allow more: `>= 0` holds before anything has happened"
+    elif not found.least:
+        ends = context.own.onward(spec.start) & {n for n, s in spec.states.items() if s.stop}
+        if not ends:
+            return
+        message = f"{of}no run reaches an end of the file: `{rule.id}` holds from the start"
         hint = "let the rule allow more: `>= 0` holds before anything has happened"
     else:
         type = FACTS[counter].type if counter in FACTS else COUNT

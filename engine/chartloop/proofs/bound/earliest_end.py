@@ -39,6 +39,8 @@ class OutOfReach(NamedTuple):
     counter: str
     at: float
     least: float
+    begun: bool = True
+    """Whether a run comes to its first action at all."""
 
 
 class Progress(NamedTuple):
@@ -88,6 +90,7 @@ class _Search:
 
     def out_of_reach(self) -> OutOfReach | None:
         limited: dict[str, tuple[float, Rule]] = {}
+        places = self._proof.routes.places
         for rule in self._proof.chart.spec.rules:
             if rule.kind == "stop":
                 for counter, at in self._proof.world.turns(rule.when).true.items():
@@ -96,7 +99,9 @@ class _Search:
         for counter, (at, rule) in sorted(limited.items(), key=lambda pair: pair[1][0]):
             if self._least(counter, {}, gated=False) is None:
                 if at <= self._at_start(counter):
-                    return OutOfReach(rule, counter, at, 0)
+                    begun = any(s.route.kind == "start" and not places[s.route.dest].stopping
+                                for s in self._steps)  # fmt: skip
+                    return OutOfReach(rule, counter, at, 0, begun)
                 continue
             needed = dict(self._needed(counter))
             least = self._least(counter, needed, gated=False)
@@ -112,9 +117,7 @@ class _Search:
         entered = counting.of_entry(spec.states[start]) if start in spec.states else {}
         return counting.first.get(counter, 0) + entered.get(counter, 0)
 
-    def _least(
-        self, counter: str, needed: Mapping[int, Number], *, gated: bool
-    ) -> Number | None:
+    def _least(self, counter: str, needed: Mapping[int, Number], *, gated: bool) -> Number | None:
         """The least amount with which a run reaches an end; `needed` is that of single steps."""
         counted = self._budgets.step_counts(counter)
         gates = [s.route.gates.get(counter, INF) if gated else INF for s in self._steps]
@@ -246,7 +249,7 @@ class _Search:
                 found: Value = NO
                 if isinstance(one.value, Expression):
                     found = judge(one.value.root, self._proof.world.known_facts())
-                elif isinstance(one.value, (list, tuple)) and not one.append:
+                else:
                     found = of_plain(one.value)
                 size = found.size if isinstance(found, Other) and not one.append else None
                 sizes.setdefault(one.target, set()).add(size)
