@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine, lifecycle
@@ -60,6 +60,11 @@ def succeeds(found: Finding, spec: MachineSpec, run: Played) -> bool:
     """An action succeeds that is said to fail."""
     outcomes = (one.record.input.outcome for one in run.steps(found.at.split(".")[1]))
     return any(outcome is not None and outcome.ok for outcome in outcomes)
+
+
+def succeeds_as_the_file_is(found: Finding, spec: MachineSpec, run: Played) -> bool:
+    """An action succeeds that lacks what only a caller could have given."""
+    return run.is_usual and succeeds(found, spec, run)
 
 
 def reaches_an_end(found: Finding, spec: MachineSpec, run: Played) -> bool:
@@ -136,7 +141,7 @@ Claim = Callable[[Finding, MachineSpec, Played], bool]
 CLAIMS: dict[str, Claim] = {
     "CL304": is_entered, "CL307": is_taken, "CL326": is_taken, "CL327": is_taken,
     "CL328": is_taken, "CL330": is_taken, "CL338": succeeds, "CL341": succeeds,
-    "CL343": holds_elsewhere, "CL344": succeeds, "CL345": succeeds, "CL347": reaches_an_end,
+    "CL343": holds_elsewhere, "CL344": succeeds_as_the_file_is, "CL345": succeeds, "CL347": reaches_an_end,
     "CL348": holds_elsewhere, "CL349": is_retried, "CL350": leaves, "CL352": changes, "CL354": expires,
 }  # fmt: skip
 """For each code: whether a run contradicts its finding."""
@@ -172,8 +177,26 @@ CALLERS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 """What a caller may give besides the task."""
 
 
+ACCUSED: tuple[dict[str, Any], ...] = (
+    {
+        "chartloop": 1, "machine": "m", "limits": {"t": 3},
+        "rules": [{"when": "usage.tool_calls >= limits.t", "stop": "no_progress"}],
+        "states": {"w": {"do": "tool", "with": {"name": "poke"}, "failed": "next", "next": "w"}},
+    },
+    {
+        "chartloop": 1, "machine": "m", "model": {"name": "scripted", "context_window": 5},
+        "states": {"a": {"ask": "Task?", "on": {"go": "q"}},
+                   "q": {"ask": "Any?", "when": "queue.size > 0", "then": "w", "else": "a"},
+                   "w": {"do": "work", "next": "done"}, "done": {"stop": "completed"}},
+    },
+)  # fmt: skip
+"""Machines that were accused of what they do not do."""
+
+
 @pytest.mark.slow("tries hundreds of examples for seconds")
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@example(ACCUSED[0], 0, {})
+@example(ACCUSED[1], 0, {})
 @given(mistaken_machines(), st.integers(0, 10_000), CALLERS)
 def test_what_is_said_of_every_run_is_so(data: Any, seed: int, caller: Any) -> None:
     chart, findings = checked(data)
@@ -186,7 +209,8 @@ def test_what_is_said_of_every_run_is_so(data: Any, seed: int, caller: Any) -> N
 
 
 async def _contradict(machine: Machine, found: list[Finding], seed: int, caller: Any) -> None:
-    for number, choices in enumerate(adversaries(seed, 8)):
+    some = list(adversaries(seed, 8))[seed % 3 :: 3]
+    for number, choices in enumerate(some):
         heard: list[Recorded] = []
         given_: dict[str, Any] = caller if number % 2 else {}
         await playing(machine, choices, 25, heard=heard, enqueues=True, **given_)
