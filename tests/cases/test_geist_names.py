@@ -34,6 +34,7 @@ from chartloop.compat.geist import (
     StoppingReason,
 )
 from chartloop.core.errors import RunError, SetupError
+from chartloop.core.plain import plain
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.testing import Scripted
 from tests.cases.test_geist import BAD, DONE, FOUR, SAME, calling, reply, tick
@@ -186,6 +187,13 @@ def test_the_machine_has_a_limit_or_variable_for_each_condition() -> None:
     spec = load("geist").spec
     known = {*spec.limits, *spec.vars, *spec.define}
     assert fields_in_the_document("AgentStoppingConditions").keys() <= known
+
+
+@pytest.mark.parametrize("field", AgentStoppingConditions().limits)
+def test_a_limit_of_the_machine_has_the_documents_default(field: str) -> None:
+    default = AgentStoppingConditions().limits[field]
+    limit = plain(load("geist").spec.limits[field].value)
+    assert limit == default
 
 
 # stopping -----------------------------------------------------------------------------------

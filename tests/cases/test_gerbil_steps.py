@@ -202,6 +202,13 @@ class TestStepTypes:
         assert run.run().output is not None
         assert [s.type for s in run.history if s.type != "system"] == ["llm-inference"]
 
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4])
+    def test_max_steps_is_reached_at_the_limit_not_past_it(self, limit: int) -> None:
+        ask = call("send_message", message="x")
+        run = load("step_agent").start("Go.", script=[ask] * 4, limits={"steps": limit})
+        assert run.run().reason == "steps_limit"
+        assert [s.number for s in run.history] == list(range(1, limit + 1))
+
     def test_a_call_that_was_left_out_is_said(self) -> None:
         two = calls("send_message", "conversation_search")
         for machine in ("step_agent", "step_choice"):
