@@ -67,6 +67,12 @@ class TestTheManager:
             ContextWindow(most, system, response)
 
 
+    def test_a_strategy_that_is_none_is_refused(self) -> None:
+        with pytest.raises(SetupError, match="truncate, sliding or summarize, not 'slide'") as caught:
+            ContextWindow(strategy="slide")  # pyright: ignore[reportArgumentType]
+        assert "did you mean `sliding`?" in str(caught.value)
+
+
 class TestTokenCounting:
     def test_in_text(self) -> None:
         assert estimate_tokens("Hello, world!") == 4
