@@ -315,6 +315,14 @@ class TestExecution:
             ["failed"] * failures + ["completed"] * (failures <= 3)
         )
 
+    @pytest.mark.parametrize("category", ["RECOVERABLE", "CRITICAL"])
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+    def test_other_failures_are_not_retried(self, machine: str, category: str) -> None:
+        failed = {"error": {"category": category, "message": "no"}}
+        run = load(machine).start("Hi.", script=[failed], clock=ManualClock())
+        assert run.run().reason == "error"
+        assert [s.status for s in run.history if s.type == "llm-inference"] == ["failed"]
+
     def test_the_documents_own_tests(self, shipped: Machine) -> None:
         run = talked(shipped)
         for _ in range(3):
