@@ -24,7 +24,10 @@ sys.path.insert(0, str(HERE.parent))
 from tests.cases.test_lines import TABLES, Row, rows  # noqa: E402
 
 SOURCES = HERE.parent / "tests" / "cases" / "sources"
-BEGIN, END = "<!-- differences: written by docs/documents_table.py -->", "<!-- end of differences -->"
+BEGIN, END = (
+    "<!-- differences: written by docs/documents_table.py -->",
+    "<!-- end of differences -->",
+)
 PAGES = {
     "000": "geist.md", "001": "executive.md", "002": "stop-conditions.md", "003": "moderator.md",
     "004": "gerbil.md",
@@ -69,7 +72,9 @@ def _span(row: Row) -> str:
 def _quote(text: list[str], row: Row) -> str:
     """The first line of a stretch that says something, as code."""
     said = (line.strip() for line in text[row.first - 1 : row.last])
-    first = next(line for line in said if re.search(r"\w{3}", line) and not line.startswith(SKIPPED))
+    first = next(
+        line for line in said if re.search(r"\w{3}", line) and not line.startswith(SKIPPED)
+    )
     cut = first if len(first) <= LONGEST else f"{first[:LONGEST].rstrip()}…"
     return f"`` {cut} ``" if "`" in cut else f"`{cut}`"
 

@@ -291,7 +291,9 @@ def test_a_custom_condition_gets_the_agents_own_context() -> None:
         return context.asked == 3
 
     own = OwnContext(
-        execution_classes=[SendgridAdapter], subprocess_id=7, settings=AgentSettings(temperature=0.3)
+        execution_classes=[SendgridAdapter],
+        subprocess_id=7,
+        settings=AgentSettings(temperature=0.3),
     )
     known = GPT4Agent(agent_context=own, script=SAME * 3)
     conditions = AgentStoppingConditions(custom_condition=watches)

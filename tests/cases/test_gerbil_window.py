@@ -66,9 +66,10 @@ class TestTheManager:
         with pytest.raises(LimitError, match="no room"):
             ContextWindow(most, system, response)
 
-
     def test_a_strategy_that_is_none_is_refused(self) -> None:
-        with pytest.raises(SetupError, match="truncate, sliding or summarize, not 'slide'") as caught:
+        with pytest.raises(
+            SetupError, match="truncate, sliding or summarize, not 'slide'"
+        ) as caught:
             ContextWindow(strategy="slide")  # pyright: ignore[reportArgumentType]
         assert "did you mean `sliding`?" in str(caught.value)
 

@@ -273,7 +273,7 @@ def test_the_task_is_completed_by_a_tool_and_the_answer_is_the_output() -> None:
 # the chain by itself --------------------------------------------------------------------------
 
 
-class Chain(NamedTuple):
+class Alone(NamedTuple):
     """What an iteration left, and where the chain ends."""
 
     id: str
@@ -287,21 +287,21 @@ ALL = [
     "finish_reason", "user_requested", "completed", "unknown",
 ]  # fmt: skip
 CALLS = [{"name": "conversation_search", "arguments": {"query": "it"}}]
-CHAINS = [
-    Chain("a-signal-and-no-override", {"emitted": ["time_limit"]}, "stop_signal", "time_limit"),
-    Chain("the-highest-of-two", {"emitted": ["token_limit", "steps_limit"]}, "stop_signal", "steps_limit"),
-    Chain("a-signal-comes-before-tool-calls", {"emitted": ["error"], "tool_calls": CALLS}, "stop_signal", "error"),
-    Chain("an-override-of-a-signal", {"emitted": ["steps_limit"], "continued": True}, "continue"),
-    Chain("an-override-of-nothing", {"continued": True}, "continue"),
-    Chain("an-override-of-completion", {"continued": True, "tool_calls": []}, "continue"),
-    Chain("tool-calls", {"tool_calls": CALLS}, "continue"),
-    Chain("a-final-response", {}, "complete", "completed"),
-    *(Chain(f"signal-{reason}", {"emitted": [reason]}, "stop_signal", reason) for reason in ALL),
+ALONE = [
+    Alone("a-signal-and-no-override", {"emitted": ["time_limit"]}, "stop_signal", "time_limit"),
+    Alone("the-highest-of-two", {"emitted": ["token_limit", "steps_limit"]}, "stop_signal", "steps_limit"),
+    Alone("a-signal-comes-before-tool-calls", {"emitted": ["error"], "tool_calls": CALLS}, "stop_signal", "error"),
+    Alone("an-override-of-a-signal", {"emitted": ["steps_limit"], "continued": True}, "continue"),
+    Alone("an-override-of-nothing", {"continued": True}, "continue"),
+    Alone("an-override-of-completion", {"continued": True, "tool_calls": []}, "continue"),
+    Alone("tool-calls", {"tool_calls": CALLS}, "continue"),
+    Alone("a-final-response", {}, "complete", "completed"),
+    *(Alone(f"signal-{reason}", {"emitted": [reason]}, "stop_signal", reason) for reason in ALL),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CHAINS, ids=lambda case: case.id)
-def test_the_chain_alone(case: Chain) -> None:
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.id)
+def test_the_chain_alone(case: Alone) -> None:
     call_ = {"function": {"name": "conversation_search", "arguments": '{"query": "it"}'}}
     said = {"role": "assistant", "content": "5"}
     if case.given.get("tool_calls"):
@@ -311,7 +311,9 @@ def test_the_chain_alone(case: Chain) -> None:
     result = run.run()
     assert result.state == case.ends
     assert not case.reason or result.reason == case.reason
-    made = case.ends == "continue" and "tool_calls" in case.given and not case.given.get("continued")
+    made = (
+        case.ends == "continue" and "tool_calls" in case.given and not case.given.get("continued")
+    )
     assert run.facts.usage.tool_calls == made
 
 

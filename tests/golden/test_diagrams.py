@@ -53,7 +53,9 @@ def test_a_committed_picture_is_the_live_machine(
     names = safe_ids(machines[name].spec.states)
     assert set(names.values()) <= drawn
     for box in committed.boxes:
-        group = re.search(rf'id="[^"]*node-{names.get(box.id)}" class="node">(.*?)</g>', svg, re.DOTALL)
+        group = re.search(
+            rf'id="[^"]*node-{names.get(box.id)}" class="node">(.*?)</g>', svg, re.DOTALL
+        )
         if group is not None and box.shape in ("pill", "rect"):
             assert ("<polygon" in group[1]) is (box.shape == "rect"), box.id
 

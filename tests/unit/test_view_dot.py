@@ -16,8 +16,8 @@ import pytest
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.dot.engine import Engine, render
 from chartloop.view.compare.difference import differences
+from chartloop.view.dot.engine import Engine, render
 from chartloop.view.dot.write import PAINTS, PLAIN, Dress, Style, as_shown, to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Role, Shape
 
@@ -85,9 +85,7 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         assert attribute in text
 
 
-THREE = Flowchart(
-    boxes=(Box("box", "A"), Box("pill", "A", "pill"), Box("diamond", "A", "diamond"))
-)
+THREE = Flowchart(boxes=(Box("box", "A"), Box("pill", "A", "pill"), Box("diamond", "A", "diamond")))
 
 
 def test_a_box_a_pill_and_a_diamond_differ_in_dot() -> None:
@@ -121,7 +119,10 @@ def test_in_a_png_the_corner_of_a_pill_is_background(
     chart = Flowchart(boxes=(Box("a", "A wide box", shape, "stop"),))
     rows = pixels(render(to_dot(chart), "png", engine=engine))
     inked = [
-        (x, y) for y, row in enumerate(rows) for x, p in enumerate(row) if sum(p[:3]) < 700 and p[-1]
+        (x, y)
+        for y, row in enumerate(rows)
+        for x, p in enumerate(row)
+        if sum(p[:3]) < 700 and p[-1]
     ]
     left, top = min(x for x, _ in inked), min(y for _, y in inked)
     red, green, *_ = rows[top + 2][left + 2]
@@ -142,14 +143,15 @@ def pixels(png: bytes) -> list[list[tuple[int, ...]]]:
         at += 12 + length
     wide, high, step = size
     raw, line = zlib.decompress(data), wide * step
-    above, rows = bytearray(line), []
+    above = bytearray(line)
+    rows: list[list[tuple[int, ...]]] = []
     for y in range(high):
         method, row = raw[y * (line + 1)], bytearray(raw[y * (line + 1) + 1 : (y + 1) * (line + 1)])
         for x in range(line):
             left, up = row[x - step] if x >= step else 0, above[x]
             corner = above[x - step] if x >= step else 0
             guess = left + up - corner
-            paeth = min((left, up, corner), key=lambda value: abs(guess - value))  # noqa: B023
+            paeth = min((left, up, corner), key=lambda value: abs(guess - value))
             row[x] = (row[x] + (0, left, up, (left + up) // 2, paeth)[method]) % 256
         rows.append([tuple(row[x : x + step]) for x in range(0, line, step)])
         above = row
