@@ -45,6 +45,7 @@ PAGES = [
     ROOT / "README.md",
     *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "testing.md"),
     *sorted((ROOT / "docs" / "geist").glob("*.md")),
+    *sorted((ROOT / "docs" / "documents").glob("*.md")),
 ]
 LINKING = [
     *PAGES,

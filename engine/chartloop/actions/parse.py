@@ -14,6 +14,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, STR, Type, accepts, list_of, map_of
+from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.sanitize import DECODER, bare_json, read_json
 
@@ -85,6 +86,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
     """Parse parts of the newest reply into variables. Each of them is set every time."""
     text = ctx.facts.last.text
     changes: dict[str, Any] = {}
+    warnings: list[str] = []
     for name, entry in targets.items():
         rule: Mapping[str, Any] = {"json": ""} if entry == "json" else entry
         spec = ctx.machine.vars[name.removeprefix("vars.")]
@@ -99,8 +101,11 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
                     kind="parse",
                 )
             value = spec.value
+        if "fence" in rule and (left := _left_out(text, str(rule["fence"] or ""))):
+            warnings.append(f"`{name}`: {left}")
         changes[name] = value
-    return Outcome(result={n.removeprefix("vars."): v for n, v in changes.items()}, changes=changes)
+    result = {n.removeprefix("vars."): v for n, v in changes.items()}
+    return Outcome(result=result, changes=changes, warnings=tuple(warnings))
 
 
 def _format_rule(rule: Mapping[str, Any]) -> str:
@@ -153,11 +158,25 @@ _ALIASES = {
 
 def _fence(text: str, language: str) -> str | None:
     """The first fenced block of a language, or of any if `language` is empty."""
+    return next((block for block, wanted in _fences(text, language) if wanted), None)
+
+
+def _fences(text: str, language: str) -> Iterator[tuple[str, bool]]:
+    """Every fenced block, and whether it is of this language."""
     wanted = _ALIASES.get(language, {language})
     for name, block in _blocks(text):
-        if not language or name.lower() in wanted:
-            return block
-    return None
+        yield block, not language or name.lower() in wanted
+
+
+def _left_out(text: str, language: str) -> str:
+    """What of a reply's blocks was left out, as a warning; empty if nothing was."""
+    wanted = [is_wanted for _, is_wanted in _fences(text, language)]
+    word = f"`{language}` block" if language else "block"
+    if sum(wanted) > 1:
+        return f"the reply has {sum(wanted)} {word}s, the first was read"
+    if wanted and not any(wanted):
+        return f"the reply has no {word}, and {say_count(len(wanted), 'other block')}: not read"
+    return ""
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from chartloop.core.text_table import Line, Span, text_of
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read
 from chartloop.view.compare.difference import Difference, differences, match_boxes
+from chartloop.view.dot.write import as_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
     """
     document = read(found, repair=repair)
     chart = document.reading.chart
-    drawn = machine.draw(rules="none").chart
+    drawn = as_shown(machine.draw(rules="none").chart)
     lines = _Lines(document, match_boxes(chart, drawn))
     declared = {d.difference: d.reason for d in machine.spec.deviations}
     left = Counter(d.difference for d in machine.spec.deviations)
