@@ -24,7 +24,7 @@ from chartloop.interchange.machine_text import Head, write_machine
 from chartloop.interchange.mermaid.read import Note
 from chartloop.interchange.skeleton import skeleton
 from chartloop.language.yaml.reading import MAX_BYTES
-from chartloop.view.compare.difference import Difference, differences
+from chartloop.view.compare.difference import Difference
 from chartloop.view.flowchart import Direction, Flowchart, one_line
 
 _WHY: Mapping[str, str] = {
@@ -108,7 +108,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     if name and not _NAME.fullmatch(name):
         hint = "a small letter, then small letters, digits and underscores: my_agent"
         raise SetupError(f"`{name}` cannot name a machine", hint=hint)
-    states = skeleton(chart, read.reading.lines)
+    states = skeleton(chart, read.reading.lines, start=read.reading.start)
     heading = found.title if _SAYS_LITTLE.fullmatch(found.heading) else found.heading
     title = one_line(chart.title) or heading
     machine = name or once(
@@ -122,7 +122,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     _refuse_too_large(write_machine(states, head), chart)
     loaded = load(write_machine(states, head))
     drawn = loaded.draw(rules="none").chart
-    deviations = differences(chart, drawn)
+    deviations = read.reading.unlike(drawn)
     if deviations:
         declared = [(str(d), _why(d, drawn)) for d in deviations]
         head = head._replace(deviations=declared)
