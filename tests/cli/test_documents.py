@@ -90,7 +90,7 @@ states:
 def test_which_chart_is_asked_for_or_said(sh: Shell) -> None:
     asked = sh("import", "FLOW.md")
     assert asked.code == 2
-    assert "FLOW.md has 2 flowcharts: which one do you want?" in asked.err
+    assert "FLOW.md has 2 charts: which one do you want?" in asked.err
     assert '1: lines 4 to 8, under "The loop"; 2: lines 14 to 15, under "Another"' in " ".join(
         asked.err.split()
     )

@@ -104,13 +104,13 @@ def test_which_chart_is_meant_is_asked_or_said() -> None:
     for wanted, number in [("1", 1), ("2", 2), ("main LOOP", 1), ("recov", 2)]:
         assert choose_chart(found, wanted).number == number
     assert choose_chart(found[:1]).number == 1
-    with pytest.raises(SetupError, match="has 2 flowcharts: which one do you want") as asked:
+    with pytest.raises(SetupError, match="has 2 charts: which one do you want") as asked:
         choose_chart(found, file="x.md")
     assert "say --chart N" in asked.value.hint
     assert '1: lines 8 to 9, under "Main loop"' in asked.value.hint
     assert '2: lines 23 to 28, under "Recovery"' in asked.value.hint
     for wanted in ("3", "0", "elsewhere", "o"):
-        with pytest.raises(SetupError, match="flowchart `"):
+        with pytest.raises(SetupError, match="chart `"):
             choose_chart(found, wanted)
     with pytest.raises(SetupError, match="has no Mermaid flowchart"):
         choose_chart([])

@@ -56,7 +56,7 @@ class Found:
     @property
     def kind(self) -> str:
         """`flowchart`, `state diagram` or `SCXML document`."""
-        if START.match(self.text):
+        if START.match(self.text) or self.file.lower().endswith(".scxml"):
             return "SCXML document"
         chart = _CHART.match(self.text)
         return "state diagram" if chart is not None and chart["states"] else "flowchart"

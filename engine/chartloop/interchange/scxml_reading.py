@@ -24,7 +24,7 @@ from chartloop.interchange.mermaid.source import LARGEST
 from chartloop.interchange.nested import Nested, NestedError, Part, Way
 from chartloop.interchange.scxml import ENTRY, HOLDING, NAMESPACE
 
-START = re.compile(r"\s*(?:<\?xml\b|<!--|<(?:\w+:)?scxml\b)")
+START = re.compile(r"\s*(?:<\?xml\b|<!--|<!DOCTYPE\b|<(?:\w+:)?scxml\b)")
 """How a document begins."""
 _SCXML = "http://www.w3.org/2005/07/scxml"
 _TAKEN: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {

@@ -160,6 +160,7 @@ class _Reader:
         if found.get("kind"):
             part.kind = "choice"
         if found.get("opens"):
+            part.line = self.line
             self.within.append((part.id, self.at))
 
     def close(self, match: re.Match[str]) -> None:

@@ -38,33 +38,41 @@ def _is_crew(agents: object) -> bool:
     return _each_has(frozenset({"role", "goal"}), 1)(named)
 
 
-_FRAMEWORKS: tuple[tuple[str, Callable[[Keys], bool]], ...] = (
-    ("a flow of CrewAI", lambda data: str(data.get("schema", "")).startswith("crewai.")),
-    ("a file of agents of CrewAI", _each_has(frozenset({"role", "goal", "backstory"}), 2)),
-    ("a file of tasks of CrewAI", _each_has(frozenset({"description", "expected_output"}), 2)),
-    ("a crew of CrewAI", lambda data: "tasks" in data and _is_crew(data.get("agents"))),
-    ("an agent of Google ADK", lambda data: "agent_class" in data),
-    ("an agent of Google ADK", lambda data: {"name", "model", "instruction"} <= data.keys()),
+_FRAMEWORKS: tuple[tuple[str, str, Callable[[Keys], bool]], ...] = (
+    ("a flow of CrewAI", "schema", lambda data: str(data.get("schema")).startswith("crewai.")),
+    ("a file of agents of CrewAI", "", _each_has(frozenset({"role", "goal", "backstory"}), 2)),
+    ("a file of tasks of CrewAI", "", _each_has(frozenset({"description", "expected_output"}), 2)),
+    ("a crew of CrewAI", "agents", lambda data: "tasks" in data and _is_crew(data.get("agents"))),
+    ("an agent of Google ADK", "agent_class", lambda data: "agent_class" in data),
+    (
+        "an agent of Google ADK",
+        "instruction",
+        lambda data: {"name", "model", "instruction"} <= data.keys(),
+    ),
     (
         "a workflow of Microsoft Agent Framework",
+        "kind",
         lambda data: data.get("kind") == "Workflow" and bool({"trigger", "actions"} & data.keys()),
     ),
     (
         "an agent of Microsoft Agent Framework",
+        "kind",
         lambda data: data.get("kind") == "Prompt" and bool({"instructions", "model"} & data.keys()),
     ),
 )
-"""What a file is, with how it is told. A file that says `chartloop` is none of these."""
+"""What a file is, the key that tells it (empty: the first), and how it is told."""
 
 
 def foreign(document: Document) -> Finding | None:
-    """The finding if a file belongs to another framework."""
+    """The finding if a file belongs to another framework: one that is no machine's."""
     data: object = document.data
-    if not isinstance(data, dict) or not data or {"chartloop", "machine"} & data.keys():
+    if not isinstance(data, dict) or not data or {"chartloop", "machine", "states"} & data.keys():
         return None
     keys = cast(Keys, data)
-    for name, test in _FRAMEWORKS:
+    for name, telling, test in _FRAMEWORKS:
         if test(keys):
+            key = telling or next(iter(keys))
+            place = document.key((key,))
             hint = f"{PAGE} says what its parts are here; `chartloop new` writes a machine to start"
-            return finding("CL422", f"this is {name}, not a machine", document.at(()), hint=hint)
+            return finding("CL422", f"this is {name}, not a machine", place, hint=hint, at=key)
     return None
