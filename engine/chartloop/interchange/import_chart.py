@@ -1,4 +1,4 @@
-"""Import of a flowchart as a machine file that draws it.
+"""Import of a document's chart as a machine file that draws it.
 
 Belongs here: the order of the work, and its proof: the file is loaded and its picture compared with
 the chart before it is returned. Never: what a box becomes (`skeleton`), YAML (`machine_text`),
@@ -104,7 +104,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     """
     chart, found = read.reading.chart, read.found
     if not chart.boxes:
-        raise SetupError("the flowchart has no box", hint="a machine needs one state at least")
+        raise SetupError(f"the {found.kind} has no box", hint="a machine needs one state at least")
     if name and not _NAME.fullmatch(name):
         hint = "a small letter, then small letters, digits and underscores: my_agent"
         raise SetupError(f"`{name}` cannot name a machine", hint=hint)
@@ -118,7 +118,9 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     notes = [f"Note: {note}." for note in _notes(read)]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
-    head = head._replace(accepting=True)
+    head = head._replace(
+        accepting=True, chart="flowchart" if found.kind == "flowchart" else "chart"
+    )
     _refuse_too_large(write_machine(states, head), chart)
     loaded = load(write_machine(states, head))
     drawn = loaded.draw(rules="none").chart
