@@ -200,3 +200,26 @@ def talking(states: int = 1_000, edges: int = 5) -> str:
             "  done: {stop: completed}", "",
         ]
     )  # fmt: skip
+
+
+def ruled(rules: int = 500) -> str:
+    """A machine of three states in which many rules may hold at the same moment."""
+    limits = "".join(f", l{n}: {n + 2}" for n in range(rules))
+    body = [
+        f"  - {{when: vars.n + run.steps >= limits.l{n} and usage.llm_calls > {n % 7}, "
+        "stop: custom}"
+        for n in range(rules)
+    ]
+    return "\n".join(
+        [
+            "chartloop: 1", "machine: ruled", "model: {name: scripted}", "vars: {n: 0}",
+            f"limits: {{steps: 50{limits}}}", "rules:",
+            "  - {when: run.steps >= limits.steps, stop: steps_limit}", *body, "states:",
+            "  hear: {do: receive, next: think}",
+            "  think:",
+            "    do: infer",
+            "    set: {vars.n: vars.n + 1}",
+            '    next: [{when: last.text == "again", to: think}, done]',
+            "  done: {stop: completed}", "",
+        ]
+    )  # fmt: skip

@@ -32,6 +32,8 @@ def competing_machines(draw: st.DrawFn) -> Data:
         for key in ("stop", "signal"):
             if key in rule:
                 rule[key] = draw(reason)
+        if "stop" in rule and draw(st.booleans()):
+            rule["to"] = "stopped"
     data["states"]["stopped"]["stop"] = draw(st.one_of(reason, st.just("highest")))
     if draw(st.booleans()):
         data["states"]["done"]["stop"] = draw(st.sampled_from(["highest", *NAMES]))

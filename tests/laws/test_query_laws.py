@@ -53,6 +53,8 @@ def test_no_run_does_what_a_query_says_that_none_does(data: Any, seed: int, pick
         pick.draw(st.sampled_from(FORMS)).format(a=pick.draw(some), b=pick.draw(some))
         for _ in range(8)
     ] + [f"reach {name}" for name in names]
+    rules = [f"edge:{rule.id}" for rule in machine.spec.rules]
+    asked += [f"never state:{n} after {rule}" for rule in rules for n in machine.spec.states]
     asyncio.run(_asked(machine, [questions.ask(text) for text in asked], seed))
 
 
@@ -68,11 +70,12 @@ async def _asked(machine: Machine, answers: list[Answer], seed: int) -> None:
 def happened(machine: Machine, heard: list[Recorded]) -> Happened:
     """Everything that happened in a run.
 
-    A record tells in which order edges were taken and states entered, and of signals only that they
-    were raised at some moment of it.
+    A record tells in which order edges were taken and states entered. A rule raises its signal before
+    them; of other signals it tells only that they were raised at some moment.
     """
     out: dict[str, list[Moment]] = {}
     calls: Mapping[str, int] = {}
+    rules = {rule.id: rule for rule in machine.spec.rules}
     for number, (record, decision, position) in enumerate(heard):
         begun = float(number)
         spec = machine.spec.states.get(record.state)
@@ -85,9 +88,11 @@ def happened(machine: Machine, heard: list[Recorded]) -> Happened:
                 out.setdefault(f"tool:{tool}", []).append(Moment(begun, begun))
         calls = position.facts.usage.calls
         for signal in decision.signals:
-            out.setdefault(f"reason:{signal.reason}", []).append(_some_time(begun))
-            if signal.source.startswith("rules."):
-                out.setdefault(f"edge:{signal.source}", []).append(_some_time(begun))
+            rule = rules.get(signal.source)
+            when = _some_time(begun) if rule is None or rule.before else _before_edges(begun)
+            out.setdefault(f"reason:{signal.reason}", []).append(when)
+            if rule is not None:
+                out.setdefault(f"edge:{signal.source}", []).append(when)
         path = decision.path
         if record.kind == "start":  # no edge leads to where a run starts
             out[f"state:{path[0]}"] = [Moment(begun + 0.01, begun + 0.01)]
@@ -101,6 +106,11 @@ def happened(machine: Machine, heard: list[Recorded]) -> Happened:
 def _some_time(begun: float) -> Moment:
     """Within the record that begins then. Each thing has a moment of its own: see `agrees`."""
     return Moment(begun + 0.01, begun + 0.99)
+
+
+def _before_edges(begun: float) -> Moment:
+    """When rules are evaluated: once a run has its first state, and before any edge is taken."""
+    return Moment(begun + 0.011, begun + 0.019)
 
 
 def _moves(

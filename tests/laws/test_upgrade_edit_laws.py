@@ -320,8 +320,10 @@ def test_a_verdict_is_what_both_machines_do(
     if there.id != "r" and not (verdict.ahead or verdict.stops or verdict.notes):
         unmoved, clock = begun(old, steps)  # a run that was moved goes on as its successor only
         would = to_the_end(old.open("r", journal=unmoved, clock=clock), clock)
-        told_of = [said(as_now(record, *called)) for record in would]
-        assert told_of == [said(record) for record in goes_on], verdict.text()
+        # Of an ended run nothing lies ahead; which of two rules raised its reason is not said.
+        since = len(run.records) if before.ended else 0
+        told_of = [said(as_now(record, *called)) for record in would[since:]]
+        assert told_of == [said(record) for record in goes_on[since:]], verdict.text()
 
 
 def refused_for_a_reason(verdict: Verdict, at: int | None, new: Chart) -> None:

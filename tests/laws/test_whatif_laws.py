@@ -171,6 +171,10 @@ def agrees(judged: RunVerdict, recorded: Run, real: Run, names: Names = Names())
     said = [(r.state, r.taken, r.next, r.status) for r in ours]
     done = [(r.state, r.taken, r.next, r.status) for r in real.records[:same]]
     assert said == done, str(judged)
+    if judged.verdict is Verdict.SAME:
+        both = zip(ours, real.records, strict=False)
+        raised = any({*one.signals.reasons} != {*other.signals.reasons} for one, other in both)
+        assert raised == ("raises `" in judged.note), str(judged)
     if at is None:
         if recorded.ended:
             assert len(real.records) == same

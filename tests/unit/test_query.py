@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from chartloop import AgentStop, Context, action, load
-from chartloop.proofs.query import QueryFault
+from chartloop.proofs.query import EFFORT, QueryFault, Questions
 from tests.exploring import built
 
 CHECKED = Path(__file__).parents[1] / "cases" / "check"
@@ -363,3 +363,52 @@ def test_a_rule_whose_stop_is_put_off_has_happened(rule: str) -> None:
     """The run goes on behind it, so that what comes later comes after the rule."""
     answer = built(PUT_OFF).query(f"never edge:work.next.0 after edge:{rule}")
     assert not answer.holds
+
+
+LOSING = """
+chartloop: 1
+machine: losing
+limits: {steps: 1}
+rules:
+  - {when: run.steps >= limits.steps, stop: custom}
+  - {when: run.steps >= 1, stop: steps_limit, to: wrap}
+states:
+  work: {do: nothing, next: work}
+  wrap: {stop: highest, next: report}
+  report: {do: report, next: over}
+  over: {end: by_reason}
+"""
+
+
+@pytest.mark.parametrize("then", ["state:wrap", "action:report", "edge:report.next.0"])
+def test_a_rule_that_holds_has_happened_even_if_another_stops_the_run(then: str) -> None:
+    """`rules.0` raises its reason, and `rules.1` wins: its `steps_limit` has the higher priority."""
+    assert not built(LOSING).query(f"never {then} after rules.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["never state:tell before act", "each tool:poke after its own accept"]
+)
+def test_a_search_that_takes_too_long_has_no_answer(text: str) -> None:
+    found = Questions(built(MACHINE).chart, effort=20).ask(text)
+    assert found.holds is None
+    assert found.reason == "the search looked at 20 events and was not done"
+
+
+def test_a_query_of_500_rules_stays_far_below_its_effort() -> None:
+    rules = "".join(
+        f"  - {{when: vars.n + run.steps >= {n} and usage.llm_calls > {n % 7}, stop: custom}}\n"
+        for n in range(500)
+    )
+    machine = built(f"""
+chartloop: 1
+machine: many
+vars: {{n: 0}}
+rules:
+{rules}
+states:
+  a: {{do: receive, next: b}}
+  b: {{do: infer, set: {{vars.n: vars.n + 1}}, next: [{{when: last.text == "x", to: b}}, {{to: done}}]}}
+  done: {{stop: completed}}
+""")
+    assert Questions(machine.chart, effort=EFFORT // 10).ask("never done before b").holds

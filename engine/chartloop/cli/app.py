@@ -51,6 +51,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     )),
     ("Runs", (
         Entry("run", "Run a machine, once or over a file of tasks."),
+        Entry("chat", "Talk with a machine: message by message, replies as they arrive."),
         Entry("step", "Run a machine by hand, step by step."),
         Entry("resume", "Continue an interrupted, paused or answered run."),
         Entry("answer", "Answer the question of a waiting run."),

@@ -7,6 +7,7 @@ first of the three counts.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import sys
 import termios
@@ -75,6 +76,43 @@ def ask(run: Run) -> bool:
     except (EOFError, KeyboardInterrupt):
         console.say()
         return False
+
+
+def reply(run: Run) -> bool:
+    """Ask the question of a run in a conversation: a text that is typed answers the wait.
+
+    That is so where just one of its events takes a text, and no tool call waits; ``/EVENT`` gives
+    another one. Every other question is asked as by `ask`. False if it is left waiting.
+    """
+    question = run.question
+    events = {} if question is None else {n: question.fields(n) for n in question.answers}
+    spoken = [
+        (event, name) for event, fields in events.items()
+        for name, type in fields.items() if not type.nullable and type.kind == "str"
+    ]  # fmt: skip
+    if question is None or question.calls or question.rest or len(spoken) != 1:
+        return ask(run)
+    shown, (event, name) = question.begin(), spoken[0]
+    if shown.text.strip() != run.facts.last.text.strip():
+        console.say(console.plain(f"{shown.text}\n{shown.about}".rstrip()), "cyan")
+    others = [f"/{other}" for other in events if other != event]
+    if others:
+        console.say(f"(or {', '.join(others)})", "dim")
+    try:
+        text = _read_text("you> ", _over(run))
+    except Overtaken:
+        console.say()
+        return True
+    except (EOFError, KeyboardInterrupt):
+        console.say()
+        return False
+    if text.strip() in others and not events[text.strip()[1:]]:
+        run.send(text.strip()[1:], wait=question.wait, shown=question.digest)
+    elif text.strip().startswith("/"):
+        return ask(run)
+    else:
+        run.send(event, {name: text}, wait=question.wait, shown=question.digest)
+    return True
 
 
 def _opened(run: Run, question: Question) -> bool:
@@ -171,6 +209,14 @@ def _read_text(prompt: str, over: Callable[[], bool]) -> str:
 def _more_came() -> bool:
     """Whether more input follows at once, as it does for a paste."""
     return bool(select.select([sys.stdin], [], [], PASTE)[0])
+
+
+def rest_of_paste() -> str:
+    """The lines that follow a line at once. Where editing ended, they may come in one piece."""
+    pieces: list[bytes] = []
+    while _more_came() and (piece := os.read(sys.stdin.fileno(), 65_536)):
+        pieces.append(piece)
+    return b"".join(pieces).decode(errors="replace")
 
 
 def _over(run: Run) -> Callable[[], bool]:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -81,12 +81,16 @@ class Interrupts:
 
 
 def drive(
-    run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None
-) -> Result:
-    """Drive a run until it ends, or waits and nobody answers at the terminal."""
+    run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None, *,
+    view: View | None = None, ask: Callable[[Run], bool] = ask,
+) -> Result:  # fmt: skip
+    """Drive a run until it ends, or waits and nobody answers at the terminal.
+
+    `view`: the one that fits the options, by default. `ask` asks the question of a wait.
+    """
     from chartloop.scenarios.outside_events import play
 
-    view = interrupts.view = view_for(run, options)
+    view = interrupts.view = view or view_for(run, options)
     asks = "rest" if can_ask(options) else "decline" if options.in_memory else "stay"
     run.session.ports.questions = asks
 

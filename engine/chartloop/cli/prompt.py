@@ -125,12 +125,17 @@ def _step(run: Run) -> Record | None:
         raise StoppedInside from None
 
 
+def read_edited(prompt: str) -> str:
+    """Read a line from a terminal, with line editing and history."""
+    with contextlib.suppress(ImportError):
+        import_module("readline")  # gives them to `input`
+    return input(prompt)
+
+
 def reader() -> Callable[[str], str]:
     """Return a function that reads a line: with editing and history on a terminal, else echoed."""
     if sys.stdin.isatty():
-        with contextlib.suppress(ImportError):
-            import_module("readline")  # gives `input` line editing and history
-        return input
+        return read_edited
 
     def read(prompt: str) -> str:
         line = sys.stdin.readline()

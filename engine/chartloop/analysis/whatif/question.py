@@ -248,6 +248,8 @@ class _Judgement:
         assumed = case.taken_for.items()
         self.notes = [f"`{old}` is taken for `{new}`, which `renamed` does not say"
                       for old, new in assumed]  # fmt: skip
+        self._otherwise_raised: dict[str, int] = {}
+        """The signals that are raised only now or no longer, each with its first record."""
         self.kind: ResultKind = "waiting"
         self.signals_differ = case.priorities_differ
         """Whether signals or priorities differ, so that the run may end for another reason."""
@@ -275,6 +277,7 @@ class _Judgement:
             stop, self.kind = stop._replace(reason=was), was_kind
         saved = self._saved_spending(at, stop) if at is not None and stop.verdict.sure else NOTHING
         natural = was_kind == "natural" and at is not None
+        self.notes += [f"record {n} {says}" for says, n in sorted(self._otherwise_raised.items())]
         return RunVerdict(
             run.run_id, stop.verdict, len(run.records), at, stop.state, stop.reason, self.kind,
             stop.edge, stop.because, was, was_kind, saved, stop.epilogue,
@@ -364,7 +367,11 @@ class _Judgement:
             for name, value in record.input.data.items():
                 if name in (f"limits.{n}" for n in self.question.limits):
                     self.notes.append(f"record {record.seq} set {name} to {value}")
-        if record.signals.reasons != decision.signals.reasons:
+        was, now = record.signals.reasons, decision.signals.reasons
+        if was != now:
+            for reason in {*was} ^ {*now}:
+                says = "raises `{}` too" if reason in now else "no longer raises `{}`"
+                self._otherwise_raised.setdefault(says.format(reason), record.seq)
             self.signals_differ = True
             readers = changed_inputs(self.chart.spec, self.changed_facts | {"signals"})
             self.changed_actions = {**self.changed_actions, **readers}

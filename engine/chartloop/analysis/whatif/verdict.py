@@ -14,7 +14,7 @@ class Verdict(StrEnum):
     """The effect of other limits, or of another file, on a recorded run."""
 
     SAME = "same"
-    """Every record is decided as it was."""
+    """Every record leads where it did, to the same end. A signal more or less is noted."""
     EARLIER = "stops earlier"
     """The run stops where it continued."""
     OTHERWISE = "stops otherwise"

@@ -390,6 +390,9 @@ class Spending:
             self._assume("window", message)
             if "window" in self.sources:
                 self._assume("window's source", self.sources["window"])
+        if call.reply < call.longest and call.prices is not None:  # what is written costs more
+            message = f"a reply is at most {call.reply:,} tokens, the `max_tokens` of its call"
+            self._assume(f"reply of {call.reply}", message)
         if call.requests > 1:
             self._assume("fallbacks", "each model of `fallbacks` may be asked in each call")
         ends_of = {

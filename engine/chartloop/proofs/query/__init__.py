@@ -27,14 +27,24 @@ from chartloop.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.proofs.query.reachability import STEPS, open_routes
 
-__all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+__all__ = ["EFFORT", "OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+
+
+EFFORT = 10_000_000
+"""The most events that one search looks at: some seconds."""
 
 
 class Questions:
-    """Queries of one machine, whose graph is built once. `limits`: only for runs with these."""
+    """Queries of one machine, whose graph is built once. `limits`: only for runs with these.
 
-    def __init__(self, chart: Chart, limits: Mapping[str, Any] | None = None) -> None:
+    `effort`: the most events that a search may look at; an answer that needs more is unknown.
+    """
+
+    def __init__(
+        self, chart: Chart, limits: Mapping[str, Any] | None = None, effort: int = EFFORT
+    ) -> None:
         self.chart = chart
+        self._effort = effort
         counting = Counting(chart.spec)
         counters = counting.counters & {STEPS} if limits else frozenset[str]()
         self.unknown = ""
@@ -58,13 +68,18 @@ class Questions:
         """Answer a query that was read. See `ask`."""
         if self.routes is None:
             return Answer(query.text, None, self.unknown)
-        search = partial(answer, routes=self.routes, cancels=cancels, open_=self._open)
-        if query.form != "each":
-            return search(query)
-        below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
-        return answer_each(query, self.chart.spec, search, below)
+        search = partial(
+            answer, routes=self.routes, cancels=cancels, open_=self._open, effort=self._effort
+        )
+        try:
+            if query.form != "each":
+                return search(query)
+            below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
+            return answer_each(query, self.chart.spec, search, below)
+        except TooLarge as error:
+            return Answer(query.text, None, str(error))
 
     @cached_property
     def _children(self) -> Mapping[str, Questions]:
         chart = self.chart
-        return {name: Questions(chart.child(name)) for name in chart.spec.machines}
+        return {n: Questions(chart.child(n), effort=self._effort) for n in chart.spec.machines}

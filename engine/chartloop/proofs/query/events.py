@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
 from typing import NamedTuple
 
-from chartloop.language.spec import HIGHEST, Rule, StateSpec
+from chartloop.language.spec import HIGHEST, StateSpec
 from chartloop.machine.abstract.failures import all_sets, sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
@@ -29,7 +29,7 @@ class Happening(NamedTuple):
     name: str
     sure: bool = True
     beside: bool = False
-    """Whether it is a reason raised alongside the one for which the run stops."""
+    """Whether it is raised alongside the reason for which the run stops: a reason, or its rule."""
 
 
 Called = Callable[[StateSpec], Iterable[str]]
@@ -43,6 +43,8 @@ class Happenings:
         self.routes = routes
         self.spec = routes.spec
         self._never = frozenset(never)
+        self._rules = {rule.id: rule for rule in self.spec.rules}
+        self._known: dict[int, tuple[frozenset[str], tuple[Happening, ...]]] = {}
         self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
     def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
@@ -58,6 +60,7 @@ class Happenings:
             yield from self._stop_reasons(route, source)
         if route.kind not in UNDRAWN:
             yield Happening("edge", route.origin)
+        yield from self._holding(route.source)[1]
         yield from self._edge_reasons(route, source, dest)
         if dest.state in self.spec.states and not _at_fork(dest):
             yield Happening("state", dest.state)
@@ -112,7 +115,7 @@ class Happenings:
 
     def _stop_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
         """The reasons for which a run stops here, and those that may be raised alongside."""
-        taken = self._rule(route.origin)
+        taken = self._rules.get(route.origin)
         own = [r for r in source.raised if self.routes.chart.route(r) == self._to(route)]
         if taken is not None:
             yield Happening("reason", taken.stop)
@@ -120,17 +123,26 @@ class Happenings:
             yield from _may(own)
         if source in self.routes.outside.values():
             return  # a caller gives one reason
-        rules = (rule for id in source.stops or () if (rule := self._rule(id)) is not None)
-        beside = {*source.raised, *(rule.stop for rule in rules)}
-        beside -= {taken.stop} if taken is not None else set(own)
-        for reason in sorted(beside):
+        reasons, _ = self._holding(route.source)
+        beside = reasons.union(source.raised)
+        for reason in sorted(beside.difference(own if taken is None else [taken.stop])):
             yield Happening("reason", reason, sure=False, beside=True)
+
+    def _holding(self, place: int) -> tuple[frozenset[str], tuple[Happening, ...]]:
+        """The rules that may hold where a run stops: their reasons, and that they happened.
+
+        Each has raised its reason, whichever of them stops the run.
+        """
+        if place not in self._known:
+            rules = [
+                self._rules[id] for id in self.routes.places[place].stops or () if id in self._rules
+            ]
+            raised = (Happening("edge", rule.id, sure=False, beside=True) for rule in rules)
+            self._known[place] = frozenset(rule.stop for rule in rules), tuple(raised)
+        return self._known[place]
 
     def _to(self, route: Route) -> str:
         return self.routes.places[route.dest].state
-
-    def _rule(self, id: str) -> Rule | None:
-        return next((rule for rule in self.spec.rules if rule.id == id), None)
 
     # edges and states ---------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.text_table import Line, Span, text_of
 from chartloop.machine.abstract.graph import Routes
-from chartloop.machine.abstract.position import FROM_OUTSIDE
+from chartloop.machine.abstract.position import FROM_OUTSIDE, TooLarge
 from chartloop.machine.abstract.signals import (
     FROM_ANYBODY,
     OF_A_GUARD,
@@ -119,9 +119,10 @@ class _Search:
 
     def __init__(
         self, routes: Routes, wanted: Iterable[str], *, stops: Collection[str],
-        open_: Collection[int] | None = None,
+        open_: Collection[int] | None = None, effort: int,
     ) -> None:  # fmt: skip
         self.routes = routes
+        self.effort, self._left = effort, effort
         self.offers = Offers(routes.spec, wanted)
         self.begin = At(0, self.offers.wanted)
         self.out: dict[int, list[int]] = {}
@@ -134,12 +135,18 @@ class _Search:
         self._known: dict[tuple[int, Tools], tuple[Happening, ...]] = {}
 
     def on(self, number: int, open_: Tools) -> tuple[Happening, ...]:
-        """The events on a route, given the tools with an open call."""
+        """The events on a route, given the tools with an open call.
+
+        Raises `TooLarge` once more events were looked at than the search may.
+        """
         happenings = self._known.get((number, open_))
         if happenings is None:
             called = partial(self.offers.tools_called_by, open_=open_)
             happenings = tuple(self._happenings.on(self.routes.routes[number], called))
             self._known[number, open_] = happenings
+        self._left -= 1 + len(happenings)
+        if self._left < 0:
+            raise TooLarge(f"the search looked at {self.effort:,} events and was not done")
         return happenings
 
     def beyond(self, number: int, open_: Tools) -> At:
@@ -254,21 +261,26 @@ def _path(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Path
 
 
 def answer(
-    query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
-) -> Answer:
+    query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None,
+    effort: int,
+) -> Answer:  # fmt: skip
     """Answer a query, preferring a witness that is not stopped from outside.
 
-    `open_`: the routes that a run may take; None: all of them.
+    `open_`: the routes that a run may take; None: all of them. `effort`: the most events that one
+    search may look at; `TooLarge` if that is not enough.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
     wanted = _tools_of(query)
-    search = _Search(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
+    search_with = partial(_Search, routes, wanted, open_=open_, effort=effort)
+    search = search_with(stops=(ANYBODY,) if cancels and about_it else ())
     witness = _find_witness(query, search)
     if witness is None and cancels and not about_it:
-        search = _Search(routes, wanted, stops=(ANYBODY,), open_=open_)
+        search = search_with(stops=(ANYBODY,))
         witness = _find_witness(query, search)
     holds = (witness is not None) == (query.form == "reach")
-    unless = _reasons_of_callers(query, routes, open_) if witness is None and cancels else ()
+    unless: tuple[str, ...] = ()
+    if witness is None and cancels:
+        unless = _reasons_of_callers(query, search_with(stops=(ANYBODY, CALLER)))
     return _answer(query, search, witness, holds=holds, cancels=cancels, unless=unless)
 
 
@@ -277,12 +289,9 @@ def _tools_of(query: Query) -> list[str]:
     return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
 
 
-def _reasons_of_callers(
-    query: Query, routes: Routes, open_: Collection[int] | None
-) -> tuple[str, ...]:
+def _reasons_of_callers(query: Query, search: _Search) -> tuple[str, ...]:
     """The reasons for which a caller's stop makes a witness possible that no other run is."""
-    search = _Search(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
-    witness = _find_witness(query, search)
+    witness, routes = _find_witness(query, search), search.routes
     if witness is None:
         return ()
     if query.a.sort == "reason":

@@ -1,0 +1,165 @@
+"""`chartloop chat`: messages from a terminal or a pipe, replies as they arrive, questions in place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import PROGRAM, Terminal, program
+from tests.cli.test_answer_calls import BUYS, GATE, SHOP
+
+TALK = """\
+chartloop: 1
+machine: talk
+model: {name: scripted}
+limits: {turns: 5}
+rules: [{when: run.visits.think >= limits.turns, stop: steps_limit}]
+states:
+  hear: {ask: "{last.text}", on: {say: {to: listen, data: {text: str}}, bye: done}}
+  listen: {do: prompt, with: {user: "{{ last.answer.text }}", keep: true}, next: think}
+  think: {do: infer, next: hear}
+  done: {stop: completed}
+"""
+ECHO = """\
+chartloop: 1
+machine: echo
+model: {name: scripted}
+limits: {steps: 3}
+vars: {word: ""}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  hear: {do: receive, next: think}
+  think: {do: infer, next: [{when: 'last.text == "again"', to: think}, {to: done}]}
+  done: {stop: completed}
+"""
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    files = {
+        "gate.yaml": GATE, "shop.py": SHOP, "buys.yaml": BUYS, "talk.yaml": TALK, "echo.yaml": ECHO,
+        "two.yaml": "replies: [Hello Ann., You are Ann.]\n",
+        "late.yaml": "replies: [again, again, You are Ann.]\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def piped(folder: Path, text: str, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, "chat", *args],
+        check=False,
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+    )
+
+
+def test_each_line_is_a_message_that_continues_the_one_before(chats: Path) -> None:
+    done = piped(
+        chats, "I am Ann.\n\nWho am I?\n", "echo.yaml", "--script", "two.yaml", "--run-id", "c",
+        "--var", "word=x", "--session", "ann",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Hello Ann.\nYou are Ann.\n"), done.stderr
+    assert "continue with:  chartloop chat echo.yaml --continue " in done.stderr
+    rows = json.loads(program("runs", "--session", "ann", "--format", "json", cwd=chats).out)
+    assert len(rows) == 2
+    newest = next(row["run"] for row in rows if row["run"] != "c")
+    shown = json.loads(program("show", newest, "--format", "json", cwd=chats).out)
+    assert "I am Ann." in json.dumps(shown)
+
+
+def test_a_message_on_the_command_line_comes_first_and_another_run_goes_on(chats: Path) -> None:
+    first = piped(chats, "", "echo.yaml", "I am Ann.", "--script", "two.yaml", "--run-id", "c")
+    assert first.stdout == "Hello Ann.\n"
+    (chats / "rest.yaml").write_text("replies: [You are Ann.]\n")
+    then = piped(chats, "Who?\n", "echo.yaml", "--continue", "c", "--script", "rest.yaml")
+    assert (then.returncode, then.stdout) == (0, "You are Ann.\n"), then.stderr
+
+
+def test_a_stop_by_a_limit_is_said_and_the_conversation_goes_on(chats: Path) -> None:
+    done = piped(chats, "Go.\nWho am I?\n", "echo.yaml", "--script", "late.yaml")
+    assert done.returncode == 0
+    assert done.stdout == "again\nagain\nYou are Ann.\n"
+    assert "Stopped for `steps_limit`" in done.stderr
+
+
+def test_a_conversation_in_memory_cannot_be_continued(chats: Path) -> None:
+    done = piped(chats, "", "echo.yaml", "--in-memory", "--continue", "c")
+    assert done.returncode == 2
+    assert "--continue goes with the journal" in done.stderr
+
+
+def test_a_question_without_a_terminal_is_left_waiting_with_the_commands(chats: Path) -> None:
+    done = piped(
+        chats, "Buy.\n", "gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", "--run-id", "c"
+    )
+    assert done.returncode == 4
+    assert "chartloop answer c accept" in done.stderr
+
+
+@pytest.mark.slow("talks at a terminal")
+def test_a_machine_that_waits_for_messages_is_talked_to_in_one_run(chats: Path) -> None:
+    with Terminal("chat", "talk.yaml", "--script", "two.yaml", "--run-id", "c", cwd=chats) as t:
+        t.expect("(or /bye)")
+        t.expect("you> ")
+        t.type("I am Ann.\n")
+        t.expect("Hello Ann.")
+        t.expect("you> ")
+        t.type("/nothing\n")
+        t.expect("1  say")
+        t.expect("answer (number or name")
+        t.type("1\n")
+        t.expect("text (str): ")
+        t.type("Who?\n")
+        t.expect("You are Ann.")
+        t.expect("you> ")
+        t.type("/bye\n")
+        t.expect("chartloop chat talk.yaml --continue c")
+        assert t.wait() == 0
+    shown = json.loads(program("show", "c", "--format", "json", cwd=chats).out)
+    assert shown["reason"] == "completed"
+
+
+@pytest.mark.slow("talks at a terminal")
+def test_an_approval_is_asked_in_its_place(chats: Path) -> None:
+    with Terminal(
+        "chat", "gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", cwd=chats
+    ) as t:
+        t.expect("Ctrl-D leaves")
+        t.expect("you> ")
+        t.type("Buy.\n")
+        t.expect('· buy(item="chair", usd=490)')
+        t.expect("accept")
+        t.expect("answer (number or name")
+        t.type("accept\n")
+        t.expect("by (str): ")
+        t.type("eve\n")
+        t.expect("remember (bool, empty to leave it out): ")
+        t.type("\n")
+        t.expect("which calls (1 3; empty for all): ")
+        t.type("2\n")
+        t.expect("Done.")
+        t.expect("you> ")
+        t.type("\x04")
+        assert t.wait() == 0
+    assert (chats / "bought.txt").read_text() == "desk 200.0\n"
+
+
+@pytest.mark.slow("talks at a terminal")
+def test_a_paste_of_several_lines_is_one_message(chats: Path) -> None:
+    with Terminal("chat", "echo.yaml", "--script", "two.yaml", "--run-id", "c", cwd=chats) as t:
+        t.expect("you> ")
+        t.type("I am Ann.\nThat is\nall.\n")
+        t.expect("Hello Ann.")
+        t.expect("you> ")
+        t.type("\x04")
+        t.wait()
+    shown = program("show", "c", "--format", "json", cwd=chats).out
+    assert json.loads(shown)["records"][0]["data"]["task"] == "I am Ann.\nThat is\nall."
