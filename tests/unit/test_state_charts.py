@@ -66,6 +66,11 @@ DIAGRAMS = [
         ["A", "X", "B"], ["A > X: ", "X > B: v", "X > B: w"],
         ("the frame of a state with states inside is left out (lines 3, 5)",),
     ),
+    Taken(
+        "mentioned-before", "A --> X\nstate W {\nX --> Y\nY --> W\n[*] --> Y\n}",
+        ["A", "X", "Y"], ["A > X: ", "X > Y: ", "Y > Y: "],
+        ("the frame of a state with states inside is left out (line 3)",),
+    ),
     Taken("note", "A --> B\nnote right of A: as a text", ["A", "B"], ["A > B: "], ("note on `A`: as a text (line 3)",)),
     Taken(
         "long-note", "A --> B\nnote left of A\n  B --> C\n  more\nend note",
@@ -99,6 +104,9 @@ WRONG_LINES = [
     Refused("nothing-inside", "state W {\n}", 2, "`W` has no states inside"),
     Refused("starts-twice", "state W {\n[*] --> X\n[*] --> Y\n}", 4, "`W` starts twice"),
     Refused("starts-nowhere", "A --> W\nstate W {\nX --> Y\n}", 2, "nothing says where `W` starts"),
+    Refused("starts-at-itself", "A --> W\nstate W {\n[*] --> W\nX --> Y\n}", 2, "`W` starts at `W`, which is not inside it"),
+    Refused("starts-outside", "A --> V\nstate W {\nX --> Y\nstate V {\n[*] --> W\nZ\n}\n}", 2, "`V` starts at `W`, which is not inside it"),
+    Refused("in-two", "state W {\nX --> Y\n}\nstate V {\nZ --> X\n}", 6, "`X` is in `W` and in `V`"),
     Refused("two-directions", "direction UP", 2, "`direction UP` is not a line that is taken"),
 ]  # fmt: skip
 
@@ -149,6 +157,7 @@ WRONG_ELEMENTS = [
     Refused("text", '<state id="a">words</state>', 2, "the text `words` is not taken"),
     Refused("elsewhere", '<final id="a"><transition target="a"/></final>', 2, "`<transition>` does not belong here"),
     Refused("other-language", '<svg xmlns="http://www.w3.org/2000/svg"/>', 2, "`<svg>` is not taken"),
+    Refused("starts-at-itself", '<state id="a" initial="a"><state id="b"/></state>', 2, "`a` starts at `a`, which is not inside it"),
     Refused("no-xml", '<state id="a">', 3, "this is not XML: mismatched tag"),
 ]  # fmt: skip
 
@@ -214,6 +223,14 @@ def test_nothing_of_a_document_is_expanded_or_fetched() -> None:
     deep = "".join(f'<state id="s{n}">' for n in range(100)) + "</state>" * 100
     with pytest.raises(SpecError, match="nested more than 60 deep"):
         document(deep)
+    with pytest.raises(SpecError, match="nested more than 60 deep"):
+        diagram("\n".join(f"state S{n} {{" for n in range(100)))
+
+
+def test_a_declared_encoding_changes_nothing() -> None:
+    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n<scxml><state id="é日"/></scxml>'
+    (found,) = flowcharts(text, file="x.scxml")
+    assert [box.id for box in read(found).reading.chart.boxes] == ["é日"]
 
 
 def test_a_wide_document_is_bounded() -> None:

@@ -20,6 +20,9 @@ from chartloop.interchange.mermaid.diagram import MOST_LINKS
 from chartloop.interchange.mermaid.read import Note, Reading
 from chartloop.view.flowchart import Arrow, Box, Direction, Flowchart, Role, Shape
 
+DEEPEST = 60
+"""The most states around a state."""
+
 Kind = Literal["state", "start", "end", "choice"]
 
 _LOOKS: dict[Kind, tuple[Shape, Role]] = {
@@ -116,11 +119,21 @@ class Nested:
         """The innermost state in which a transition ends."""
         name = way.target
         while name in inside:
-            if not self.parts[name].first:
+            first = self.parts[name].first
+            if not first:
                 hint = f"write `[*] --> STATE` within `{name}`"
                 raise NestedError(f"nothing says where `{name}` starts", hint, way.at)
-            name = self.parts[name].first
+            if first == name or not self.is_in(first, name):
+                message = f"`{name}` starts at `{first}`, which is not inside it"
+                raise NestedError(message, "let it start at a state inside", way.at)
+            name = first
         return name
+
+    def is_in(self, name: str, other: str) -> bool:
+        """Whether a state is another one, or inside it."""
+        while name and name != other:
+            name = self.parts[name].within
+        return name == other
 
     def _left(
         self, way: Way, inside: Mapping[str, list[Part]], waiting: set[str]

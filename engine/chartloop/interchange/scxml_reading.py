@@ -21,7 +21,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import Place, SpecError
 from chartloop.interchange.mermaid.read import Reading
 from chartloop.interchange.mermaid.source import LARGEST
-from chartloop.interchange.nested import Nested, NestedError, Part, Way
+from chartloop.interchange.nested import DEEPEST, Nested, NestedError, Part, Way
 from chartloop.interchange.scxml import ENTRY, HOLDING, NAMESPACE
 
 START = re.compile(r"\s*(?:<\?xml\b|<!--|<!DOCTYPE\b|<(?:\w+:)?scxml\b)")
@@ -42,7 +42,6 @@ _HELD = frozenset({("datamodel", ""), ("data", HOLDING), ("assign", HOLDING)})
 """What our exports need besides: the data of the last event, which conditions read."""
 _RULES = frozenset({"rule", "raised", "return"})
 """The kinds of transitions that hold in every state: no arrow in a picture."""
-_DEEPEST = 60
 _CURES = {
     "parallel": "a machine is in one state: `run_machines` runs several machines at once",
     "history": "a detour returns by itself: `to` of a rule, and `next: return`",
@@ -70,13 +69,13 @@ class _Reader:
         self.nested = Nested()
         self.open: list[tuple[str, str]] = []
         """Each open element with the id of its state."""
-        self.targets: list[tuple[str, int]] = []
-        """Each id that an attribute names, with where it does."""
+        self.targets: list[tuple[str, int, str]] = []
+        """Each id that an attribute names, with where it does, and what it must be inside of."""
         self.places: list[tuple[int, int]] = []
         """The line and column of each element."""
         self.ours = False
         """Whether chartloop wrote it."""
-        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser = expat.ParserCreate("utf-8", " ")
         self.parser.StartElementHandler = self.start
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.characters
@@ -89,9 +88,15 @@ class _Reader:
         try:
             self.parser.Parse(self.text.encode("utf-8", "replace"), True)
             nested = self.nested
-            for name, at in self.targets:
+            for name, at, around in self.targets:
                 if name not in nested.parts:
                     self.refuse(f"there is no state `{name}`", "write the id of a state", at)
+                if around and (name == around or not nested.is_in(name, around)):
+                    self.refuse(
+                        f"`{around}` starts at `{name}`, which is not inside it",
+                        "let it start at a state inside",
+                        at,
+                    )
             self._enter_first()
             return nested.reading()
         except expat.ExpatError as error:
@@ -99,8 +104,7 @@ class _Reader:
             what = expat.errors.messages[error.code]
             self.refuse(f"this is not XML: {what}", "fix the line shown", len(self.places) - 1)
         except NestedError as refused:
-            hint = refused.hint if "[*]" not in refused.hint else "write `initial`"
-            self.refuse(str(refused), hint, refused.at)
+            self.refuse(str(refused), refused.hint, refused.at)
 
     def refuse(self, message: str, cure: str = _PAGE, at: int | None = None) -> NoReturn:
         """Raise `SpecError` at an element, by default at this one."""
@@ -143,8 +147,8 @@ class _Reader:
         around, inside = self.open[-1] if self.open else ("document", "")
         if around not in may_be_in:
             self.refuse(f"`<{name}>` does not belong here")
-        if len(self.open) > _DEEPEST:
-            self.refuse(f"states are nested more than {_DEEPEST} deep", "flatten them")
+        if len(self.open) > DEEPEST:
+            self.refuse(f"states are nested more than {DEEPEST} deep", "flatten them")
         read = {"scxml": self._document, "transition": self._transition, "initial": self._first}
         read.get(name, self._state)(name, inside, plain, own)
         self.open.append((name, plain.get("id", inside)))
@@ -170,7 +174,7 @@ class _Reader:
         kind = "end" if name == "final" else "choice" if decides else "state"
         line = self.parser.CurrentLineNumber
         part = Part(own_id, line, inside, kind, own.get("label", ""))
-        part.first = self._id(plain.get("initial", ""))
+        part.first = self._id(plain.get("initial", ""), own_id)
         self.nested.parts[own_id] = part
         self._leave_out_deeds(own)
 
@@ -180,16 +184,13 @@ class _Reader:
     def _transition(
         self, name: str, inside: str, plain: dict[str, str], own: dict[str, str]
     ) -> None:
-        target = self._id(plain.get("target", ""))
+        is_first = self.open[-1][0] == "initial"
+        target = self._id(plain.get("target", ""), inside if is_first else "")
         event, cond = plain.get("event", ""), plain.get("cond", "")
         if not target:
             self.refuse("a `<transition>` without a target is not taken", "write its target")
-        if self.open[-1][0] == "initial":
-            first = self.nested.parts.get(inside)
-            if first is None:
-                self.nested.first = target
-            else:
-                first.first = target
+        if is_first:
+            self.nested.parts[inside].first = target
             return
         if own.get("kind") in _RULES:
             does = own.get("stop", "") and f", stop {own['stop']}"
@@ -203,12 +204,12 @@ class _Reader:
         self.nested.ways.append(Way(inside, target, label.strip(), line, at, done))
         self._leave_out_deeds(own)
 
-    def _id(self, named: str) -> str:
-        """The id that an attribute names; empty if there is none."""
+    def _id(self, named: str, around: str = "") -> str:
+        """The id that an attribute names, inside of `around`; empty if there is none."""
         names = named.split()
         if len(names) > 1:
             self.refuse("several states at once are not taken", _CURES["parallel"])
-        self.targets += [(name, len(self.places) - 1) for name in names]
+        self.targets += [(name, len(self.places) - 1, around) for name in names]
         return names[0] if names else ""
 
     def _leave_out_deeds(self, own: dict[str, str]) -> None:

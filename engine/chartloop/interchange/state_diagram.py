@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from chartloop.interchange.mermaid.read import WAYS, Reading, says
 from chartloop.interchange.mermaid.source import Source
-from chartloop.interchange.nested import Kind, Nested, NestedError, Part, Way
+from chartloop.interchange.nested import DEEPEST, Kind, Nested, NestedError, Part, Way
 
 HEADER = re.compile(r"[ \t]*stateDiagram(?:-v2)?[ \t]*")
 
@@ -93,7 +93,7 @@ class _Reader:
                     self.leave_out("a class (`:::`) is left out")
                 take(self, match)
                 return
-        self.refuse(f"`{text[:60]}` is not a line that is taken", PAGE)
+        self.refuse(f"`{says(text)[:60]}` is not a line that is taken", PAGE)
 
     def refuse(self, message: str, cure: str) -> NoReturn:
         """Raise `SpecError` at the line."""
@@ -104,11 +104,17 @@ class _Reader:
         self.nested.notes[what].append(self.line)
 
     def part(self, name: str, kind: Kind = "state") -> Part:
-        """The state of a name; its first mention says where it is."""
-        if name not in self.nested.parts:
-            inside = self.within[-1][0]
-            self.nested.parts[name] = Part(name, self.line, inside, kind)
-        return self.nested.parts[name]
+        """The state of a name. It is in the innermost state in which it is mentioned."""
+        inside = self.within[-1][0]
+        part = self.nested.parts.setdefault(name, Part(name, self.line, inside, kind))
+        if not self.nested.is_in(part.within, inside) and not self.nested.is_in(inside, name):
+            if not self.nested.is_in(inside, part.within):
+                self.refuse(
+                    f"`{name}` is in `{part.within}` and in `{inside}`",
+                    f"write the arrow outside both: from `{inside}`, or to it",
+                )
+            part.within = inside
+        return part
 
     def _pseudo(self, kind: Kind) -> str:
         """The id of the `[*]` with which a run, or the inside of a state, starts or ends."""
@@ -160,6 +166,8 @@ class _Reader:
         if found.get("kind"):
             part.kind = "choice"
         if found.get("opens"):
+            if len(self.within) > DEEPEST:
+                self.refuse(f"states are nested more than {DEEPEST} deep", "flatten them")
             part.line = self.line
             self.within.append((part.id, self.at))
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-WIDEST = 2_000
+WIDEST = 1_000
 """The most characters of a line: its readings are compared label by label."""
 
 _PAIRS = tuple(
@@ -71,6 +72,7 @@ class Chain(NamedTuple):
     """Whether no other reading is as good."""
 
 
+@lru_cache(1_000)
 def read_chain(line: str) -> Chain | None:
     """The reading that is meant; None if the line holds something else, or if it is unclear."""
     if len(line) > WIDEST:
@@ -91,10 +93,15 @@ def _best(line: str, *, nested: bool, unclosed: bool) -> Chain | None:
     for at in range(len(line), -1, -1):
         behind[at] = _choose(_after_box(line, at, boxes))
         if name := _ID.match(line, at):
-            labels = _labels(line, name.end(), unclosed=unclosed)
             readings = [_add(behind[name.end()], parts=1)]
-            for label in labels:
-                loose = -(not label.closed) - (not _nests(line[label.start : label.end]))
+            nesting: dict[int, set[int]] = {}
+            for label in _labels(line, name.end(), unclosed=unclosed):
+                if label.start not in nesting:
+                    nesting[label.start] = _nested_ends(line, label.start)
+                nests = label.end in nesting[label.start]
+                loose = -(not label.closed) - (
+                    not nests and not is_quoted(line[label.start : label.end])
+                )
                 if not (nested and loose):
                     end = label.end + len(label.closing) * label.closed
                     readings.append(_add(behind[end], label, 1, loose))
@@ -174,17 +181,18 @@ def _choose(readings: Iterator[Chain | None] | list[Chain | None]) -> Chain | No
     return best if len(rivals) == 1 else best._replace(sure=False)
 
 
-def _nests(text: str) -> bool:
-    """Whether each bracket of a label is closed within it; a quoted label is one sign."""
-    if is_quoted(text):
-        return True
+def _nested_ends(line: str, start: int) -> set[int]:
+    """The offsets at which each bracket since `start` is closed."""
+    ends: set[int] = set()
     opened: list[str] = []
-    for sign in text:
+    for at, sign in enumerate(line[start:], start):
+        if not opened:
+            ends.add(at)
         if sign in _NESTS.values():
             opened.append(sign)
         elif sign in _NESTS and (not opened or opened.pop() != _NESTS[sign]):
-            return False
-    return not opened
+            return ends
+    return ends if opened else ends | {len(line)}
 
 
 def is_quoted(text: str) -> bool:
