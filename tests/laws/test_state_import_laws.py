@@ -7,6 +7,7 @@ import re
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ from chartloop.interchange.scxml import to_scxml
 from chartloop.interchange.verify import verify
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
+from tests.mermaid import Oracle
 from tests.strategies import machines
 from tests.support import actions
 
@@ -115,6 +117,18 @@ def test_a_transition_of_a_state_leaves_all_that_is_inside(tree: Tree, as_scxml:
     assert {box.id for box in chart.boxes} == tree.leaves("")
     assert sorted((a.source, a.target, a.label) for a in chart.arrows) == tree.arrows
     assert verify(made.found, import_chart(made).machine).holds
+
+
+@pytest.mark.slow("starts Mermaid")
+@pytest.mark.node("mermaid")
+@settings(max_examples=40)
+@given(trees())
+def test_mermaid_draws_the_same_nesting(mermaid: Oracle, tree: Tree) -> None:
+    answer = mermaid.read(f"stateDiagram-v2\n{tree.diagram()}\n")
+    pairs = {(part, group) for part, group in answer.owners if part in tree.around}
+    assert pairs == {(part, around) for part, around in tree.around.items() if around}
+    arrows = [(a, b, text) for a, b, text, _, _ in answer.edges if a in tree.around]
+    assert sorted(arrows) == sorted(tree.ways)
 
 
 PIECES = [

@@ -13,6 +13,7 @@ from chartloop.interchange.documents import Read, flowcharts, read
 from chartloop.interchange.import_chart import import_chart
 from chartloop.interchange.scxml import to_scxml
 from chartloop.interchange.verify import verify
+from tests.mermaid import Oracle
 
 
 class Taken(NamedTuple):
@@ -49,7 +50,8 @@ DIAGRAMS = [
     Taken("described-twice", "A: Plan\nA: it", ['A "Plan/it"'], []),
     Taken("breaks", "A: Plan<br/>it #quot;x#quot;", ['A "Plan/it "x""'], []),
     Taken("as", 'state "Plan it" as A\nA --> B', ['A "Plan it"', "B"], ["A > B: "]),
-    Taken("alone", "A\nstate B", ["A", "B"], []),
+    Taken("alone", "A", ["A"], []),
+    Taken("declared", "state B\nA --> B", ["B", "A"], ["A > B: "]),
     Taken("choice", "state ok <<choice>>\nA --> ok\nok --> B: yes", ["{ok}", "A", "B"], ["ok > B: yes", "A > ok: "]),
     Taken(
         "inside", "A --> W\nstate W {\n[*] --> X\nX --> Y\n}\nW --> B: stop",
@@ -188,6 +190,18 @@ def holds(made: Read, case: Taken) -> None:
 @pytest.mark.parametrize("case", DIAGRAMS, ids=lambda case: case.id)
 def test_a_line_of_a_state_diagram_is_taken(case: Taken) -> None:
     holds(diagram(case.text), case)
+
+
+@pytest.mark.slow("starts Mermaid")
+@pytest.mark.node("mermaid")
+@pytest.mark.parametrize("case", DIAGRAMS, ids=lambda case: case.id)
+def test_mermaid_draws_the_same_states(mermaid: Oracle, case: Taken) -> None:
+    answer = mermaid.read(f"stateDiagram-v2\n{case.text}\n")
+    assert not answer.refused
+    ends = ("stateStart", "stateEnd")
+    drawn = {name for name, _, shape in answer.nodes if shape not in ends} - answer.groups
+    boxes = diagram(case.text).reading.chart.boxes
+    assert drawn == {box.id for box in boxes if "[*]" not in box.id}
 
 
 @pytest.mark.parametrize("case", DOCUMENTS, ids=lambda case: case.id)
