@@ -327,3 +327,19 @@ def test_a_file_of_another_framework_is_called_by_its_name(sh: Shell, args: str,
     assert "error[CL422]: this is a file of agents of CrewAI, not a machine" in said
     assert "docs/coming-from.md#files-of-crewai-google-adk-and-agent-framework" in said
     assert "unknown key" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.mmd", "flowchart TD\n  A[Load] --> B\n", "a Mermaid chart"),
+        ("b.mmd", "---\ntitle: B\n---\nstateDiagram-v2\n  A --> B: x\n", "a Mermaid chart"),
+        ("c.scxml", '<?xml version="1.0"?>\n<scxml/>\n', "an SCXML document"),
+    ],
+)
+def test_a_chart_is_no_machine(sh: Shell, name: str, text: str, said: str) -> None:
+    (sh.folder / name).write_text(text)
+    done = sh("check", name)
+    assert done.code == 1
+    assert f"error[CL422]: this is {said}, not a machine\n --> {name}:1" in done.out + done.err
+    assert "`chartloop import` makes a machine of it" in done.out + done.err

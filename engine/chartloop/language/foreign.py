@@ -1,7 +1,7 @@
 """Files of other frameworks, told apart by their keys.
 
-A file that is plainly another framework's is called by its name, with the page that says what its
-parts are here; to list each of its keys as unknown would help nobody.
+A chart, or a file that is plainly another framework's, is called by its name, with the way from
+there; to list each of its keys as unknown would help nobody.
 
 Belongs here: how such a file is recognised. Never: reading one.
 
@@ -11,14 +11,19 @@ Source:       docs.crewai.com (agents, tasks, flows), adk.dev (agent config),
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from chartloop.core.codes import finding
-from chartloop.core.errors import Finding
+from chartloop.core.errors import Finding, Place
 from chartloop.language.yaml.document import Document
 
 Keys = Mapping[str, Any]
+
+_CHART = re.compile(
+    r"\s*(?:---\n(?:[^\n]*\n){0,50}?---\s*)?(?:(?:flowchart|graph|stateDiagram)\b|(?P<xml><\?xml|<scxml)\b)"
+)
 
 PAGE = "docs/coming-from.md#files-of-crewai-google-adk-and-agent-framework"
 
@@ -64,7 +69,12 @@ _FRAMEWORKS: tuple[tuple[str, str, Callable[[Keys], bool]], ...] = (
 
 
 def foreign(document: Document) -> Finding | None:
-    """The finding if a file belongs to another framework: one that is no machine's."""
+    """The finding if a file is a chart, or belongs to another framework."""
+    if chart := _CHART.match(document.text):
+        what = "an SCXML document" if chart["xml"] else "a Mermaid chart"
+        hint = "`chartloop import` makes a machine of it"
+        place = Place(document.file, 1, 1, 1, document.text.split("\n", 1)[0])
+        return finding("CL422", f"this is {what}, not a machine", place, hint=hint)
     data: object = document.data
     if not isinstance(data, dict) or not data or {"chartloop", "machine", "states"} & data.keys():
         return None
