@@ -154,6 +154,9 @@ _ROWS = (
     Code("CL434", "too many tools", "A pattern takes more tools of one MCP server than a model can be offered.", "Name the tools that the machine needs, or use a narrower pattern: `tools: [calc.read_*]`."),
     Code("CL435", "condition not sent", "A model of the file takes no `anyOf`, `oneOf`, `allOf`, `not` or `enum` at the top of a tool's schema: it is told the condition in words, and not bound by it. Arguments that break it are refused before the tool is called.", "Nothing, if the model copes; else ask the server's author for a schema without it, or accept the finding with `ignore`.", _W),
     Code("CL436", "tool left out", "A pattern of the file takes a tool that the lock has left out, because its schema, name or description cannot be used.", "Report it to the server's author, and name the tools that you use instead of the pattern.", _W),
+    Code("CL420", "unreadable state diagram", "A line of a `stateDiagram-v2` has no meaning in a machine, or cannot be read.", "Write it as `docs/documents.md` lists, or remove it."),
+    Code("CL421", "unreadable SCXML", "An element or attribute of an SCXML document has no meaning in a machine, or the document is not XML.", "Write it as `docs/documents.md` lists, or remove it."),
+    Code("CL422", "file of another kind", "The file is an agent, crew, flow or workflow of CrewAI, Google ADK or Microsoft Agent Framework, or a chart.", "See `docs/coming-from.md` for what its parts are here; `chartloop import` makes a machine of a chart."),
     Code("CL418", "label braces in a template", "A template prints `{run.task}` literally: only labels use single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label reads `{{` as a literal brace: only templates use double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
