@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,7 @@ from tests.unit.test_codes import EXAMPLES  # noqa: E402
 CASES = HERE.parent / "tests" / "cases" / "check"
 LONGEST = 400
 """Characters of an example. One that shows a bound is longer, and left out."""
+LLMS = "../llms.txt"
 NOTE = "<!-- Written by docs/generate.py. Change the code, then run it. -->"
 ABOUT = {
     "CL0": "The text",
@@ -63,7 +65,45 @@ def pages() -> dict[str, str]:
         "reference/python.md": python(),
     }
     texts = {name: f"{NOTE}\n\n{text.rstrip()}\n" for name, text in made.items()}
-    return {**texts, "machine.schema.json": schema_text()}
+    schema = schema_text(builtin().actions.values())
+    return {**texts, "machine.schema.json": schema, LLMS: list_for_models()}
+
+
+# the list of pages --------------------------------------------------------------------------
+
+LLMS_HEAD = """\
+# chartloop
+
+> LLM agents as explicit state machines, in Python. An agent is a YAML file: it is checked, drawn,
+> bounded and queried before it runs; every step is recorded, survives a crash, and can be explained
+> and replayed.
+
+To write a machine, read [For coding agents that write machines](docs/for-agents.md) first, then
+[the language](docs/language.md). `chartloop check FILE --format json` says what is wrong, with
+place, cause and cure.
+
+## Start
+
+- [README](README.md): what chartloop is, in five minutes
+- [Tutorial](docs/tutorial.md): write, check, draw, run, answer, kill, resume and test an agent
+- [Coming from another library](docs/coming-from.md): LangGraph, pydantic-ai, Burr; relatives
+- [All pages](docs/README.md), [what changed](CHANGELOG.md), [how to contribute](CONTRIBUTING.md)"""
+
+
+def list_for_models() -> str:
+    """`llms.txt`: every page with what it is for, from the tables of `docs/README.md`."""
+    out, named = [LLMS_HEAD], set[str]()
+    for line in (HERE / "README.md").read_text("utf-8").splitlines():
+        if line.startswith("## "):
+            out += ["", line, ""]
+        elif match := re.match(r"\| (.*\]\(.*) \| (.*) \|$", line):
+            for title, page in re.findall(r"\[([^\]]+)\]\(([^)#]+)\)", match[1]):
+                if page not in named:
+                    named.add(page)
+                    about = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", match[2])
+                    path = (HERE / page).resolve().relative_to(HERE.parent).as_posix()
+                    out.append(f"- [{title[0].upper()}{title[1:]}]({path}): {about}")
+    return "\n".join(out) + "\n"
 
 
 # facts --------------------------------------------------------------------------------------
@@ -110,23 +150,16 @@ does not. A *pure* action can be repeated, a *local* one is idempotent with its 
 *paid* one the journal records an intent. Fields under `with` are templates, expressions,
 durations, one of a few words, names, or plain data, as the tables show. Declare your own actions
 [in Python](python.md#action)."""
-ACTIONS_LATER = """\
-## Later
-
-A file that names one of these loads, and can be checked and drawn, but not started. See
-[not covered](../not-covered.md)."""
 
 
 def actions() -> str:
     """The actions and the tools that every machine may name."""
     registry = builtin()
-    now = [a for _, a in sorted(registry.actions.items()) if a.run is not None]
-    later = [a for _, a in sorted(registry.actions.items()) if a.run is None]
+    every = [a for _, a in sorted(registry.actions.items())]
     head = ("action", "kind", "effect", "purpose")
-    out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in now))]
-    for spec in now:
+    out = [ACTIONS_HEAD, "", table(head, ((link(a.name), *_row(a)) for a in every))]
+    for spec in every:
         out += _action(spec)
-    out += ["", ACTIONS_LATER, "", table(head, ((f"`{a.name}`", *_row(a)) for a in later))]
     out += [
         "",
         "## Tools",
@@ -148,12 +181,18 @@ def _action(spec: ActionSpec) -> Iterator[str]:
     said = [f"{kind.capitalize()}, {effect}.", f"Result: `{spec.result}`."]
     if facts:
         said.append(f"In addition to the facts that every action changes: {facts}.")
+    about = f"{about} {spec.details}".rstrip()
     yield from ("", f"## {spec.name}", "", about, "", " ".join(said))
     if spec.args:
         rows = ((f"`{a.name}`", _written(a), _needed(a), a.about) for a in spec.args)
         yield from ("", table(("with", "written as", "", "meaning"), rows))
     elif spec.targets is not None:
-        yield from ("", "The keys of `with` are variables: `vars.NAME`.")
+        yield from ("", f"`with`: {spec.with_variables}.")
+    if spec.entry:
+        rows = ((f"`{a.name}`", _written(a), a.about) for a in spec.entry)
+        yield from ("", table(("entry", "written as", "meaning"), rows))
+    if spec.example:
+        yield from ("", "```yaml", spec.example, "```")
 
 
 def _needed(arg: ArgSpec) -> str:

@@ -129,9 +129,12 @@ def built(text: str) -> Machine:
 
 async def playing(
     machine: Machine, choices: Choices, longest: int = LONGEST, *,
-    heard: list[Recorded] | None = None, **given: Any,
+    heard: list[Recorded] | None = None, enqueues: bool = False, **given: Any,
 ) -> tuple[Run, Spent]:  # fmt: skip
-    """One run to its end, or to its `longest` record. `heard` gets its records and decisions."""
+    """One run to its end, or to its `longest` record. `heard` gets its records and decisions.
+
+    `enqueues`: a task may be added whenever the run waits.
+    """
     CHOICES[0] = choices
     model, clock = Adversary(choices), ManualClock()
     run = machine.start("task", model=model, clock=clock, **given)
@@ -142,6 +145,9 @@ async def playing(
             break
         wait = machine.chart.events_at(run.state) if run.state in machine.chart.waiting else ()
         if wait and run.status == "paused":
+            if enqueues and choices.of(3) == 2:
+                await run.aenqueue(["more"])
+                await run.aadvance()
             expires = machine.spec.states[run.state].within is not None
             which = choices.of(len(wait) + expires)
             if which < len(wait):

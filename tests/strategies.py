@@ -378,3 +378,131 @@ def costly_machines(draw: st.DrawFn) -> Data:
     if draw(st.integers(0, 3)) == 0:
         out["on_error"] = draw(st.sampled_from(names))
     return out
+
+
+# machines with every kind of mistake --------------------------------------------------------
+
+_SUBJECTS: tuple[tuple[tuple[str, ...], tuple[Data, ...]], ...] = (
+    (
+        ("run.steps >= limits.few", "run.visits.{s} >= {n}", "run.steps >= limits.few and errors.total >= {n}",
+         "vars.n >= {n}", "vars.n < {n}", "vars.n / limits.few > 1", "last.ok", "whim({n})"),
+        ({"do": "nothing"}, {"do": "set", "with": {"vars.n": "vars.n + 1"}}, {"do": "measure"},
+         {"do": "report", "with": {"text": "{{ vars.n }} of {{ last.text }}"}}),
+    ),
+    (
+        ("usage.llm_calls >= limits.few", "usage.total_tokens >= limits.most", 'last.text == "hi"',
+         'last.finish_reason == "stop"', "len(last.tool_calls) > 0", "errors.consecutive >= limits.few"),
+        ({"do": "infer"}, {"do": "receive"}, {"do": "infer", "with": {"tool_choice": "required"}},
+         {"do": "prompt", "with": {"user": "{{ memory.note }} {{ 1 / vars.n }}"}}, {"do": "call_tools"}),
+    ),
+    (
+        ("usage.tool_calls >= limits.few", "usage.calls.poke >= limits.few", "progress.repeats >= {n}",
+         "last.wants_memory", "len(memory.note) > {n}", "signals.count > 0"),
+        ({"do": "tool", "with": {"name": "poke"}}, {"do": "call_tool"}, {"do": "infer"},
+         {"do": "update_memory"}, {"do": "update_memory", "with": {"block": "note", "append": "x"}}),
+    ),
+    (
+        ("queue.size > 0", "queue.size > 0", "queue.done >= {n}", "queue.failed >= limits.few"),
+        ({"do": "work"}, {"do": "work", "with": {"attempts": 1}}, {"do": "nothing"},
+         {"do": "enqueue", "with": {"tasks": '"b"'}}, {"do": "checkpoint"}, {"do": "restore"}),
+    ),
+    (
+        ("errors.total >= limits.few", "errors.retries >= {n}", "run.elapsed >= limits.time", "not last.ok",
+         "run.idle >= limits.time", "progress.cycles >= {n}", "errors.rate > 50 / 100"),
+        ({"do": "back_off", "with": {"base": "10s"}}, {"do": "apply_fix"}, {"do": "measure"},
+         {"do": "nothing"}, {"do": "infer"}),
+    ),
+    (
+        ("run.continuations < {n}", "signals.count > 0", "usage.llm_calls >= limits.few", "run.steps >= {n}"),
+        ({"do": "continue_run"}, {"do": "signal", "with": {"reason": "custom"}}, {"do": "infer"},
+         {"do": "run_machine", "with": {"machine": "kid", "task": "x"}},
+         {"do": "run_machine", "with": {"machine": "kid", "task": "x", "share": ["queue", "messages"]}}),
+    ),
+)  # fmt: skip
+"""What guards may ask, with the actions that have to do with it."""
+_TASKS: tuple[Any, ...] = (
+    None, None, [], ["a"], ["a", "b", "c"], [{"text": "a", "by": {"tool": "poke"}}],
+    [{"text": "a", "by": {"machine": "kid"}}, "b"],
+)  # fmt: skip
+
+
+@st.composite
+def mistaken_states(
+    draw: st.DrawFn, name: str, names: list[str], done: list[Data], guards: list[str]
+) -> Data:
+    """A state that acts, waits or decides, and mostly leads on."""
+    later = names[names.index(name) + 1 :]
+    onward = st.sampled_from([*later, *later, "done", *names, "bad"])
+
+    def asked() -> str:
+        guard = draw(st.sampled_from(guards))
+        return guard.format(n=draw(st.integers(0, 3)), s=draw(st.sampled_from(names)))
+
+    job = draw(st.sampled_from(["act", "act", "act", "act", "wait", "decide"]))
+    if job == "decide":
+        return {"ask": "Q?", "when": asked(), "then": draw(onward), "else": draw(onward)}
+    if job == "wait":
+        wait: Data = {"on": {"yes": draw(onward), "no": draw(onward)}}
+        if draw(st.booleans()):
+            wait |= {"within": "30s", "expired": draw(onward)}
+        return wait
+    out: Data = dict(draw(st.sampled_from(done)))
+    guarded = [{"when": asked(), "to": draw(onward)} for _ in range(draw(st.integers(0, 2)))]
+    out["next"] = [*guarded, {"to": draw(onward)}] if guarded else draw(onward)
+    if draw(st.integers(0, 2)) == 0:
+        out["failed"] = draw(st.one_of(st.just("next"), onward))
+    if draw(st.integers(0, 5)) == 0:
+        out["retry"] = {"times": draw(st.integers(1, 2)), "base": "0s"}
+    if draw(st.integers(0, 4)) == 0:
+        out["set"] = {"vars.n": draw(st.sampled_from(["vars.n + 1", "0"]))}
+    if draw(st.integers(0, 5)) == 0:
+        out["within"] = draw(st.sampled_from(["5ms", "30s", "limits.time"]))
+    return out
+
+
+@st.composite
+def mistaken_machines(draw: st.DrawFn) -> Data:
+    """A machine of any actions in any order, with limits that may be 0: most have a mistake.
+
+    It is about one or two subjects, so that guards and actions meet one another.
+    """
+    names = [f"s{n}" for n in range(draw(st.integers(1, 5)))]
+    about = draw(st.lists(st.sampled_from(_SUBJECTS), min_size=1, max_size=2))
+    guards = [guard for asked, _ in about for guard in asked]
+    done = [action for _, actions in about for action in actions]
+    body = {n: draw(mistaken_states(n, names, done, guards)) for n in names}
+    if draw(st.integers(0, 3)) == 0:
+        body |= {
+            "each": {"for": "vars.item", "in": ["a", "b", "c"], "each": "item", "then": "done"},
+            "item": {"do": draw(st.sampled_from(["nothing", "infer"])), "next": "each"},
+        }
+        body[names[-1]] = {"do": "nothing", "next": "each"}
+    body |= {"done": {"stop": "completed"}, "bad": {"stop": "custom"}}
+    rules: list[Data] = []
+    for _ in range(draw(st.integers(0, 3))):
+        guard = draw(st.sampled_from(guards))
+        when = guard.format(n=draw(st.integers(0, 3)), s=draw(st.sampled_from(names)))
+        kind = draw(st.sampled_from(["stop", "stop", "stop", "signal"]))
+        rules.append({"when": when, kind: "custom"})
+        if draw(st.integers(0, 3)) == 0:
+            rules[-1][draw(st.sampled_from(["at", "before"]))] = [draw(st.sampled_from(names))]
+    kid: Data = {
+        "limits": {"few": draw(st.integers(0, 2))}, "model": {"name": "scripted"},
+        "rules": [{"when": "run.steps >= limits.few", "stop": "steps_limit"}],
+        "states": {"a": {"do": draw(st.sampled_from(["infer", "nothing"])), "next": "z"},
+                   "z": {"stop": "completed"}},
+    }  # fmt: skip
+    out: Data = {
+        "chartloop": 1, "machine": "mistaken", "model": {"name": "scripted", "context_window": 50},
+        "limits": {"few": draw(st.integers(0, 3)), "most": draw(st.integers(0, 20)),
+                   "time": draw(st.sampled_from(["0s", "40s"]))},
+        "vars": {"n": draw(st.integers(0, 2))}, "rules": rules, "states": body,
+        "machines": {"kid": kid},
+    }  # fmt: skip
+    if draw(st.booleans()):
+        out["tools"] = ["poke"]
+    if (tasks := draw(st.sampled_from(_TASKS))) is not None:
+        out["tasks"] = tasks
+    if "memory.note" in str(out) or "'note'" in str(out):
+        out["memory"] = {"note": draw(st.sampled_from(["", "known"]))}
+    return out

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from chartloop.actions.prune import split_messages
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.core.conversation import Messages, newest, sliding, system
-from chartloop.core.errors import LimitError, SetupError
+from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.core.outcome import Message
 from chartloop.core.transcript import estimate_message, estimate_messages, estimate_tokens
 from chartloop.language.spec import BlockSpec
@@ -66,6 +66,11 @@ class ContextWindow:
     """Counts exactly, for one model; without one, tokens are estimated."""
 
     def __post_init__(self) -> None:
+        if self.strategy not in get_args(Strategy):
+            raise SetupError(
+                f"a strategy is truncate, sliding or summarize, not {self.strategy!r}",
+                hint=nearest(str(self.strategy), get_args(Strategy)),
+            )
         if min(self.max_tokens, self.system_tokens, self.response_tokens) < 0 or self.room <= 0:
             raise LimitError(
                 f"a window of {self.max_tokens:,} tokens has no room for messages next to"

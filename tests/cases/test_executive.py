@@ -168,6 +168,35 @@ def test_what_a_turn_leaves(case: Update) -> None:
     )  # fmt: skip
 
 
+class Fences(NamedTuple):
+    """The blocks of a reply, the code that is run, and the warning."""
+
+    id: str
+    reply: str
+    runs: str
+    warned: str = ""
+
+
+FENCES = [
+    Fences("one", code("x = 1"), "x = 1"),
+    Fences("two", code("x = 1") + "\n" + code("y = 2"), "x = 1", "the reply has 2 `python` blocks, the first was read"),
+    Fences("without-a-language", "```\nx = 1\n```", "", "the reply has no `python` block, and 1 other block: not read"),
+    Fences("of-another-language", "```json\n{}\n```\n```\n1\n```", "", "the reply has no `python` block, and 2 other blocks: not read"),
+    Fences("code-and-another", "```json\n{}\n```\n" + code("x = 1"), "x = 1"),
+    Fences("none", "x = 1", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FENCES, ids=lambda case: case.id)
+def test_what_is_code(case: Fences) -> None:
+    run = ran(case.reply, FINISHED)
+    assert visits(run, "run_code") == bool(case.runs)
+    (first, *_) = [r.outcome for r in run.records if r.state == "parse_response" and r.outcome]
+    assert first.result["code"] == case.runs
+    assert first.warnings == ((f"`vars.code`: {case.warned}",) if case.warned else ())
+    assert [w for w in run.result.warnings if "vars.code" in w] == list(first.warnings)
+
+
 def test_code_that_takes_too_long_forces_debugging_and_what_it_printed_is_evidence() -> None:
     run = load("executive").start(
         "Find x.", script=[code("print('so far')\nwhile True: pass", UPDATE), FINISHED],

@@ -246,6 +246,16 @@ def test_time_that_passes_between_two_ticks_counts() -> None:
     assert (str(run.run().reason), ticks(run.result)) == ("time_limit", 1)
 
 
+@pytest.mark.parametrize(("timeout", "finished"), [(119, 1), (120, 1), (121, 2)])
+def test_a_tick_that_ends_at_the_timeout_is_ended_by_it(timeout: int, finished: int) -> None:
+    slow = [{**one, "delay": "20s"} for one in SAME * 3]
+    run = load("geist").start(
+        "Write.", script=slow, clock=ManualClock(), limits={"timeout_seconds": f"{timeout}s"}
+    )
+    result = run.run()
+    assert (str(result.reason), ticks(result), result.elapsed) == ("time_limit", finished, timeout)
+
+
 class Order(NamedTuple):
     """Two conditions that hold at once: the first one in the document's order decides."""
 

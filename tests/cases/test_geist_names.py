@@ -34,6 +34,9 @@ from chartloop.compat.geist import (
     StoppingReason,
 )
 from chartloop.core.errors import RunError, SetupError
+from chartloop.core.plain import plain
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing import Scripted
 from tests.cases.test_geist import BAD, DONE, FOUR, SAME, calling, reply, tick
 from tests.cases.test_lines import document
 
@@ -186,6 +189,13 @@ def test_the_machine_has_a_limit_or_variable_for_each_condition() -> None:
     assert fields_in_the_document("AgentStoppingConditions").keys() <= known
 
 
+@pytest.mark.parametrize("field", AgentStoppingConditions().limits)
+def test_a_limit_of_the_machine_has_the_documents_default(field: str) -> None:
+    default = AgentStoppingConditions().limits[field]
+    limit = plain(load("geist").spec.limits[field].value)
+    assert limit == default
+
+
 # stopping -----------------------------------------------------------------------------------
 
 
@@ -249,6 +259,80 @@ def test_a_task_that_waits_needs_none_to_be_given() -> None:
     known.initialize("Write.")
     assert AgentExecutor(known).execute().iterations_completed == 1
     assert AgentExecutor(agent([])).execute().iterations_completed == 0
+
+
+@dataclasses.dataclass(slots=True)
+class OwnContext(AgentContext):
+    """A context with a field of the application."""
+
+    asked: int = 0
+
+
+class Asked(Scripted):
+    """A scripted model that keeps what it was asked."""
+
+    def __init__(self, replies: Sequence[Any]) -> None:
+        super().__init__(replies)
+        self.requests: list[str] = []
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """Keep the request as text; reply."""
+        self.requests.append(str(request.messages))
+        return await super().complete(request, on_text)
+
+
+def test_a_custom_condition_gets_the_agents_own_context() -> None:
+    seen: list[AgentContext] = []
+
+    def watches(context: AgentContext) -> bool:
+        assert isinstance(context, OwnContext)
+        context.asked += 1
+        seen.append(context)
+        return context.asked == 3
+
+    own = OwnContext(
+        execution_classes=[SendgridAdapter],
+        subprocess_id=7,
+        settings=AgentSettings(temperature=0.3),
+    )
+    known = GPT4Agent(agent_context=own, script=SAME * 3)
+    conditions = AgentStoppingConditions(custom_condition=watches)
+    result = AgentExecutor(known, conditions).execute("Write.")
+    assert (result.stopping_reason, result.iterations_completed) == (
+        StoppingReason.CUSTOM_CONDITION, 2,
+    )  # fmt: skip
+    assert all(context is own for context in seen)
+    assert own.asked == 3
+    assert isinstance(result.final_context, OwnContext)
+
+
+@pytest.mark.parametrize("way", ["execute", "aexecute", "stream"])
+def test_what_a_custom_condition_writes_stays(way: str) -> None:
+    def writes_down(context: AgentContext) -> bool:
+        context.execution_context.append("looked at")
+        context.function_log.append(f"condition {len(context.function_log)}")
+        return len(context.function_log) == 3
+
+    model = Asked(SAME * 4)
+    known = GPT4Agent(model=model, agent_context=AgentContext())
+    executor = AgentExecutor(known, AgentStoppingConditions(custom_condition=writes_down))
+    if way == "execute":
+        result = executor.execute("Write.")
+    elif way == "aexecute":
+        result = asyncio.run(executor.aexecute("Write."))
+    else:
+        *_, result = executor.execute("Write.", stream_updates=True)
+    assert (result.stopping_reason, result.iterations_completed) == (
+        StoppingReason.CUSTOM_CONDITION, 2,
+    )  # fmt: skip
+    assert result.final_context.function_log == ["condition 0", "condition 1", "condition 2"]
+    assert result.final_context.execution_context[-1] == "looked at"
+    # the model is told in the next tick, and a replay decides the same without asking again
+    assert "looked at" in model.requests[0]
+    assert "condition 1" in model.requests[len(SAME)]
+    assert executor.run is not None
+    assert executor.run.replay().same
+    assert len(known.agent_context.function_log) == 3
 
 
 def test_another_thread_interrupts_it() -> None:

@@ -302,16 +302,26 @@ class TestExecution:
         assert run.history[-1].error == "busy"
 
     @pytest.mark.parametrize("failures", [0, 3, 4])
-    def test_up_to_three_retries(self, failures: int) -> None:
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+    def test_up_to_three_retries(self, machine: str, failures: int) -> None:
         busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
         replies = [busy] * failures + (["Hello."] if failures <= 3 else [])
-        run = load("agent").start("Hi.", script=replies, clock=ManualClock())
+        run = load(machine).start("Hi.", script=replies, clock=ManualClock())
         result = run.run()
         assert result.success is (failures <= 3)
-        assert result.reason == ("completed" if failures <= 3 else "error_threshold")
+        failed = "error_threshold" if machine == "agent" else "error"
+        assert result.reason == ("completed" if failures <= 3 else failed)
         assert [s.status for s in run.history if s.type == "llm-inference"] == (
             ["failed"] * failures + ["completed"] * (failures <= 3)
         )
+
+    @pytest.mark.parametrize("category", ["RECOVERABLE", "CRITICAL"])
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+    def test_other_failures_are_not_retried(self, machine: str, category: str) -> None:
+        failed = {"error": {"category": category, "message": "no"}}
+        run = load(machine).start("Hi.", script=[failed], clock=ManualClock())
+        assert run.run().reason == "error"
+        assert [s.status for s in run.history if s.type == "llm-inference"] == ["failed"]
 
     def test_the_documents_own_tests(self, shipped: Machine) -> None:
         run = talked(shipped)

@@ -210,10 +210,12 @@ def test_an_empty_reply_is_on_the_record() -> None:
     ]
 
 
-def test_no_task_and_no_history() -> None:
-    result = load("agent").run(script=[])
-    assert (result.reason, result.errors[0]["category"]) == ("error", "RECOVERABLE")
-    assert result.errors[0]["message"] == "the run was given no task"
+@pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+def test_no_task_and_no_history(machine: str) -> None:
+    run = load(machine).start(script=["How can I help?"])
+    result = run.run()
+    assert (result.reason, result.facts.usage.llm_calls) == ("completed", 1)
+    assert [m["role"] for m in run.messages] == ["assistant"]
 
 
 class NoHistory(NamedTuple):

@@ -108,6 +108,40 @@ class TestStepTypes:
         assert (step.type, step.input) == ("memory-update", {**given, **asked})
         assert step.output == {**given, "content": came}
 
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
+    def test_a_memory_update_that_failed_is_a_failed_step(self, machine: str) -> None:
+        asked = {"block_name": "persona", "old_content": "NOPE", "new_content": "x"}
+        run = load(machine).start("Go.", script=[call("core_memory_replace", **asked), "Done."])
+        assert run.run().output == "Done." or machine == "step_choice"
+        step = next(step for step in run.history if step.type == "memory-update")
+        assert (step.status, step.metadata["category"]) == ("failed", "RECOVERABLE")
+        assert step.input == {"operation": "replace", **asked}
+        assert step.error is not None
+        assert "NOPE" in step.error or "persona" in step.error
+        assert step.output == {
+            "operation": "replace", "block_name": "persona", "error": step.error,
+        }  # fmt: skip
+
+    def test_of_several_memory_updates_one_that_failed_fails_the_step(self) -> None:
+        good = call("core_memory_append", block_name="persona", content="I like tea.")
+        bad = call("core_memory_append", block_name="nowhere", content="x")
+        both = {"tool_calls": [*good["tool_calls"], *bad["tool_calls"]]}
+        run = load("agent").start("Go.", script=[both, "Done."])
+        assert run.run().success
+        assert "tea" in run.facts.memory["persona"]
+        step = run.history[2]
+        assert (step.type, step.status) == ("memory-update", "failed")
+        done, failed = step.output
+        assert done == {"operation": "append", "block_name": "persona", "content": "I like tea."}
+        assert failed == {"operation": "append", "block_name": "nowhere", "error": step.error}
+
+    def test_a_tool_that_failed_says_so_in_its_output_and_its_step_is_completed(self) -> None:
+        run = load("agent").start("Go.", script=[call("conversation_search", nothing=1), "Done."])
+        assert run.run().success
+        step = run.history[2]
+        assert (step.type, step.status, step.error) == ("tool-call", "completed", None)
+        assert (step.output["status"], step.output["error"] is None) == ("failed", False)
+
     def test_several_calls_of_one_step_are_a_list(self) -> None:
         run = load("agent").start("Go.", script=[calls("conversation_search", "nowhere"), "Done."])
         run.run()
@@ -162,11 +196,18 @@ class TestStepTypes:
         calls = [(c.name, c.arguments) for c in run.trace().calls]
         assert calls == [("send_message", {"message": "x"})]
 
-    @pytest.mark.parametrize("machine", ["step_agent", "step_choice"])
+    @pytest.mark.parametrize("machine", ["agent", "step_agent", "step_choice"])
     def test_without_history_it_starts_with_llm_inference(self, machine: str) -> None:
         run = load(machine).start(script=["How can I help?"])
         assert run.run().output is not None
         assert [s.type for s in run.history if s.type != "system"] == ["llm-inference"]
+
+    @pytest.mark.parametrize("limit", [2, 3, 4])
+    def test_max_steps_is_reached_at_the_limit_not_past_it(self, limit: int) -> None:
+        ask = call("send_message", message="x")
+        run = load("step_agent").start("Go.", script=[ask] * 4, limits={"steps": limit})
+        assert run.run().reason == "steps_limit"
+        assert [s.number for s in run.history] == list(range(1, limit + 1))
 
     def test_a_call_that_was_left_out_is_said(self) -> None:
         two = calls("send_message", "conversation_search")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import SpecError, load
+from chartloop import Run, SpecError, load
 from chartloop.context_window import (
     ContextUsage,
     ContextWindow,
@@ -65,6 +65,13 @@ class TestTheManager:
     def test_one_with_no_room_is_refused(self, most: int, system: int, response: int) -> None:
         with pytest.raises(LimitError, match="no room"):
             ContextWindow(most, system, response)
+
+    def test_a_strategy_that_is_none_is_refused(self) -> None:
+        with pytest.raises(
+            SetupError, match="truncate, sliding or summarize, not 'slide'"
+        ) as caught:
+            ContextWindow(strategy="slide")  # pyright: ignore[reportArgumentType]
+        assert "did you mean `sliding`?" in str(caught.value)
 
 
 class TestTokenCounting:
@@ -248,6 +255,27 @@ class TestPerformance:
         assert run.facts.run.visits["prune"] >= 2
         (first, *_) = [o for o in outcomes(run, "prune") if o.ok]
         assert first.result["after"] < first.result["before"]
+
+    @pytest.mark.parametrize(("tokens", "pruned"), [(9_499, 0), (9_500, 1)])
+    def test_the_context_is_pruned_at_its_share_not_past_it(self, tokens: int, pruned: int) -> None:
+        """The reply of the tool counts as well: how much it is, a first run tells."""
+
+        def asked_again(used: int) -> Run:
+            usage = {"prompt_tokens": used - 100, "completion_tokens": 100}
+            asks = {**call("send_message", message="Hi."), "usage": usage}
+            run = load("agent").start(
+                "Hi.", script=[asks, "Done.", "Done."], settings={"context_window": 10_000}
+            )
+            while run.state != "tool_call":
+                run.advance()
+            run.advance()
+            return run
+
+        reply = asked_again(1_000).facts.usage.context_tokens - 1_000
+        run = asked_again(tokens - reply)
+        assert run.facts.usage.context_ratio == tokens / 10_000
+        run.run()
+        assert run.facts.run.visits.get("prune", 0) == pruned
 
     def test_usage_of_tokens_is_tracked(self) -> None:
         run = load("agent").start(

@@ -6,7 +6,8 @@
 
 `LINES` is a number or `first-last`; blank lines need no row. What it is: `case` (then one or
 more test ids, with `;` between them, of a test function, of one of its parameters, or of a
-scenario), `prose` or `deviation` (then the reason).
+scenario), `prose` or `deviation` (then the reason, and after another `|` the tests that show it,
+if there are any). The pages in `docs/documents` print the deviations.
 
 The tables are held against the documents in `../shared/sources`, or, where that is not there,
 against the copy in `sources/`. Without either the test says so and skips.
@@ -40,11 +41,13 @@ class Row(NamedTuple):
     last: int
     what: str
     says: str
+    """The reason; for a `case`, its tests."""
+    tests: str
 
     @property
     def cases(self) -> list[str]:
         """The ids of the tests that it names."""
-        return [part.strip() for part in self.says.split(";")] if self.what == "case" else []
+        return [part.strip() for part in self.tests.split(";") if part]
 
 
 def rows(table: Path) -> list[Row]:
@@ -62,7 +65,9 @@ def _read(table: Path) -> list[tuple[Row | None, str]]:
             out.append((None, f"{table.name}:{number} is not a row: {line}"))
             continue
         first, last, what, says = found.groups()
-        out.append((Row(number, int(first), int(last or first), what, says.strip()), ""))
+        reason, _, tests = (part.strip() for part in says.partition(" | "))
+        tests = reason if what == "case" else tests
+        out.append((Row(number, int(first), int(last or first), what, reason, tests), ""))
     return out
 
 

@@ -159,6 +159,9 @@ class Stagnation(NamedTuple):
     [
         Stagnation("five-times-the-same", [STUCK] * 5, "try_alternative"),
         Stagnation("four-times-the-same", [late(BUSY, 10 * MINUTE)] * 4, "request_guidance"),
+        Stagnation(
+            "exactly-four-times-the-same", [late(BUSY, 7.5 * MINUTE)] * 5, "request_guidance"
+        ),
         Stagnation("one-long-action", [late(reply(), 40 * MINUTE)], "request_guidance"),
         Stagnation(
             "five-actions-not-all-the-same",

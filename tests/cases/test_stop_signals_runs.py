@@ -73,7 +73,7 @@ class Chain(NamedTuple):
 
 CHAINS = [
     Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
-    Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 1}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
+    Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 1, "continuations": 1}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
     Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "answer_submitted"),
     Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
 ]  # fmt: skip
@@ -270,11 +270,68 @@ def test_the_task_is_completed_by_a_tool_and_the_answer_is_the_output() -> None:
     assert result.signals[0].context == {"step": 5, "answer": "42"}
 
 
+# the chain by itself --------------------------------------------------------------------------
+
+
+class Alone(NamedTuple):
+    """What an iteration left, and where the chain ends."""
+
+    id: str
+    given: dict[str, Any]
+    ends: str
+    reason: str = ""
+
+
+ALL = [
+    "error", "stop_requested", "steps_limit", "token_limit", "time_limit", "retry_limit",
+    "finish_reason", "user_requested", "completed", "unknown",
+]  # fmt: skip
+CALLS = [{"name": "conversation_search", "arguments": {"query": "it"}}]
+ALONE = [
+    Alone("a-signal-and-no-override", {"emitted": ["time_limit"]}, "stop_signal", "time_limit"),
+    Alone("the-highest-of-two", {"emitted": ["token_limit", "steps_limit"]}, "stop_signal", "steps_limit"),
+    Alone("a-signal-comes-before-tool-calls", {"emitted": ["error"], "tool_calls": CALLS}, "stop_signal", "error"),
+    Alone("an-override-of-a-signal", {"emitted": ["steps_limit"], "continued": True}, "continue"),
+    Alone("an-override-of-nothing", {"continued": True}, "continue"),
+    Alone("an-override-of-completion", {"continued": True, "tool_calls": []}, "continue"),
+    Alone("tool-calls", {"tool_calls": CALLS}, "continue"),
+    Alone("a-final-response", {}, "complete", "completed"),
+    *(Alone(f"signal-{reason}", {"emitted": [reason]}, "stop_signal", reason) for reason in ALL),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.id)
+def test_the_chain_alone(case: Alone) -> None:
+    call_ = {"function": {"name": "conversation_search", "arguments": '{"query": "it"}'}}
+    said = {"role": "assistant", "content": "5"}
+    if case.given.get("tool_calls"):
+        said |= {"content": "", "tool_calls": [{"id": "1", "type": "function", **call_}]}
+    messages = [{"role": "user", "content": "Find it."}, said]
+    run = load("should_stop").start(vars=case.given, messages=messages)
+    result = run.run()
+    assert result.state == case.ends
+    assert not case.reason or result.reason == case.reason
+    made = (
+        case.ends == "continue" and "tool_calls" in case.given and not case.given.get("continued")
+    )
+    assert run.facts.usage.tool_calls == made
+
+
+def test_the_chain_alone_is_that_of_the_loop() -> None:
+    alone, loop = (load(name).spec.states for name in ("should_stop", "stop_signals"))
+    for name in ("signal", "continuation", "tool_calls"):
+        mine, whole = (
+            [(e.target, "" if e.when is None else e.when.text) for e in m[name].edges]
+            for m in (alone, loop)
+        )
+        assert [(to, when.replace("vars.", "last.")) for to, when in mine] == whole, name
+
+
 # "Overriding Stop Signals with Continuation" --------------------------------------------------
 
 
 def test_a_summary_earns_one_more_step() -> None:
-    run = play(SEARCH, "A summary.", "Not there.", steps=1)
+    run = play(SEARCH, "A summary.", "Not there.", steps=1, continuations=1)
     assert run.facts.run.continuations == 1
     assert "A summary." in run.messages[0]["content"]
     assert run.facts.usage.llm_calls == 3  # the summary, and the step that it earned
@@ -288,6 +345,25 @@ def test_an_override_that_resolves_nothing_is_bounded(times: int) -> None:
     assert run.facts.run.continuations == times
     assert len(run.result.signals) == times + 1  # emitted again on the next step, each time
     assert f"Raised by rules.0: {run.result.signals[-1].message}" in run.result.explain()
+
+
+OVERRIDDEN = """
+rules: [{when: run.steps == 2, stop: steps_limit}]
+states:
+  ask: {do: receive, next: request}
+  request: {do: REQUEST, next: think}
+  think: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"), [("continue_run", "completed"), ("nothing", "steps_limit")]
+)
+def test_a_rule_that_stops_is_overridden_as_well(request_: str, reason: str) -> None:
+    run = talk(OVERRIDDEN.replace("REQUEST", request_), ["5"])
+    assert run.run().reason == reason
+    assert "steps_limit" in run.result.signals.reasons
 
 
 CROWDED = """
@@ -320,7 +396,10 @@ def test_an_override_that_resolves_the_cause_is_not_needed_again() -> None:
 
 def test_the_continuation_says_what_goes_on() -> None:
     run = load("stop_signals").start(
-        "Find it.", script=[SEARCH, "A summary.", "5"], clock=ManualClock(), limits={"steps": 1}
+        "Find it.",
+        script=[SEARCH, "A summary.", "5"],
+        clock=ManualClock(),
+        limits={"steps": 1, "continuations": 1},
     )
     told: list[str] = []
     while run.advance() is not None:
@@ -355,6 +434,13 @@ def test_the_document_s_thresholds_are_the_machine_s() -> None:
     assert [limits[name].value for name in ("steps", "tokens", "time")] == [20, 16_000, 60]
 
 
+@pytest.mark.parametrize(("failures", "reason"), [(3, "completed"), (4, "retry_limit")])
+def test_a_model_call_is_retried_three_times(failures: int, reason: str) -> None:
+    busy = {"error": {"category": "TRANSIENT", "message": "busy"}}
+    run = play(*[busy] * failures, "5")
+    assert (run.result.reason, run.facts.run.visits["back_off"]) == (reason, 3)
+
+
 class Guard(NamedTuple):
     """Just below a limit the run goes on; at it, it stops."""
 
@@ -369,11 +455,11 @@ def iterations(number: int) -> list[Any]:
     return [SEARCH] * number
 
 
-OFF = {"continuations": 0, "tokens": 1_000_000}
+ROOM = {"tokens": 1_000_000}
 GUARDS = [
-    Guard("19-iterations", [*iterations(18), "5"], "completed", OFF),
-    Guard("20-iterations", iterations(20), "steps_limit", OFF),
-    Guard("20-iterations-the-last-without-a-tool", [*iterations(19), "5"], "steps_limit", OFF),
+    Guard("19-iterations", [*iterations(18), "5"], "completed", ROOM),
+    Guard("20-iterations", iterations(20), "steps_limit", ROOM),
+    Guard("20-iterations-the-last-without-a-tool", [*iterations(19), "5"], "steps_limit", ROOM),
     Guard("15,999-tokens", [used(15_999, {"text": "5"})], "completed", {}),
     Guard("16,000-tokens", [used(16_000, {"text": "5"})], "token_limit", {}),
     Guard("16,000-tokens-of-two-calls", [used(9_000, SEARCH), used(7_001, {"text": "5"})], "token_limit", {}),

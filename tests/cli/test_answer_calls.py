@@ -55,6 +55,25 @@ def bought(folder: Path) -> list[str]:
     return sorted(file.read_text().splitlines()) if file.exists() else []
 
 
+def test_a_gate_with_a_condition_is_read_and_answered_without_its_tools(
+    sh: Shell, gate: Path
+) -> None:
+    conditional = GATE.replace("by: the boss", "by: the boss, when: call.arguments.usd > 300")
+    (gate / "gate.yaml").write_text(conditional)
+    assert sh(*RUN, "--no-input").code == 4
+    assert "call.arguments.usd > 300" in sh("draw", "gate.yaml", "--format", "mermaid").out
+    (gate / "other.yaml").write_text(conditional.replace("> 300", "> 400"))
+    assert (
+        "`call.arguments.usd > 300` → `call.arguments.usd > 400`"
+        in sh("diff", "gate.yaml", "other.yaml").out
+    )
+    assert "buy" in sh("show", "g").out
+    assert sh("why", "g", "--record", "3").code == 0
+    assert sh("answer", "g", "deny", "by=eve", "note=too dear").code == 0
+    assert sh("resume", "g", *TOOLS).code == 0
+    assert bought(gate) == ["desk 200.0"]
+
+
 def test_calls_are_decided_by_their_number(sh: Shell, gate: Path) -> None:
     waits = sh(*RUN, "--no-input")
     assert waits.code == 4

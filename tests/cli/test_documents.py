@@ -90,12 +90,12 @@ states:
 def test_which_chart_is_asked_for_or_said(sh: Shell) -> None:
     asked = sh("import", "FLOW.md")
     assert asked.code == 2
-    assert "FLOW.md has 2 flowcharts: which one do you want?" in asked.err
+    assert "FLOW.md has 2 charts: which one do you want?" in asked.err
     assert '1: lines 4 to 8, under "The loop"; 2: lines 14 to 15, under "Another"' in " ".join(
         asked.err.split()
     )
     assert sh("import", "FLOW.md", "--chart", "the loop").out.startswith("# A skeleton")
-    assert "no flowchart `3`" in sh("import", "FLOW.md", "--chart", "3").err
+    assert "no chart `3`" in sh("import", "FLOW.md", "--chart", "3").err
 
 
 def test_what_mermaid_refuses_is_refused_with_its_cure(sh: Shell) -> None:
@@ -262,3 +262,84 @@ def test_a_difference_may_be_declared_and_must_then_be_there(sh: Shell) -> None:
 def test_what_cannot_be_compared_is_no_difference(sh: Shell, arguments: tuple[str, ...]) -> None:
     (sh.folder / "broken.yaml").write_text("chartloop: 1\nmachine: x\nstates: {}\n")
     assert sh("verify", *arguments).code == 2
+
+
+# other charts -------------------------------------------------------------------------------
+
+
+STATES = """\
+# A machine
+
+> ```mermaid
+> stateDiagram-v2
+>     [*] --> Work
+>     Work --> Work : again
+>     Work --> [*] : done
+>     state both <<fork>>
+> ```
+"""
+
+
+def test_a_state_diagram_of_a_document_is_refused_at_its_line_and_then_imported(sh: Shell) -> None:
+    (sh.folder / "STATES.md").write_text(STATES)
+    refused = sh("import", "STATES.md")
+    assert (refused.code, refused.err.splitlines()[:2]) == (
+        1,
+        ["error[CL420]: a fork is not taken", " --> STATES.md:8:7"],
+    )
+    assert "--repair" not in refused.err
+    assert sh("verify", "STATES.md", "agent").code == 2
+    (sh.folder / "STATES.md").write_text(STATES.replace(">     state both <<fork>>\n", ""))
+    assert sh("import", "STATES.md", "-o", "m.yaml", "--repair").code == 0
+    same = sh("verify", "STATES.md", "m.yaml")
+    assert same.out == "a_machine is the state diagram of STATES.md: 3 boxes, 3 arrows\n"
+    text = (sh.folder / "m.yaml").read_text()
+    assert "# It draws the document's chart, and can be stepped by hand" in text
+    (sh.folder / "m.yaml").write_text(text.replace("again: work", "again: end"))
+    assert sh("verify", "STATES.md", "m.yaml").out.startswith("✗ STATES.md:6: ")
+
+
+def test_an_export_is_verified_against_its_machine(sh: Shell) -> None:
+    assert sh("export", "agent", "-o", "agent.scxml").code == 0
+    assert sh("verify", "agent.scxml", "agent").code == 0
+    path = sh.folder / "agent.scxml"
+    path.write_text(path.read_text().replace('target="memory_update"', 'target="tool_call"'))
+    changed = sh("verify", "agent.scxml", "agent")
+    assert changed.code == 1
+    assert "memory_update" in changed.out
+    path.write_text("<scxml><history/></scxml>")
+    assert "error[CL421]: `<history>` is not taken" in sh("import", "agent.scxml").err
+
+
+CREW = "researcher:\n  role: Researcher\n  goal: Find out\n  backstory: You read.\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [("check", 1), ("run", 1), ("import", 1), ("verify", 2), ("draw", 1), ("step", 1)],
+)
+def test_a_file_of_another_framework_is_called_by_its_name(sh: Shell, args: str, code: int) -> None:
+    (sh.folder / "agents.yaml").write_text(CREW)
+    more = ["agent"] if args == "verify" else []
+    done = sh(args, "agents.yaml", *more)
+    assert done.code == code
+    said = done.out + done.err
+    assert "error[CL422]: this is a file of agents of CrewAI, not a machine" in said
+    assert "docs/coming-from.md#files-of-crewai-google-adk-and-agent-framework" in said
+    assert "unknown key" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.mmd", "flowchart TD\n  A[Load] --> B\n", "a Mermaid chart"),
+        ("b.mmd", "---\ntitle: B\n---\nstateDiagram-v2\n  A --> B: x\n", "a Mermaid chart"),
+        ("c.scxml", '<?xml version="1.0"?>\n<scxml/>\n', "an SCXML document"),
+    ],
+)
+def test_a_chart_is_no_machine(sh: Shell, name: str, text: str, said: str) -> None:
+    (sh.folder / name).write_text(text)
+    done = sh("check", name)
+    assert done.code == 1
+    assert f"error[CL422]: this is {said}, not a machine\n --> {name}:1" in done.out + done.err
+    assert "`chartloop import` makes a machine of it" in done.out + done.err

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chartloop.actions import builtin
 from chartloop.cli.starter import COMMANDS
 from chartloop.language.file.schema import schema
 from tests.cli.shell import ADD, Shell, program
@@ -52,7 +53,9 @@ def test_what_is_written(sh: Shell) -> None:
         sh("run", str(folder / "machine.yaml"), "x", "--script", str(folder / "replies.yaml")).code
         == 1
     )
-    assert schema() == json.loads((folder / "machine.schema.json").read_text())
+    assert schema(builtin().actions.values()) == json.loads(
+        (folder / "machine.schema.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", ["9lives", "a b", "naïve", "-", "a.b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -181,6 +182,32 @@ replies:
 """,
     )
     assert sh("run", "agent", "x", "--script", "hi.yaml").out == "working on it\ndone\n"
+
+
+REPORTS = """\
+chartloop: 1
+machine: reports
+model: {name: scripted}
+vars: {urgency: 0}
+output: {urgency: vars.urgency}
+states:
+  mail: {do: receive, next: read}
+  read: {do: infer, with: {output: {type: object, properties: {urgency: {type: integer}}, required: [urgency]}}, save: {vars.urgency: result.data.urgency}, next: told}
+  told: {do: report, with: {partial: true}, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_with_an_output_stdout_has_nothing_else(sh: Shell) -> None:
+    sh.write("reports.yaml", REPORTS)
+    sh.write("four.yaml", "replies: ['{\"urgency\": 4}']\n")
+    done = sh("run", "reports.yaml", "x", "--script", "four.yaml", "--run-id", "r1")
+    assert json.loads(done.out) == {"urgency": 4}
+    assert "# Report: reports" in done.err
+    again = sh("resume", "r1")
+    assert json.loads(again.out) == {"urgency": 4}
+    as_json = sh("run", "reports.yaml", "x", "--script", "four.yaml", "--format", "json").json
+    assert as_json["partial"][0].startswith("# Report: reports")
 
 
 # scripts ------------------------------------------------------------------------------------

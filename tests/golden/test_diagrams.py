@@ -48,8 +48,16 @@ def test_a_committed_picture_is_the_live_machine(
     found = differences(committed, flowchart(graph(machines[name].chart)))
     assert found == (), "draw them anew: python diagrams/draw.py"
     svg = (DIAGRAMS / f"{name}.svg").read_text(encoding="utf-8")
-    drawn = set(re.findall(r'id="[^"]*node-([a-z0-9_]+)"', svg.replace("&#45;", "-")))
-    assert set(safe_ids(machines[name].spec.states).values()) <= drawn
+    svg = svg.replace("&#45;", "-")
+    drawn = set(re.findall(r'id="[^"]*node-([a-z0-9_]+)"', svg))
+    names = safe_ids(machines[name].spec.states)
+    assert set(names.values()) <= drawn
+    for box in committed.boxes:
+        group = re.search(
+            rf'id="[^"]*node-{names.get(box.id)}" class="node">(.*?)</g>', svg, re.DOTALL
+        )
+        if group is not None and box.shape in ("pill", "rect"):
+            assert ("<polygon" in group[1]) is (box.shape == "rect"), box.id
 
 
 def verdict_of(machine: Machine, document: str) -> Verdict:
@@ -75,6 +83,7 @@ EXECUTIVE = ("edge call_llm → call_llm added", "edge set_debug → save_turn a
 DOCUMENTS = [
     Drawn("geist", "seed000_executor_loop.mmd"),
     Drawn("geist_tick", "seed000_execution_flow.mmd"),
+    Drawn("should_stop", "seed002_should_stop.mmd"),
     Drawn("executive", "seed001_repaired.mmd", EXECUTIVE),
     Drawn("executive", "001_bb8e222742d55083.txt", EXECUTIVE),
     Drawn("step_agent", "seed004_execution_flow.mmd"),
@@ -123,6 +132,13 @@ def test_a_box_of_the_chain_stands_in_the_machine(box: Box) -> None:
 def test_an_arrow_of_the_chain_stands_in_the_machine(arrow: tuple[str, str, str]) -> None:
     _, arrows = said(flowchart(graph(load("stop_signals").chart)))
     assert arrow in arrows
+
+
+def test_the_loop_declares_what_it_adds_to_the_chain() -> None:
+    verdict = verdict_of(load("stop_signals"), "seed002_should_stop.mmd")
+    assert verdict.holds
+    assert len(verdict.accepted) == 26
+    assert all(d.text.endswith(" added") and d.reason for d in verdict.accepted)
 
 
 def test_of_the_chain_nothing_is_missing_or_changed() -> None:

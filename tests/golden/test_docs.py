@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+LLMS = "../llms.txt"
 GENERATED = (
+    LLMS,
     "machine.schema.json",
     *(f"reference/{p.name}" for p in (DOCS / "reference").iterdir()),
 )
@@ -35,4 +37,15 @@ def test_a_generated_page_is_up_to_date(name: str, written: Path) -> None:
 @pytest.mark.slow("generates the pages again")
 def test_no_page_is_missing(written: Path) -> None:
     made = {p.relative_to(written).as_posix() for p in written.rglob("*") if p.is_file()}
-    assert made == set(GENERATED)
+    assert made == set(GENERATED) - {LLMS}
+
+
+def test_the_list_for_models_names_every_page() -> None:
+    """`llms.txt` is written from the tables of `docs/README.md`: a page that is not there is not found."""
+    listed = (DOCS / LLMS).read_text("utf-8")
+    pages = [page for page in DOCS.rglob("*.md") if page != DOCS / "README.md"]
+    root = DOCS.parent
+    missing = [
+        path for page in pages if f"]({(path := page.relative_to(root).as_posix())})" not in listed
+    ]
+    assert missing == []

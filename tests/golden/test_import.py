@@ -73,6 +73,7 @@ KINDS = [
     Kind("an-empty-label", 'A[" "] --> B', {"a": "act", "b": "end"}, "a"),
     Kind("an-island", "A --> B\nC --> D\nD --> C", {"a": "act", "b": "end", "c": "act", "d": "act"}, "a", ("c", "d")),
     Kind("ids-that-are-no-names", "1 --> return\nreturn --> true\ntrue --> é日", {"state_1": "act", "state_return": "act", "state_true": "act", "e": "end"}, "state_1"),
+    Kind("words-of-the-language", "A[Go] --> next[Next] --> B[Return]", {"go": "act", "state_next": "act", "state_return": "end"}, "go"),
     Kind("camels", "CheckTokens --> HTTPCall --> node3[Save Report]", {"check_tokens": "act", "http_call": "act", "save_report": "end"}, "check_tokens"),
     Kind("a-stop-that-leads-back", "A --> B[STOP]\nB --> A\nstyle B fill:#ffcdd2", {"a": "act", "stop": "act"}, "a"),
     Kind("a-stop-with-a-report", "A --> B[STOP] --> C[Report]\nstyle B fill:#ffcdd2", {"a": "act", "stop": "pass", "report": "end"}, "a"),

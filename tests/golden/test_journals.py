@@ -16,6 +16,8 @@ from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.sync import by_hand, wait
 
+NEWER = {"should_stop"}
+"""Machines that are newer than the oldest journal."""
 FILES = sorted((Path(__file__).parent / "journals").glob("*.db"))
 
 
@@ -38,7 +40,7 @@ def machine_of(journal: SqliteJournal, row: RunRow) -> Machine:
 
 def test_there_is_a_run_of_every_shipped_machine(journal: SqliteJournal) -> None:
     rows = by_hand(journal.rows(children=False))
-    assert {row.machine for row in rows} >= shipped_machines().keys() - {"lifecycle"}
+    assert {row.machine for row in rows} >= shipped_machines().keys() - {"lifecycle"} - NEWER
     assert {row.ended for row in rows} == {True, False}
 
 

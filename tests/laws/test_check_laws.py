@@ -8,7 +8,7 @@ come to.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
@@ -20,6 +20,7 @@ from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.api import lifecycle
 from chartloop.checker import Report, examine
+from chartloop.core.errors import Finding
 from chartloop.core.facts import Facts, sections
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
@@ -28,6 +29,7 @@ from chartloop.core.types import BOOL, COUNT, INT, STR, struct
 from chartloop.extras import install
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.load import load
+from chartloop.language.spec import MachineSpec, path_in_file
 from chartloop.language.yaml.document import dotted_path
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
@@ -266,19 +268,22 @@ def _explored(chart: Chart) -> Iterator[Decision]:
             pending.append((after, depth + 1))
 
 
-def _never_taken(chart: Chart, report: Report) -> set[str]:
-    """The edges and rules of which the report says that they are never taken."""
-    spec, out = chart.spec, set[str]()
-    by_path = {dotted_path(e.path): e for e in spec.edges()}
-    for found in report.findings:
+def never_taken(spec: MachineSpec, findings: Iterable[Finding]) -> set[str]:
+    """The edges and rules of which the findings say that they are never taken."""
+    out = set[str]()
+    by_path = {dotted_path(path_in_file(spec.made, e.path)): e for e in spec.edges()}
+    deciding_at = {
+        dotted_path(path_in_file(spec.made, ("states", n, "when"))): n for n in spec.states
+    }
+    for found in findings:
         parts = found.at.split(".")
         if found.code not in ("CL307", "CL326", "CL327", "CL328", "CL330"):
             continue
         if parts[0] == "rules":
             out |= {f"rules.{parts[1]}"} if found.code != "CL327" and len(parts) > 2 else set()
-        elif parts[2] == "when":
+        elif found.at in deciding_at:
             role = "else" if found.code == "CL327" else "then"
-            out |= {e.id for e in spec.states[parts[1]].edges_of(role)}
+            out |= {e.id for e in spec.states[deciding_at[found.at]].edges_of(role)}
         else:
             edge = by_path[found.at.removesuffix(".when")]
             group = list(spec.states[edge.source].edges)
@@ -295,7 +300,7 @@ def test_what_is_said_never_to_happen_does_not(data: Data) -> None:
     assert loaded.spec is not None, "\n".join(f.render() for f in loaded.findings)
     chart = Chart(loaded.spec, lifecycle())
     report = examine(chart, loaded.tainted)
-    lost = _never_taken(chart, report)
+    lost = never_taken(chart.spec, report.findings)
     missed = {f.at.split(".")[1] for f in report.findings if f.code == "CL304"}
     may_stick = {f.at.split(".")[1] for f in report.findings if f.code in ("CL305", "CL309")}
     for decision in _explored(chart):
@@ -343,7 +348,7 @@ def test_nor_with_waits_forks_detours_and_whatever_happens(
     report = examine(chart, loaded.tainted)
     # one of the happenings gives another limit
     kept = Report(tuple(f for f in report.findings if f.code != "CL330"))
-    lost = _never_taken(chart, kept)
+    lost = never_taken(chart.spec, kept.findings)
     missed = {f.at.split(".")[1] for f in report.findings if f.code == "CL304"}
     for _, _, _, decision in drive(chart, [h for h in what if _no_continuation(h)], moves):
         assert not lost & {*decision.taken}, (decision.taken, report.findings)

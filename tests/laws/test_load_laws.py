@@ -20,8 +20,8 @@ from chartloop.language.load import load
 
 ROOT = Path(__file__).parents[2]
 KEYS = sorted(
-    {k for part in schema()["$defs"].values() for k in part["properties"]}
-    | set(schema()["properties"])
+    {k for part in schema([])["$defs"].values() for k in part["properties"]}
+    | set(schema([])["properties"])
 )
 VALUES = (
     "5", "1.10", "true", "~", "[]", "{}", "''", "zzz", "-1", ".inf", "[a, b]", "{a: 1}", "return",

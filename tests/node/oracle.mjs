@@ -29,8 +29,29 @@ function shown(written) {
   return page.textContent;
 }
 
+// States and arrows as Mermaid draws them, without its notes.
+function states({ nodes, edges }) {
+  const drawn = nodes.filter(({ shape }) => !/^note/.test(shape));
+  const names = new Set(drawn.map(({ id }) => id));
+  return {
+    nodes: drawn.map(({ id, label, shape, description }) => {
+      return { id, text: shown([label, description].flat().filter(Boolean).join('\n')), shape };
+    }),
+    edges: edges
+      .filter(({ start, end }) => names.has(start) && names.has(end))
+      .map(({ start, end, label }) => {
+        return { source: start, target: end, text: shown(label), head: '', stroke: '' };
+      }),
+    groups: drawn.filter(({ isGroup }) => isGroup).map(({ id }) => id),
+    owners: drawn.filter(({ parentId }) => parentId).map(({ id, parentId }) => [id, parentId]),
+  };
+}
+
 async function read(text) {
   const { type, db } = await mermaid.mermaidAPI.getDiagramFromText(text);
+  if (type.startsWith('stateDiagram')) {
+    return states(db.getData());
+  }
   if (!type.startsWith('flowchart')) {
     return { refused: `another kind of chart: ${type}` };
   }

@@ -276,7 +276,7 @@ class TestPython:
             "error": "",
             "session_lost": False,
         }
-        assert sandbox.asked == [("1 + 1", None, 2.75), ("1 + 1", b"s1", None)]
+        assert sandbox.asked == [("1 + 1", None, 2.75), ("1 + 1", b"s1", 59.75)]
         written(run)
 
     def test_an_error_fails_it_with_what_was_printed(self) -> None:

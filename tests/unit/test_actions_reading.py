@@ -120,6 +120,37 @@ def test_every_target_is_set_on_every_turn() -> None:
     assert (run.facts.vars["s"], run.facts.vars["o"]) == ("first", "2")
 
 
+class Refused(NamedTuple):
+    """An entry of a `parse` that can never give what its variable holds, or that says two things."""
+
+    id: str
+    name: str
+    entry: str
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case", [
+        Refused("a text for a number", "n", "{tag: N}", "this gives str, and `vars.n` is int"),
+        Refused("a block for a list", "l", "{fence: sh}", "this gives str, and `vars.l` is list[str]"),
+        Refused("pairs for a text", "s", "{tag: T, as: pairs}", "this gives map[str]"),
+        Refused("a list for a map", "m", "{tag: T, as: list}", "this gives list[str]"),
+        Refused("JSON as pairs", "m", "{json: a, as: pairs}", "`as` goes with `tag` or `fence`"),
+        Refused("a path that is a number", "s", "{json: 0}", "`json` is a text"),
+        Refused("a word for yes", "s", "{tag: T, required: sure}", "`required` is `true` or `false`"),
+        Refused("two sources", "s", "{tag: T, fence: sh}", "an entry has one of"),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_an_entry_that_cannot_be_meant_is_refused(case: Refused) -> None:
+    body = f"{VARS}states:\n  b: {{do: parse, with: {{vars.{case.name}: {case.entry}}}, next: z}}\n{END}"
+    with pytest.raises(SpecError) as caught:
+        machine(body)
+    assert "error[CL404]" in str(caught.value)
+    assert case.says in str(caught.value)
+    assert "`chartloop actions parse`" in str(caught.value)
+
+
 class Adopt(NamedTuple):
     """A proposal, and the variables that take it over."""
 

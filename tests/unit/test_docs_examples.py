@@ -45,12 +45,16 @@ PAGES = [
     ROOT / "README.md",
     *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "testing.md"),
     *sorted((ROOT / "docs" / "geist").glob("*.md")),
+    *sorted((ROOT / "docs" / "documents").glob("*.md")),
 ]
 LINKING = [
     *PAGES,
     ROOT / "docs" / "testing.md",
     *sorted((ROOT / "docs" / "reference").glob("*.md")),
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / "llms.txt",
 ]
 TEST_LINE = (
     'python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e ".[test]"'

@@ -104,13 +104,13 @@ def test_which_chart_is_meant_is_asked_or_said() -> None:
     for wanted, number in [("1", 1), ("2", 2), ("main LOOP", 1), ("recov", 2)]:
         assert choose_chart(found, wanted).number == number
     assert choose_chart(found[:1]).number == 1
-    with pytest.raises(SetupError, match="has 2 flowcharts: which one do you want") as asked:
+    with pytest.raises(SetupError, match="has 2 charts: which one do you want") as asked:
         choose_chart(found, file="x.md")
     assert "say --chart N" in asked.value.hint
     assert '1: lines 8 to 9, under "Main loop"' in asked.value.hint
     assert '2: lines 23 to 28, under "Recovery"' in asked.value.hint
     for wanted in ("3", "0", "elsewhere", "o"):
-        with pytest.raises(SetupError, match="flowchart `"):
+        with pytest.raises(SetupError, match="chart `"):
             choose_chart(found, wanted)
     with pytest.raises(SetupError, match="has no Mermaid flowchart"):
         choose_chart([])
@@ -178,6 +178,11 @@ MISTAKES = [
     Mistake("id-of-two-words-with-a-label", "Step One[x] --> B", "Step_One[x] --> B"),
     Mistake("target-of-two-words", "A --> Step Two", 'A --> Step_Two["Step Two"]'),
     Mistake("a-pipe-between-pipes", "A -->|a | b| B", 'A -->|"a | b"| B'),
+    Mistake("a-box-in-the-middle", "A[Load] --> B{valid()?} --> C[Save]", 'A[Load] --> B{"valid()?"} --> C[Save]'),
+    Mistake("equal-brackets-at-both-ends", "A([f()]) --> B{g()} --> C(h)", 'A(["f()"]) --> B{"g()"} --> C(h)'),
+    Mistake("an-arrow-in-a-label", "A[if x[0] --> y] --> B", 'A["if x[0] --> y"] --> B'),
+    Mistake("not-closed-before-an-arrow", "A[Load --> B[Save]", 'A["Load"] --> B[Save]'),
+    Mistake("brackets-at-both-ends-of-a-label", "A[(x) and (y)] --> B", 'A["(x) and (y)"] --> B'),
     Mistake("style-with-brackets", "style A fill:rgb(1,2,3),stroke:red", "style A stroke:red"),
     Mistake("style-with-brackets-alone", "style A fill:rgb(1,2,3)", "style A opacity:1"),
 ]  # fmt: skip
@@ -193,6 +198,39 @@ def test_a_mistake_is_mended_and_listed(case: Mistake) -> None:
     assert (repair.line, repair.before, repair.after) == (3, case.line, case.mended)
     assert repair.what
     read_mermaid(text)
+
+
+UNCLEAR = ["Z[A[x] --> B[y]] --> C[f()]", "A[array[0] --> B[x] --> C[f()]"]
+
+
+@pytest.mark.parametrize("line", UNCLEAR)
+def test_a_line_that_may_be_meant_in_two_ways_is_refused_at_its_place(line: str) -> None:
+    (found,) = flowcharts(f"flowchart TD\n  A --> B\n  {line}\n", file="x.mmd")
+    with pytest.raises(SpecError) as refused:
+        read(found, repair=True)
+    (finding,) = refused.value.findings
+    assert (finding.code, finding.place.line) == ("CL412", 3)
+    assert "put the label in quotes" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "cure"),
+    [
+        ("A[Load] --> B{valid()?} --> C[Save]", '`{"valid()?"}`'),
+        ("A(Load (csv)) --> B(x)", '`("Load (csv)")`'),
+        ("A([f()]) --> B([g])", '`(["f()"])`'),
+        ("A -->|f(x)| B -->|y| C", '`|"f(x)"|`'),
+    ],
+)
+def test_the_help_of_a_label_proposes_the_repair(line: str, cure: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        read_mermaid(f"flowchart TD\n  {line}\n")
+    assert refused.value.findings[0].hint == f"put the label in quotes: {cure}"
+
+
+def test_the_title_of_a_subgraph_keeps_its_id() -> None:
+    text, _ = repair_text("graph TD\nsubgraph s[Plan (x)]\nA\nend\nB --> s\n")
+    assert text.split("\n")[1] == 'subgraph s["Plan (x)"]'
 
 
 def test_several_mistakes_are_mended_one_after_the_other() -> None:

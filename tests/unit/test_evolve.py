@@ -62,6 +62,8 @@ CASES = [
     Case("on_error takes what nobody handles", "on_error: b\nstates:\n  a: {do: act, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()]}, "a b z", "completed"),
     Case("retry, then success", "states:\n  a: {do: act, retry: {times: 2}, next: z}\n" + END, {"a": [failure(), failure()]}, "a a a z", "completed"),
     Case("retry is used up", "states:\n  a: {do: act, retry: {times: 2}, next: z}\n" + END, {"a": [failure()] * 3}, "a a a end-error", "error", "error"),
+    Case("a retry comes before failed", "states:\n  a: {do: act, retry: {times: 1}, failed: b, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()]}, "a a z", "completed"),
+    Case("failed comes when the retries are used up", "states:\n  a: {do: act, retry: {times: 1}, failed: b, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()] * 2}, "a a b z", "completed"),
     Case("another category is not retried", "states:\n  a: {do: act, retry: {times: 2}, next: z}\n" + END, {"a": [failure("CRITICAL")]}, "a end-error", "error", "error"),
     Case("a failure in the epilogue goes on", "on_stop: r\nrules:\n  - {when: run.steps >= 1, stop: custom}\nstates:\n  a: {do: act, next: z}\n  r: {do: keep, next: e}\n  e: {end: by_reason}\n" + END, {"r": [failure()]}, "a r e", "custom", "limit"),
     Case("rules are off in the epilogue", "rules:\n  - {when: run.steps >= 2, stop: error}\nstates:\n  a: {do: act, next: {to: r, stop: completed}}\n  r: {do: keep, next: e}\n  e: {end: completed}\n", {}, "a r e", "completed"),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Context, action, guard, load, tool
+from chartloop.catalog import shipped_machines
 from chartloop.core.errors import RunError, SetupError, SpecError
 from chartloop.scenarios import Generated, find_scenarios, generate, load_scenario, run_scenario
 from chartloop.scenarios.generator.search_targets import targets_of
@@ -185,10 +186,19 @@ def test_everything_is_reached(case: Reach, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow("takes seconds")
-@pytest.mark.parametrize("name", ["geist_phase", "geist_tick", "step_agent", "stop_signals"])
+@pytest.mark.parametrize("name", ["geist_phase", "geist_tick", "step_agent"])
 def test_everything_of_a_shipped_machine_is_reached(name: str, tmp_path: Path) -> None:
     made = generate(name, tmp_path)
     assert made.unreached == ()
+
+
+@pytest.mark.slow("takes seconds")
+def test_with_a_limit_that_is_asked_for_everything_is_reached(tmp_path: Path) -> None:
+    text = shipped_machines()["stop_signals"].read_text("utf-8")
+    assert "  continuations: 0 " in text
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(text.replace("  continuations: 0 ", "  continuations: 1 "), "utf-8")
+    assert generate(whole, tmp_path).unreached == ()
 
 
 @pytest.mark.slow("takes seconds")

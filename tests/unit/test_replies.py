@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from chartloop import check, diff, load, simulate, tool
+from chartloop.actions import builtin
 from chartloop.actions.infer import MOST_KEPT
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.records import Record
@@ -358,7 +359,7 @@ def test_a_shorthand_means_the_long_form() -> None:
 
 
 def test_editors_know_the_shorthands() -> None:
-    jsonschema.validate(yaml.safe_load(SHORT), schema())
+    jsonschema.validate(yaml.safe_load(SHORT), schema(builtin().actions.values()))
 
 
 @pytest.mark.parametrize("value", ["0", "101", "3.5", "true", "[3]", '"3"'])

@@ -82,6 +82,15 @@ states:
 """
 
 
+ONCE = """\
+vars: {n: 1}
+states:
+  urgent: {ask: "Urgent?", when: vars.n >= %d, then: page, else: done}
+  page: {do: infer, next: done}
+  done: {stop: completed}
+"""
+"""A decision with an end on one side that no path leads back to: its guard stops nothing."""
+
 GUARDS = [
     Case("sooner", deciding("vars.n >= 20"), deciding("vars.n >= 15"), ("guard of state `sure` loosened: `vars.n >= 20` → `vars.n >= 15`: stops sooner",)),
     Case("later", deciding("vars.n >= 15"), deciding("vars.n >= 20"), ("guard of state `sure` tightened: `vars.n >= 15` → `vars.n >= 20`: stops later",)),
@@ -93,6 +102,7 @@ GUARDS = [
     Case("under-a-not", deciding("not vars.n < 20"), deciding("not vars.n < 15"), ("guard of state `sure` loosened: `not vars.n < 20` → `not vars.n < 15`: stops sooner",)),
     Case("of-a-list", deciding('vars.word in ["a"]'), deciding('vars.word in ["a", "b"]'), ("guard of state `sure` loosened: `vars.word in [\"a\"]` → `vars.word in [\"a\", \"b\"]`: stops sooner",)),
     Case("by-a-limit", deciding("vars.n >= limits.most", more="limits: {most: 50}\n"), deciding("vars.n >= 20", more="limits: {most: 50}\nrules: [{when: run.steps >= limits.most, stop: steps_limit}]\n"), ("guard of state `sure` loosened: `vars.n >= limits.most` → `vars.n >= 20`: stops sooner", "rule `steps_limit` added: when run.steps >= limits.most: stop steps_limit")),
+    Case("that-chooses-a-way", ONCE % 4, ONCE % 3, ("guard of state `urgent` loosened: `vars.n >= 4` → `vars.n >= 3`: holds in more cases",)),
     Case("otherwise", deciding("vars.n >= 20"), deciding("run.steps >= 20"), ("guard of state `sure`: `vars.n >= 20` → `run.steps >= 20`",)),
     Case("both-ways", deciding("vars.n >= 20 and run.steps >= 5"), deciding("vars.n >= 15 and run.steps >= 6"), ("guard of state `sure`: `vars.n >= 20 and run.steps >= 5` → `vars.n >= 15 and run.steps >= 6`",)),
     Case("never-more-than-is-shown", deciding("min(vars.n, 5) >= 5"), deciding("min(vars.n, 6) > 5"), ("guard of state `sure`: `min(vars.n, 5) >= 5` → `min(vars.n, 6) > 5`",)),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 import sys
+import zlib
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,9 +16,10 @@ import pytest
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
 from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.view.compare.difference import differences
 from chartloop.view.dot.engine import Engine, render
-from chartloop.view.dot.write import PAINTS, to_dot
-from chartloop.view.flowchart import Arrow, Box, Flowchart, Role
+from chartloop.view.dot.write import PAINTS, PLAIN, Dress, Style, as_shown, to_dot
+from chartloop.view.flowchart import Arrow, Box, Flowchart, Role, Shape
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -79,6 +83,93 @@ def test_the_look_is_the_one_that_was_agreed() -> None:
         "shape=diamond width=1.6 height=1.0"
     ).split():
         assert attribute in text
+
+
+THREE = Flowchart(boxes=(Box("box", "A"), Box("pill", "A", "pill"), Box("diamond", "A", "diamond")))
+
+
+def test_a_box_a_pill_and_a_diamond_differ_in_dot() -> None:
+    forms = {
+        line.strip().partition(" ")[0]: re.sub(r"[^[]*\[|(label|id|tooltip)=\S+ ?", "", line)
+        for line in to_dot(THREE).splitlines()
+        if re.match(r"\s+(box|pill|diamond) \[", line)
+    }
+    assert len(set(forms.values())) == 3, forms
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pill_has_round_corners_and_a_box_has_none(engine: Engine) -> None:
+    svg = drawn(THREE, engine)
+    groups = {name: group(svg, f"node-{name}") for name in ("box", "pill", "diamond")}
+    (box,), (diamond,) = (list(groups[n].iter(f"{SVG}polygon")) for n in ("box", "diamond"))
+    corners = {tuple(p.split(",")) for p in box.attrib["points"].split()}
+    assert (len({x for x, _ in corners}), len({y for _, y in corners})) == (2, 2)
+    points = {tuple(p.split(",")) for p in diamond.attrib["points"].split()}
+    assert (len({x for x, _ in points}), len({y for _, y in points})) == (3, 3)
+    (pill,) = groups["pill"].iter(f"{SVG}path")
+    assert "C" in pill.attrib["d"]
+    assert not list(groups["pill"].iter(f"{SVG}polygon"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("shape", "filled"), [("rect", True), ("pill", False)])
+def test_in_a_png_the_corner_of_a_pill_is_background(
+    shape: Shape, filled: bool, engine: Engine
+) -> None:
+    chart = Flowchart(boxes=(Box("a", "A wide box", shape, "stop"),))
+    rows = pixels(render(to_dot(chart), "png", engine=engine))
+    inked = [
+        (x, y)
+        for y, row in enumerate(rows)
+        for x, p in enumerate(row)
+        if sum(p[:3]) < 700 and p[-1]
+    ]
+    left, top = min(x for x, _ in inked), min(y for _, y in inked)
+    red, green, *_ = rows[top + 2][left + 2]
+    assert (red - green > 20) is filled
+
+
+def pixels(png: bytes) -> list[list[tuple[int, ...]]]:
+    """The pixels of a PNG of 8 bits without interlacing, row by row."""
+    data, at, size = b"", 8, (0, 0, 0)
+    while at < len(png):
+        length, kind = int.from_bytes(png[at : at + 4]), png[at + 4 : at + 8]
+        chunk = png[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            wide, high, depth, colour, *_ = struct.unpack(">IIBBBBB", chunk)
+            assert (depth, colour in (2, 6)) == (8, True)
+            size = wide, high, 3 if colour == 2 else 4
+        data += chunk if kind == b"IDAT" else b""
+        at += 12 + length
+    wide, high, step = size
+    raw, line = zlib.decompress(data), wide * step
+    above = bytearray(line)
+    rows: list[list[tuple[int, ...]]] = []
+    for y in range(high):
+        method, row = raw[y * (line + 1)], bytearray(raw[y * (line + 1) + 1 : (y + 1) * (line + 1)])
+        for x in range(line):
+            left, up = row[x - step] if x >= step else 0, above[x]
+            corner = above[x - step] if x >= step else 0
+            guess = left + up - corner
+            paeth = min((left, up, corner), key=lambda value: abs(guess - value))
+            row[x] = (row[x] + (0, left, up, (left + up) // 2, paeth)[method]) % 256
+        rows.append([tuple(row[x : x + step]) for x in range(0, line, step)])
+        above = row
+    return rows
+
+
+class Alike(Dress):
+    """A look in which pills are boxes."""
+
+    def box(self, box: Box) -> Style:
+        """As the plain look, but for pills."""
+        return PLAIN.box(replace(box, shape="rect") if box.shape == "pill" else box)
+
+
+def test_what_the_picture_does_not_show_is_a_difference() -> None:
+    assert as_shown(THREE) == THREE
+    found = differences(THREE, as_shown(THREE, dress=Alike()))
+    assert [str(one) for one in found] == ["shape of pill: pill became rect"]
 
 
 def test_what_stands_on_arrows_is_as_large_as_what_stands_in_boxes() -> None:

@@ -84,8 +84,8 @@ def test_a_moment_says_where_the_run_is_and_what_it_took() -> None:
     }  # fmt: skip
     style = style_of(svg)
     assert "fill:#fde68a" in rule(style, "#p-node-b.node polygon")
-    assert "stroke:#2563eb" in rule(style, "#p-node-a.node path")
-    assert rule(style, "#p-node-done.node path") == ""
+    assert "stroke:#2563eb" in rule(style, "#p-node-a.node polygon")
+    assert rule(style, "#p-node-done.node polygon") == ""
     twice, once = rule(style, "#p-edge-a-b-0.edge path"), rule(style, "#p-edge-b-a-0.edge path")
     assert twice != once
     assert rule(style, "#p-edge-b-done-0.edge path") == ""
@@ -128,7 +128,7 @@ class End(NamedTuple):
 def test_the_end_shows_how_the_run_ended(case: End) -> None:
     svg = live().svg(case.standing)
     assert said(svg)["p-node-done"] == case.badge
-    assert f"fill:{case.fill}" in rule(style_of(svg), "#p-node-done.node path")
+    assert f"fill:{case.fill}" in rule(style_of(svg), "#p-node-done.node polygon")
 
 
 @PYGRAPHVIZ

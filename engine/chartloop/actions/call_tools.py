@@ -23,7 +23,14 @@ from chartloop.core.approvals import keyed
 from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
-from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent, ToolResult
+from chartloop.core.outcome import (
+    NOTHING_SPENT,
+    Blocked,
+    Message,
+    Outcome,
+    Spent,
+    ToolResult,
+)
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits
@@ -76,18 +83,21 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
-    trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
+    return drop_others(outcome, ctx.messages, calls)
+
+
+def drop_others(
+    outcome: Outcome, messages: Sequence[Message], calls: Sequence[ToolCall]
+) -> Outcome:
+    """The outcome without the open calls behind the first: the newest reply no longer has them."""
+    reply = next(m for m in reversed(messages) if m["role"] == "assistant")
+    kept = {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
     dropped = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
     message = f"only the first of {len(calls)} calls was made; left out: {dropped}"
     return outcome.replace(
-        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, message)
-    )
-
-
-def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
-    """The ids of the newest reply's calls to keep: the first open one, and the answered ones."""
-    reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
-    return {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
+        rewrite=trim_calls(messages, kept), dropped=tuple(calls[1:]),
+        warnings=(*outcome.warnings, message),
+    )  # fmt: skip
 
 
 async def _carry_out(
@@ -444,6 +454,12 @@ ACTIONS = (
             family="own",
         ),
         about="Calls one registered tool without a model.",
+        example="""\
+look_up:
+  do: tool
+  with: {name: price, arguments: {item: "{{ vars.item }}", count: 2}}
+  save: {vars.price: result}
+  next: work""",
     ),
     ActionSpec(
         "update_memory",

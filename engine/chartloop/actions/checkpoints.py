@@ -112,6 +112,15 @@ ACTIONS = (
             counts=(Count("progress.cycles", 0, 1),),
         ),
         about="Computes improvement, magnitude and cycles from the reports of tasks.",
+        details="A task reports by a result that is a mapping: `metrics`, numbers by name, and "
+        "`tasks` and `improvements`, to be added to the queue. `progress.magnitude` is the mean "
+        "relative change of the metrics in the improvement cycle that ended last.",
+        example="""\
+judge:
+  do: measure
+  next:
+    - {when: progress.magnitude is not None and progress.magnitude < 0.05, to: done}
+    - {to: work}""",
     ),
     ActionSpec(
         "checkpoint",

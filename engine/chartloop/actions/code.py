@@ -87,6 +87,7 @@ ACTIONS = (
         ),
         effect=Effect.LOCAL,
         uses=frozenset({"sandbox"}),
+        within=60.0,
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
         ),

@@ -167,5 +167,10 @@ ACTIONS = (
             asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
         ),
         about="Does nothing, and returns its input: for notes on the record, and for sketches.",
+        example="""\
+note:
+  do: nothing
+  with: {input: {plan: "{{ vars.plan }}", turn: "{{ run.steps }}"}}
+  next: work""",
     ),
 )

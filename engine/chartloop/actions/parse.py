@@ -13,30 +13,72 @@ from chartloop.core.errors import Category, nearest
 from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
-from chartloop.core.types import STR, accepts, map_of
+from chartloop.core.types import ANY, BOOL, STR, Type, accepts, list_of, map_of
+from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.sanitize import DECODER, bare_json, read_json
 
-_KEYS = frozenset({"tag", "fence", "json", "as", "required"})
-_FORMS = ("text", "pairs", "json", "list")
+_FORMS: Mapping[str, Type] = {"text": STR, "pairs": map_of(STR), "json": ANY, "list": list_of(STR)}
+"""What each word of `as` gives."""
+_ENTRY = (
+    ArgSpec("tag", "data", about="The text between `<NAME>` and `</NAME>`: `{tag: PLAN}`."),
+    ArgSpec(
+        "fence",
+        "data",
+        about='The first fenced block of a language: `{fence: python}`; of any: `{fence: ""}`.',
+    ),
+    ArgSpec(
+        "json",
+        "data",
+        about="The value at a path in the JSON of the reply: `{json: steps.0.text}`. "
+        "`json` alone, in place of the mapping, is all of it.",
+    ),
+    ArgSpec(
+        "as",
+        "enum",
+        choices=tuple(_FORMS),
+        about="How to read a tag or a fence: `text`, the default; `pairs`, a `map[str]` of its "
+        "`Key: value` lines; `list`, a `list[str]` of its lines; `json`.",
+    ),
+    ArgSpec(
+        "required",
+        "data",
+        BOOL,
+        about="`true`: the action fails (`RECOVERABLE`) if the reply does not have it, or has "
+        "another type. By default the variable gets its first value again.",
+    ),
+)
 _MISSING = object()
 
 
-def target_problem(_name: str, entry: Any) -> str | None:
+def _entry_problem(name: str, entry: Any, type: Type) -> str | None:
     """The error in one entry of a `parse`, or None."""
     if entry == "json":
         return None
     if not isinstance(entry, dict):
         return "an entry is `{tag: NAME}`, `{fence: python}`, `{json: path}` or `json`"
-    for key in entry:  # pyright: ignore[reportUnknownVariableType]
-        if key not in _KEYS:
-            return f"unknown key `{key}`; {nearest(str(key), _KEYS)}"  # pyright: ignore[reportUnknownArgumentType]
-    if sum(k in entry for k in ("tag", "fence", "json")) != 1:
+    rule = cast("dict[str, Any]", entry)
+    keys = [field.name for field in _ENTRY]
+    for key in rule:
+        if key not in keys:
+            return f"unknown key `{key}`; {nearest(str(key), keys)}"
+    sources = [key for key in ("tag", "fence", "json") if key in rule]
+    if len(sources) != 1:
         return "an entry has one of `tag`, `fence`, `json`"
-    if entry.get("as", "text") not in _FORMS:  # pyright: ignore[reportUnknownMemberType]
-        return f"`as` is one of {', '.join(_FORMS)}"
-    if "tag" in entry and not re.fullmatch(r"[A-Za-z][\w-]*", str(entry["tag"])):  # pyright: ignore[reportUnknownArgumentType]
+    (source,) = sources
+    if not isinstance(rule[source], str):
+        return f"`{source}` is a text: put it in quotes"
+    if source == "tag" and not re.fullmatch(r"[A-Za-z][\w-]*", rule[source]):
         return "`tag` is a word"
+    if (form := rule.get("as", "text")) not in _FORMS:
+        return f"`as` is one of {', '.join(_FORMS)}"
+    if source == "json" and "as" in rule:
+        return "`as` goes with `tag` or `fence`"
+    if not isinstance(rule.get("required", False), bool):
+        return "`required` is `true` or `false`"
+    gives = ANY if source == "json" else _FORMS[form]
+    if ANY not in (gives, type) and gives != type:
+        return f"this gives {gives}, and `{name}` is {type}; `as: json` reads numbers and lists"
     return None
 
 
@@ -44,6 +86,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
     """Parse parts of the newest reply into variables. Each of them is set every time."""
     text = ctx.facts.last.text
     changes: dict[str, Any] = {}
+    warnings: list[str] = []
     for name, entry in targets.items():
         rule: Mapping[str, Any] = {"json": ""} if entry == "json" else entry
         spec = ctx.machine.vars[name.removeprefix("vars.")]
@@ -58,8 +101,11 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
                     kind="parse",
                 )
             value = spec.value
+        if "fence" in rule and (left := _left_out(text, str(rule["fence"] or ""))):
+            warnings.append(f"`{name}`: {left}")
         changes[name] = value
-    return Outcome(result={n.removeprefix("vars."): v for n, v in changes.items()}, changes=changes)
+    result = {n.removeprefix("vars."): v for n, v in changes.items()}
+    return Outcome(result=result, changes=changes, warnings=tuple(warnings))
 
 
 def _format_rule(rule: Mapping[str, Any]) -> str:
@@ -112,11 +158,25 @@ _ALIASES = {
 
 def _fence(text: str, language: str) -> str | None:
     """The first fenced block of a language, or of any if `language` is empty."""
+    return next((block for block, wanted in _fences(text, language) if wanted), None)
+
+
+def _fences(text: str, language: str) -> Iterator[tuple[str, bool]]:
+    """Every fenced block, and whether it is of this language."""
     wanted = _ALIASES.get(language, {language})
     for name, block in _blocks(text):
-        if not language or name.lower() in wanted:
-            return block
-    return None
+        yield block, not language or name.lower() in wanted
+
+
+def _left_out(text: str, language: str) -> str:
+    """What of a reply's blocks was left out, as a warning; empty if nothing was."""
+    wanted = [is_wanted for _, is_wanted in _fences(text, language)]
+    word = f"`{language}` block" if language else "block"
+    if sum(wanted) > 1:
+        return f"the reply has {sum(wanted)} {word}s, the first was read"
+    if wanted and not any(wanted):
+        return f"the reply has no {word}, and {say_count(len(wanted), 'other block')}: not read"
+    return ""
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
@@ -199,7 +259,7 @@ def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
     )
 
 
-def any_value(_name: str, _entry: Any) -> str | None:
+def _any_entry(_name: str, _entry: Any, _type: Type) -> str | None:
     """Accept every entry of a `set`: its expression is checked elsewhere."""
     return None
 
@@ -220,7 +280,8 @@ ACTIONS = (
     ActionSpec(
         "parse",
         parse,
-        targets=target_problem,
+        targets=_entry_problem,
+        entry=_ENTRY,
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
@@ -236,13 +297,29 @@ ACTIONS = (
             reads_reply=True,
         ),
         about="Reads parts of the newest reply into variables: tags, fences, JSON, pairs.",
+        details="Every variable is set each time: one whose part is missing gets its first value "
+        "again.",
+        example="""\
+read:
+  do: parse
+  with:
+    vars.plan: {tag: PLAN, required: true}
+    vars.code: {fence: python}
+    vars.update: {tag: STATE_UPDATE, as: pairs}
+    vars.score: {json: review.score}
+  failed: again
+  next: run_code""",
     ),
     ActionSpec(
         "adopt_proposal",
         adopt_proposal,
         (
             ArgSpec(
-                "from", "value", map_of(STR), required=True, about="The proposal: keys and values."
+                "from",
+                "value",
+                map_of(STR),
+                required=True,
+                about="The proposal: keys and values, as `parse` reads them with `as: pairs`.",
             ),
             ArgSpec(
                 "map",
@@ -250,7 +327,7 @@ ACTIONS = (
                 map_of(STR),
                 required=True,
                 names="variable",
-                about="Which key goes into which variable.",
+                about="Which key goes into which variable: `{Status: vars.progress}`.",
                 check=_map_problem,
             ),
         ),
@@ -268,11 +345,20 @@ ACTIONS = (
             adopts="map",
         ),
         about="Adopts a proposal of the model: each key goes into its variable.",
+        details="Capitals in keys make no difference. A variable whose key is missing keeps its "
+        "value; a key that `map` does not name is ignored.",
+        example="""\
+adopt:
+  do: adopt_proposal
+  with:
+    from: vars.update
+    map: {Current Approach: vars.approach, Status: vars.progress}
+  next: work""",
     ),
     ActionSpec(
         "set",
         set_variables,
-        targets=any_value,
+        targets=_any_entry,
         target_kind="value",
         work=False,
         effect=Effect.PURE,
@@ -282,5 +368,14 @@ ACTIONS = (
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
         about="Sets variables, as a separate action.",
+        details="The key `set` of a state does the same before its own action, without a step of "
+        "its own.",
+        example="""\
+note:
+  do: set
+  with:
+    vars.turns: vars.turns + 1
+    vars.mood: '"calm"'
+  next: work""",
     ),
 )

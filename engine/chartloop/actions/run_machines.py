@@ -23,9 +23,21 @@ from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
-from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
+from chartloop.core.types import (
+    ANY,
+    BOOL,
+    COUNT,
+    DURATION,
+    INT,
+    STR,
+    list_of,
+    map_of,
+    struct,
+    word_of,
+)
+from chartloop.core.units import say_count
 from chartloop.machine.child_budget import AT_ONCE
-from chartloop.run.children import SHARED, Child, ChildStart, InOrder, calls_of
+from chartloop.run.children import SHARED, STATUSES, Child, ChildStart, InOrder, calls_of
 from chartloop.run.context import Context, StopRequest
 from chartloop.run.exceptions import stop_with_parent, too_long
 from chartloop.run.result import Result
@@ -46,20 +58,28 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
     if not child.ended:
         return waiting([child])
     outcome = await outcome_of(ctx, child)
-    return await _merge_shared(child, outcome.replace(result=result_data(child.result)))
+    return await _merge_shared(child, outcome.replace(result=result_data(child)))
 
 
-async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
+async def run_machines(
+    ctx: Context, wait_for: str = "all", each: Sequence[Any] = (), most: int | None = None,
+    **fields: Any,
+) -> Outcome | Blocked:  # fmt: skip
     """Run children concurrently; with `wait_for: any` the first success stops the others."""
+    items = each if most is None else each[: max(most, 0)]
     try:
         starts = {n: _child_start(f["machine"], f) for n, f in fields.get("children", {}).items()}
-        starts |= _child_starts(fields.get("each", ()), fields)
+        starts |= _child_starts(items, fields)
         children = await drive(ctx, starts, first=wait_for == "any")
     except (LimitError, _BadItem) as error:
         return _bad_fields(error)
     if unfinished := [child for child in children if not child.ended]:
         return waiting(unfinished)
-    return await _merge(ctx, dict(zip(starts, children, strict=True)), wait_for)
+    outcome = await _merge(ctx, dict(zip(starts, children, strict=True)), wait_for)
+    if len(items) == len(each):
+        return outcome
+    note = f"`each` has {say_count(len(each), 'item')}; the first {len(items):,} were run"
+    return outcome.replace(warnings=(*outcome.warnings, note))
 
 
 def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
@@ -206,7 +226,8 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     )  # fmt: skip
     if any(child.cut_off for child in children):
         at = max(ctx.ports.clock.now(), ctx.deadline or 0.0)
-        error = too_long(ctx.state.name, at - ctx.position.entered_at)
+        begun = [r.facts.run.started_at for r in results if r.facts.run.started_at]
+        error = too_long(ctx.state.name, at - min(begun, default=ctx.now))
         signals = outcome.signals or stop_with_parent(ctx)
         return outcome.replace(ok=False, error=error, timed_out=True, signals=signals)
     failed = next((r for r in results if r.kind == "error"), None)
@@ -249,12 +270,14 @@ def _total_spent(results: Iterable[Result]) -> Spent:
     return total
 
 
-def result_data(result: Result) -> dict[str, Any]:
+def result_data(child: Child) -> dict[str, Any]:
     """A child's result for its parent's record. Path and times are only in the child's log."""
+    result = child.result
     data = result.to_dict()
     for name in ("path", "question", "partial", "timeline", "profile"):
         del data[name]
-    return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
+    text, tokens = result.facts.last.text, result.facts.usage.total_tokens
+    return {**data, "status": child.status, "tokens": tokens, "text": text}
 
 
 async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
@@ -286,10 +309,13 @@ async def _merge(ctx: Context, children: Mapping[str, Child], wait_for: str) -> 
     if unbegun:
         note = say_unbegun(len(unbegun), len(children), unbegun[0])
         outcome = outcome.replace(warnings=(*outcome.warnings, note))
-    results = {name: result_data(child.result) for name, child in children.items()}
+    results = {name: result_data(child) for name, child in children.items()}
     data = {
         "children": [{"name": name, **result} for name, result in results.items()],
-        "outputs": {name: result["output"] for name, result in results.items()},
+        "outputs": {
+            name: result["output"] if result["status"] in ("completed", "error") else None
+            for name, result in results.items()
+        },
     }
     return outcome.replace(result=data)
 
@@ -300,6 +326,11 @@ async def _merge(ctx: Context, children: Mapping[str, Child], wait_for: str) -> 
 def _is_share(value: Any) -> str | None:
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if all(word in SHARED for word in words) else f"a list of {', '.join(SHARED)}"
+
+
+def _is_count(value: Any) -> str | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
 
 
 _TASK = ArgSpec("task", "text", STR, about="Its task.")
@@ -328,7 +359,8 @@ _SHARE = ArgSpec(
 )
 _RESULT = {
     "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
-    "status": STR, "state": STR, "steps": COUNT, "tokens": COUNT, "elapsed": DURATION,
+    "status": word_of(STATUSES, "status of a child"), "state": STR, "steps": COUNT,
+    "tokens": COUNT, "elapsed": DURATION,
     "usage": map_of(ANY), "output": ANY, "text": STR, "signals": list_of(ANY),
     "warnings": list_of(STR), "errors": list_of(ANY),
 }  # fmt: skip
@@ -352,6 +384,16 @@ ACTIONS = (
             asks="never", calls="none", runs="one", fails="by_world", step="system", family="child"
         ),
         about="Runs a child machine to its end; fails if the child ends in an error.",
+        example="""\
+review:
+  do: run_machine
+  with:
+    machine: reviewer
+    task: "Review: {{ vars.text }}"
+    vars: {strict: vars.score < 3}
+    limits: {tokens: 5_000}
+  save: {vars.verdict: result.output}
+  next: work""",
     ),
     ActionSpec(
         "run_machines",
@@ -369,6 +411,14 @@ ACTIONS = (
                 "value",
                 list_of(ANY),
                 about="A child for each item: a text is its task, or `{task, vars}`.",
+            ),
+            ArgSpec(
+                "most",
+                "value",
+                INT,
+                needs="each",
+                check=_is_count,
+                about="The most items of `each` that get a child; further ones are left out.",
             ),
             ArgSpec(
                 "wait_for",
@@ -393,5 +443,11 @@ ACTIONS = (
             family="child",
         ),
         about="Runs child machines concurrently; they share what the parent has left.",
+        example="""\
+check_all:
+  do: run_machines
+  with: {machine: reviewer, each: vars.claims}
+  save: {vars.verdicts: result.outputs}
+  next: work""",
     ),
 )

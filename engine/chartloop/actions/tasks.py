@@ -423,6 +423,11 @@ ACTIONS = (
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
         about="Adds tasks at the end of the queue.",
+        example="""\
+add:
+  do: enqueue
+  with: {tasks: vars.steps}
+  next: work""",
     ),
     ActionSpec(
         "work",

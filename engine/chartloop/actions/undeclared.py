@@ -53,6 +53,7 @@ def assuming(known: Registry) -> Registry:
         guards=_Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
         own_tools=known.own_tools or (EVERY_TOOL,),
         types=_Assuming(known.types, _type),
+        assumed=True,
     )
 
 

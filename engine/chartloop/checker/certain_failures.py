@@ -1,4 +1,4 @@
-"""Certain failures: divisions by zero, indices past the end, deadlines of zero, cut off retries.
+"""Certain failures: divisions by zero, indices past the end, too short deadlines, cut off retries.
 
 Judged with the limits of the file, and the initial values of variables that it never changes. A
 caller may give others, so these are warnings.
@@ -12,7 +12,8 @@ from typing import cast
 
 from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.checker.shadowed import say_limits
-from chartloop.core.units import say_count
+from chartloop.core.specs import Effect
+from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
     Arith,
@@ -134,14 +135,25 @@ def _report(context: CheckContext, path: Path, node: Arith | Element) -> None:
 
 
 def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
-    within = state.within
+    within, action = state.within, state.action
     seconds = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
-    if isinstance(seconds, Range) and seconds.some and seconds.high <= 0:
+    if not isinstance(seconds, Range) or not seconds.some:
+        return
+    what = ""
+    if seconds.high <= 0 and action is None:
         what = "expires as it starts: no answer can come in time"
-        if state.action is not None:
-            what = "is cut off as it starts: its `within` is 0"
+    elif seconds.high <= 0 and action is not None:
+        at_once = action.effect is Effect.PURE and not action.may_wait
+        what = "" if at_once else "has no time: its `within` is 0"
+    elif 0 < seconds.high < _SHORTEST_CALL and state.asks_model in ("reply", "task"):
+        what = f"has {say_elapsed(seconds.high)} for a model call: hardly any is that fast"
+    if what:
         path = ("states", state.name, "within")
         context.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
+
+
+_SHORTEST_CALL = 0.1
+"""Seconds in which no usual model answers."""
 
 
 # retries ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
+from chartloop.checker.effects import Effects
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
 from chartloop.core.specs import Supply
@@ -116,6 +117,16 @@ class CheckContext:
         may_defer = any(state.traits.continues for state in self.spec.states.values())
         return not self.own_code and not may_defer
 
+    @cached_property
+    def effects(self) -> Effects:
+        """The facts that each state may change."""
+        return Effects(self.chart)
+
+    @cached_property
+    def counting(self) -> Counting:
+        """Its counters, with the variables as the file sets them."""
+        return Counting(self.spec)
+
     # proofs ---------------------------------------------------------------------------------
 
     @cached_property
@@ -141,7 +152,7 @@ class CheckContext:
     @cached_property
     def fixed(self) -> Mapping[str, object]:
         """The values of the file that nothing in it changes, by name: limits and variables."""
-        return {**self.as_written.limits, **Counting(self.spec).fixed}
+        return {**self.as_written.limits, **self.counting.fixed}
 
     @cached_property
     def lengths(self) -> Mapping[str, int]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chartloop.checker.check_context import CheckContext, loops
+from chartloop.checker.effects import is_part
 from chartloop.checker.knowledge import groups
-from chartloop.checker.waits import effects_of, is_part
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Edge, StateSpec
@@ -24,18 +24,20 @@ def check_endless(context: CheckContext) -> None:
         return
     free = [n for n in context.reached if _is_free(context.spec.states[n])]
     for names in loops(context.own.subgraph(free)):
-        changed = frozenset(f for n in names for f, _ in effects_of(context.spec.states[n]))
+        changed = frozenset(f for n in names for f, _ in context.effects.of(context.spec.states[n]))
         if not _rules_may_end(context, changed):
             for loop in loops(_staying(context, names, changed)):
                 _endless(context, loop)
 
 
 def _is_free(state: StateSpec) -> bool:
-    """Whether a state's effects are known, and it neither costs anything nor waits."""
+    """Whether a state's effects are known, and it neither costs, waits nor fails by itself."""
     if state.job == "wait" or state.all:
         return False
     action = state.action
-    return action is None or (action.is_builtin and action.effect is not Effect.PAID)
+    if action is None or not action.is_builtin:
+        return action is None
+    return action.effect is not Effect.PAID and action.traits.fails != "by_world"
 
 
 def _rules_may_end(context: CheckContext, changed: frozenset[str]) -> bool:
@@ -74,10 +76,13 @@ def _endless(context: CheckContext, loop: list[str]) -> None:
     states = context.spec.states
     exits = [e for n in loop for e in states[n].edges if e.target not in loop]
     acting = [n for n in context.in_order(loop) if states[n].action is not None]
-    reads = sorted({f"`{r}`" for guard in _exit_guards(context, exits) for r in guard.reads})
+    guards = list(_exit_guards(context, exits)) or [rule.when for rule in context.spec.rules]
+    facts = {read for guard in guards for read in guard.reads}
+    still = {read for read in facts if not read.startswith("limits.")} or facts
+    reads = [f"`{read}`" for read in sorted(still)]
     by_failure = any(e.role in ("failed", "expired") for e in exits)
     if not acting or not reads or by_failure or not context.whole(loop):
-        return  # without an exit, or with one that is never taken, it has another finding
+        return  # without an exit and a rule, or with one never taken, it has another finding
     why = f"{', '.join(reads[:3])} cannot change in it"
     message = f"nothing ends the loop {context.describe_loop(loop)} once it is entered: {why}"
     hint = "change in it a value that its exit reads, or add a rule with `limits.steps`"

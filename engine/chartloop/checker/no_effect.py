@@ -5,25 +5,28 @@ They are harmless, but suggest that the author meant something else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from chartloop.checker.certain_failures import as_written
-from chartloop.checker.check_context import CheckContext
+from chartloop.checker.check_context import CheckContext, guards_of
+from chartloop.checker.effects import FALLS, OF_A_CALL, OF_CALLS, is_part
 from chartloop.checker.knowledge import groups
 from chartloop.checker.limits import reads_of_guards
 from chartloop.checker.missing_inputs import behind
 from chartloop.checker.structure import epilogue
+from chartloop.core.errors import nearest
 from chartloop.core.facts import FACTS
 from chartloop.core.units import say_elapsed
 from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Compare, Const, Fact, walk
 from chartloop.language.intervals.evaluate import Known, judge
 from chartloop.language.intervals.interval import Range, of_plain
 from chartloop.language.spec import Edge, MachineSpec, Rule, StateSpec
-from chartloop.machine.abstract.counters import Counting
+from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.thresholds import World
 
-_ELAPSED = "run.elapsed"
+_ELAPSED, _IDLE = "run.elapsed", "run.idle"
 
 
 def check_pointless(context: CheckContext) -> None:
@@ -38,6 +41,8 @@ def check_pointless(context: CheckContext) -> None:
     _unused_children(context)
     _model(context)
     _late(context)
+    _words(context)
+    _one_item(context)
 
 
 # decisions ----------------------------------------------------------------------------------
@@ -83,34 +88,59 @@ def _still(context: CheckContext) -> None:
     spec = context.spec
     if context.own_code:
         return
-    still = {name: why for name in FACTS if (why := _why_still(context, name))}
-    for path, fact in reads_of_guards(spec):
+    reads = [(path, fact) for path, fact in reads_of_guards(spec) if _is_of_actions(fact)]
+    if not reads:
+        return
+    moved = {f for s in spec.states.values() for f, way in context.effects.of(s) if way != FALLS}
+    still = {name: why for name in FACTS if (why := _why_still(context, name, moved))}
+    for path, fact in reads:
         name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
+        if name == "usage.calls" and any(is_part(fact, m) or is_part(m, fact) for m in moved):
+            continue
         if name and not context.has_finding_at(path):
             message = f"`{fact}` never changes: {still[name]}"
+            if name in OF_CALLS:
+                message = f"`{fact}` has nothing to show: {still[name]}"
             context.say("CL352", path, message, hint=_mover(spec, name), of=fact)
 
 
-def _why_still(context: CheckContext, name: str) -> str:
-    spec, moved_by = context.spec, FACTS[name].moved_by
-    if not moved_by:
+def _is_of_actions(fact: str) -> bool:
+    """Whether only the file's own actions change a fact."""
+    row = FACTS.get(fact) or FACTS.get(".".join(fact.split(".")[:2]))
+    return row is not None and row.by_actions
+
+
+def _why_still(context: CheckContext, name: str, moved: set[str]) -> str:
+    """Why no action of the file changes a fact; empty if one does, or anything else may."""
+    if not FACTS[name].by_actions:
         return ""
-    actions = [s.action for s in spec.states.values() if s.action is not None]
-    if moved_by == "actions":
-        moves = any(_moves(a.changes, name) for a in actions)
-        return "" if moves else "no state has an action that changes it"
-    others = spec.machines or any(a.needs == "tasks" for a in actions)
-    return "" if others or context.has_key("tools") else "the file lists no tools"
+    if name in (*OF_CALLS, *_EXECUTED):
+        if context.has_key("tools") and not context.spec.tools:
+            return ""  # the application brings them
+        by_tasks = any(s.traits.asks == "task" for s in context.spec.states.values())
+        if name in OF_CALLS and not (context.spec.tools or by_tasks):
+            return "the file lists no tools"
+    if any(is_part(name, fact) for fact in moved):
+        return ""
+    if name in _EXECUTED:
+        return "no state executes tool calls" if context.spec.tools else "the file lists no tools"
+    if name in OF_A_CALL or name.startswith("last."):
+        return "no state calls a model"
+    if name.startswith("errors.") and name != "errors.retries":
+        return "no action of the file can fail"
+    return "no state has an action that changes it"
 
 
-def _moves(changes: frozenset[str], name: str) -> bool:
-    return name in changes or f"{name.partition('.')[0]}.*" in changes
+_EXECUTED = ("usage.tool_calls", "usage.calls")
 
 
 def _mover(spec: MachineSpec, name: str) -> str:
-    if FACTS[name].moved_by == "tools":
+    if name in (*OF_CALLS, *_EXECUTED):
         return "list tools under `tools`, or ask something else"
-    known = [a.name for a in spec.registry.actions.values() if _moves(a.changes, name)]
+    actions = spec.registry.actions.values()
+    known = [a.name for a in actions if {name, f"{name.partition('.')[0]}.*"} & a.changes] or [
+        a.name for a in actions if name in OF_A_CALL and a.traits.asks == "reply"
+    ]
     return f"{' or '.join(f'`{n}`' for n in known)} changes it" if known else "ask something else"
 
 
@@ -179,26 +209,85 @@ def _late(context: CheckContext) -> None:
     """Report deadlines past the moment at which a rule stops every run."""
     if not context.signals_stop:
         return
-    end, rule = _end_of_time(context)
     known, behind_stops = as_written(context), epilogue(context)
     for state in context.spec.states.values():
         if state.name in behind_stops:
             continue  # no rule is evaluated there
-        within = _fixed_number(state.within, known) if rule is not None else None
-        if rule is not None and within is not None and within > end:
+        within = _fixed_number(state.within, known)
+        for clock in (_ELAPSED, _IDLE) if within is not None else ():
+            end, rule = _end_of_time(context, clock)
+            if rule is None or within is None or within <= end:
+                continue
             message = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
             message += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
+            if clock == _IDLE:
+                if state.job != "wait":
+                    continue
+                message = f"the deadline of `{state.name}` ({say_elapsed(within)}) is past the "
+                message += f"{say_elapsed(end)} of `{rule.when.text}`: the run stops then, "
+                message += "and `expired` is never taken"
             hint = "make `within` shorter, or the limit longer"
             context.say("CL354", ("states", state.name, "within"), message, hint=hint)
+            break
 
 
-def _end_of_time(context: CheckContext) -> tuple[float, Rule | None]:
-    spec = context.spec
-    limits = {name: limit.value for name, limit in spec.limits.items()}
-    world = World(limits, frozenset({_ELAPSED}), Counting(spec).fixed)
-    general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
-    ends = [
-        (world.turns(r.when).true.get(_ELAPSED), r) for r in general if _ELAPSED in r.when.reads
-    ]
+def _end_of_time(context: CheckContext, clock: str) -> tuple[float, Rule | None]:
+    """The least reading of a clock at which a rule stops every run, and the rule."""
+    limits = {name: limit.value for name, limit in context.spec.limits.items()}
+    world = World(limits, frozenset({clock}), context.counting.fixed)
+    general = (r for r in context.spec.rules if r.kind == "stop" and not r.at and not r.before)
+    ends = [(world.turns(r.when).true.get(clock), r) for r in general if clock in r.when.reads]
     known = [(at, rule) for at, rule in ends if at is not None]
     return min(known, key=lambda pair: pair[0], default=(0.0, None))
+
+
+# words --------------------------------------------------------------------------------------
+
+
+def _words(context: CheckContext) -> None:
+    """Report words that a fact is compared with and that the engine never gives it."""
+    spec = context.spec
+    for path, guard in guards_of(spec):
+        for node in walk(guard.root):
+            if isinstance(node, Compare):
+                sides = (node.first, *(link.right for link in node.links))
+                compared = [n for side in sides for n in walk(side) if isinstance(n, Const)]
+                for side in sides:
+                    if isinstance(side, Fact):
+                        _word(context, path, side.path, [n.value for n in compared])
+    for state in spec.states.values():
+        if state.of is not None and isinstance(state.of.root, Fact):
+            for edge in state.edges_of("case"):
+                _word(context, edge.path, state.of.root.path, [edge.case])
+
+
+def _word(context: CheckContext, path: Path, fact: str, compared: Iterable[object]) -> None:
+    words = FACTS[fact].words if fact in FACTS else ()
+    for word in compared:
+        if words and isinstance(word, str) and word not in (*words, ""):
+            given = ", ".join(f"`{w}`" for w in words)
+            message = f"`{fact}` is compared with `{word}`; its words are {given}"
+            context.say("CL372", path, message, hint=nearest(word, words), of=word)
+
+
+# loops --------------------------------------------------------------------------------------
+
+
+def _one_item(context: CheckContext) -> None:
+    """Report a loop inside another that takes its items into the same variable."""
+    spec = context.spec
+    items = {
+        place[1]: (str(made[1]), str(made[-1]))
+        for made, place in spec.made.items() if place[-1] == "for" and len(made) == 5
+    }  # fmt: skip
+    for outer, (asking, item) in items.items():
+        inside = context.own.subgraph(n for n in context.own if n != asking)
+        bodies = [e.target for e in spec.states[asking].edges_of("then") if e.target in inside]
+        body = {n for first in bodies for n in inside.onward(first)}
+        for inner, (deciding, same) in items.items():
+            if inner != outer and same == item and deciding in body:
+                message = f"`{inner}` takes its items into `{item}`, which holds the item of "
+                hint = "write another variable: `for: vars.other`"
+                path: Path = ("states", inner, "for")
+                if not context.has_finding_at(path):
+                    context.say("CL373", path, f"{message}`{outer}`: that is lost", hint=hint)

@@ -1,4 +1,4 @@
-"""Notes on a sound machine: where failures go, and what only people end or change.
+"""Notes on a sound machine: where failures go, what ends by itself, what only people change.
 
 Unlike a finding, a note has neither code nor place, and needs no action.
 """
@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from chartloop.checker.unused import parameters
 from chartloop.checker.waits import endless_waits
 from chartloop.core.errors import Note
+from chartloop.core.units import say_duration
+from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 
 MOST_NAMED = 6
@@ -18,7 +20,7 @@ MOST_NAMED = 6
 
 def notes_of(chart: Chart) -> tuple[Note, ...]:
     """Return the notes on a machine, without those on its children."""
-    return (_failures(chart), *_waits(chart), *_parameters(chart))
+    return (_failures(chart), *_deadlines(chart), *_waits(chart), *_parameters(chart))
 
 
 def _failures(chart: Chart) -> Note:
@@ -34,6 +36,19 @@ def _failures(chart: Chart) -> Note:
         return Note("failures", "failures of all actions are handled by the file", handled)
     where = f"failures at {', '.join(handled)} are handled by the file, others {rest}"
     return Note("failures", where, handled)
+
+
+def _deadlines(chart: Chart) -> Iterator[Note]:
+    """The deadlines that actions have by default."""
+    states: dict[tuple[str, float], list[StateSpec]] = {}
+    for state in chart.spec.states.values():
+        usual = None if state.action is None else state.action.within
+        if state.action is not None and usual is not None and state.within == usual:
+            states.setdefault((state.action.name, usual), []).append(state)
+    for (action, within), found in states.items():
+        names, after = tuple(state.name for state in found), say_duration(within)
+        message = f"{_some(names)}: `{action}` is stopped after {after}, unless `within` differs"
+        yield Note("deadlines", message, names)
 
 
 def _waits(chart: Chart) -> Iterator[Note]:

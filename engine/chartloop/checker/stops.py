@@ -6,19 +6,23 @@ Belongs elsewhere: whether a machine has an end (`checker.structure`), endless l
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 
 from chartloop.checker.check_context import CheckContext
-from chartloop.core.units import say_count
-from chartloop.language.spec import HIGHEST, Rule
+from chartloop.core.facts import FACTS
+from chartloop.core.format import say_value
+from chartloop.core.types import COUNT
+from chartloop.language.intervals.interval import INF
+from chartloop.language.spec import HIGHEST
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.counters import SPENT
+from chartloop.machine.abstract.position import TooLarge
 from chartloop.machine.abstract.signals import OUTSIDE, asks_to_stop, raised_by_states
-from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.regions import GuardedTransition
-
-_STEPS = "run.steps"
+from chartloop.proofs.bound.costs import Assume, Child
+from chartloop.proofs.bound.earliest_end import OutOfReach, ends_out_of_reach, is_worth_a_proof
+from chartloop.proofs.bound.linear_program import Effort, OutOfEffort
+from chartloop.proofs.bound.problem import Proof
+from chartloop.proofs.bound.unbounded_loops import EFFORT, MOST_ROUTES
 
 
 def check_endings(context: CheckContext) -> None:
@@ -96,38 +100,55 @@ def _error_stops(context: CheckContext) -> Iterator[tuple[str, str]]:
 
 def _out_of_reach(context: CheckContext) -> None:
     """Report a rule that stops every run before it can reach an end."""
-    if not context.signals_stop:
+    spec = context.spec
+    if context.own_code or _ends_by_rule(context) or not is_worth_a_proof(spec, context.counting):
         return
-    most, rule = _most_steps(context)
-    if rule is None or _ends_by_rule(context):
-        return
-    least = _least_actions(context)
-    if least is None or least < most:
+    found: OutOfReach | None = None
+    for start in {"", *context.starts}:
+        proof = Proof(
+            context.chart, {}, {}, Assume(), Effort(EFFORT), start=start, most=MOST_ROUTES
+        )
+        proof.spending.child = _any_child
+        try:
+            found = ends_out_of_reach(proof)
+        except (TooLarge, OutOfEffort):
+            found = None
+        if found is None:
+            return
+    if found is not None:
+        _say_out_of_reach(context, found)
+
+
+def _any_child(*_: object) -> Child:
+    """A child that may use anything, or nothing: it makes no path longer."""
+    return Child(dict.fromkeys(SPENT, INF), {}, {})
+
+
+def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
+    rule, counter = found.rule, found.counter
+    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    if context.has_finding_at(path):
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))
-    of = f"with `{limits[0]}` at {most:g} " if len(limits) == 1 else ""
-    message = f"{of}no run reaches an end of the file: `{rule.id}` stops it after {_count(most)}, "
-    message += f"and the shortest path takes {_count(least)}"
-    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
-    if len(limits) == 1:
-        path = ("limits", limits[0].removeprefix("limits."))
-    context.say("CL347", path, message, hint=f"allow {least + 1} actions at least")
-
-
-def _count(actions: float) -> str:
-    return say_count(int(actions), "action")
-
-
-def _most_steps(context: CheckContext) -> tuple[float, Rule | None]:
-    """The least number of actions after which a rule stops every run, and the rule."""
-    spec = context.spec
-    counting = Counting(spec)
-    limits = {name: limit.value for name, limit in spec.limits.items()}
-    world = World(limits, counting.counters & {_STEPS}, counting.fixed)
-    general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
-    ends = [(world.turns(r.when).true.get(_STEPS), r) for r in general if _STEPS in r.when.reads]
-    known = [(at, rule) for at, rule in ends if at is not None]
-    return min(known, key=lambda pair: pair[0], default=(0.0, None))
+    one = limits[0].removeprefix("limits.") if len(limits) == 1 else ""
+    value = spec.limits[one].value if one in (spec := context.spec).limits else None
+    of = f"with `limits.{one}` at {say_value(value, spec.limits[one].type)} " if one else ""
+    if not found.begun:
+        message = f"{of}no run does anything: `{rule.id}` stops it before its first action"
+        hint = "let the rule allow more: `>= 0` holds before anything has happened"
+    elif not found.least:
+        ends = context.own.onward(spec.start) & {n for n, s in spec.states.items() if s.stop}
+        if not ends:
+            return
+        message = f"{of}no run reaches an end of the file: `{rule.id}` holds from the start"
+        hint = "let the rule allow more: `>= 0` holds before anything has happened"
+    else:
+        type = FACTS[counter].type if counter in FACTS else COUNT
+        at, least = (say_value(value, type) for value in (found.at, found.least))
+        message = f"{of}no run reaches an end of the file: `{rule.id}` stops it once `{counter}` "
+        message += f"is {at}, and every path to an end takes it to at least {least}"
+        hint = f"let the rule allow more than {least}"
+    context.say("CL347", ("limits", one) if one else path, message, hint=hint)
 
 
 def _ends_by_rule(context: CheckContext) -> bool:
@@ -135,31 +156,3 @@ def _ends_by_rule(context: CheckContext) -> bool:
     spec = context.spec
     stops = [r.stop for r in spec.rules if r.kind == "stop"]
     return any(not spec.reason(reason).forced or reason == HIGHEST for reason in stops)
-
-
-def _least_actions(context: CheckContext) -> int | None:
-    """The actions on the shortest path to an end; None if there is none."""
-    states = context.spec.states
-    outgoing: dict[str, list[GuardedTransition]] = {}
-    for t in context.chart.step.transitions():
-        if t.kind != "raised" and not (t.rule is not None and t.rule.stop):
-            outgoing.setdefault(t.source, []).append(t)
-    queue = deque((name, 0) for name in {context.spec.start, *context.starts} & states.keys())
-    done = set[str]()
-    while queue:
-        name, actions = queue.popleft()
-        state = states[name]
-        if state.stop or state.job == "end":
-            return actions
-        if name in done:
-            continue
-        done.add(name)
-        for t in outgoing.get(name, ()):
-            # a detour may be made at the start, before any action
-            after = actions + (state.action is not None and t.kind != "rule")
-            if t.edge is not None and t.edge.stop:
-                return after
-            if t.dest is not None and t.dest in states:
-                place = queue.append if after > actions else queue.appendleft
-                place((t.dest, after))
-    return None

@@ -117,9 +117,7 @@ def _no_end(context: CheckContext) -> None:
     leading |= {e.source for e in context.spec.edges() if e.target == RETURN}
     # a rule without a target in the file leads to an end of the engine
     leading |= {t.source for t in context.rules if t.dest not in states}
-    for name in list(leading):
-        leading |= context.paths.leading_to(name)
-    trapped = context.in_order(context.reached - leading)
+    trapped = context.in_order(context.reached - context.paths.leading_to(leading))
     if trapped and not context.unread.ways:
         also = f", nor from {', '.join(f'`{n}`' for n in trapped[1:4])}" if trapped[1:] else ""
         message = f"from `{trapped[0]}` no end can be reached{also}"

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.checker.check_context import CheckContext, guards_of
+from chartloop.checker.effects import EITHER, is_part
 from chartloop.checker.structure import epilogue
-from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
 from chartloop.language.spec import RETURN, MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
-
-_CONVERSATION = ("usage.messages", "usage.context_tokens", "usage.context_ratio")
-RISES, FALLS, EITHER = "-", "+", "-+"
-"""The `Expression.direction` that a guard must have for a change to make it false: the fact rises,
-falls, or may do either."""
 
 
 def check_waits(context: CheckContext) -> None:
@@ -90,7 +85,7 @@ def _region(context: CheckContext, rule: Rule) -> list[str]:
 def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
     """Whether an effect of a state can make a guard false."""
     state = context.spec.states[name]
-    for fact, directions in effects_of(state):
+    for fact, directions in context.effects.of(state):
         for read in guard.reads:
             if not is_part(read, fact):
                 continue
@@ -98,49 +93,6 @@ def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
             if moves == "?" or directions == EITHER or moves in directions:
                 return True
     return False
-
-
-def is_part(read: str, fact: str) -> bool:
-    """Whether a change of `fact` changes `read`."""
-    return fact in ("*", read) or f"{read}.".startswith(f"{fact}.")
-
-
-def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
-    """Yield the facts that a state changes, with the direction."""
-    yield f"run.visits.{state.name}", RISES
-    for assign in (*state.set, *(a for e in state.edges for a in e.set)):
-        yield assign.target, EITHER
-    for save in state.save:
-        yield save.target, EITHER
-    if state.status:
-        yield "run.status", EITHER
-    if state.job == "wait":
-        yield "last.answer", EITHER
-        yield from ((f"run.{n}", RISES) for n in ("idle", "elapsed"))
-    action = state.action
-    if action is None:
-        return
-    if not action.is_builtin:
-        yield "*", EITHER
-        return
-    yield "run.steps", RISES
-    yield from ((f"run.{n}", RISES) for n in ("elapsed", "working"))
-    yield from ((f"last.{n}", EITHER) for n in ("state", "action", "ok", "error", "result"))
-    yield "errors.total", RISES
-    for fact in action.changes:
-        yield fact.removesuffix(".*"), EITHER
-        if fact == "usage.context_tokens":
-            yield "usage.context_ratio", EITHER
-    if "conversation" in action.supplies:
-        yield from ((fact, RISES) for fact in _CONVERSATION)
-        yield "usage.prunable", EITHER
-    if action.effect is not Effect.PURE or action.work:
-        yield from (("usage", RISES), ("queue", EITHER))
-    if action.work:
-        yield from (("errors", EITHER), ("progress", EITHER))
-        from_reply = ("text", "finish_reason", "tool_calls", "model")
-        yield from ((f"last.{name}", EITHER) for name in from_reply)
-        yield "last.wants_memory", EITHER
 
 
 def _continuation(context: CheckContext, state: StateSpec) -> None:

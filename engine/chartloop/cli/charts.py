@@ -12,18 +12,18 @@ import click
 
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions
-from chartloop.core.errors import SetupError
+from chartloop.core.errors import SetupError, SpecError
 
 if TYPE_CHECKING:
     from chartloop.interchange.documents import Found
 
 chart_option = click.option(
     "--chart", metavar="N", default="",
-    help="The flowchart of the document: its number, or a part of the heading above it.",
+    help="The chart of the document: its number, or a part of the heading above it.",
 )  # fmt: skip
 repair_option = click.option(
     "--repair", is_flag=True,
-    help="Fix what Mermaid itself refuses, and list each line that was changed.",
+    help="Fix what Mermaid itself refuses in a flowchart, and list each line that was changed.",
 )  # fmt: skip
 
 
@@ -36,11 +36,19 @@ class ChartOptions(RunOptions):
 
 
 def find_chart(document: str, options: ChartOptions) -> Found:
-    """Find the flowchart that `--chart` names. `MisuseError` if it is missing or ambiguous."""
+    """Find the chart that `--chart` names. `MisuseError` if it is missing or ambiguous.
+
+    Raises `SpecError` for the file of another framework.
+    """
     from chartloop.interchange.documents import choose_chart, flowcharts, read_document
+    from chartloop.language.foreign import foreign
+    from chartloop.language.yaml.reading import read
 
     try:
-        charts = flowcharts(read_document(document), file=document)
+        text = read_document(document)
+        charts = flowcharts(text, file=document)
+        if not charts and (other := foreign(read(text, document))) is not None:
+            raise SpecError([other])
         return choose_chart(charts, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None

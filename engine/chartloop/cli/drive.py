@@ -167,7 +167,7 @@ def leave_now(run: Run, options: RunOptions) -> None:
 def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) -> int:
     """Print the result of a run on stdout and the reason on stderr; return the exit code."""
     result = run.result
-    _print(result, options)
+    _print(run, result, options)
     for line in outcome_lines(result):
         for part in console.wrap_to_terminal(console.plain(line.text), sys.stderr):
             console.say(part, line.colour)
@@ -185,19 +185,23 @@ def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) ->
     return exit_code(result)
 
 
-def _print(result: Result, options: RunOptions) -> None:
+def _print(run: Run, result: Result, options: RunOptions) -> None:
     if options.format == "json":
         console.result(console.as_json(result.to_dict()))
     elif options.format == "jsonl":
         console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
-        # a run that has not ended has no result yet
-        partial = [*result.partial] if result.reason is not None else []
-        output = result.output
-        if output is not None and result.reason is not None:
+        if result.reason is None:  # a run that has not ended has no result yet
+            return
+        texts, output = [*result.partial], result.output
+        if run.machine.spec.output is not None:  # the file says what the result is: that alone
+            for text in texts:
+                console.say(console.plain(text))
+            texts = []
+        if output is not None:
             text = output if isinstance(output, str) else console.as_json(output)
-            partial += [text] if not partial or text != partial[-1] else []
-        for text in partial:
+            texts += [text] if not texts or text != texts[-1] else []
+        for text in texts:
             console.result(text)
 
 

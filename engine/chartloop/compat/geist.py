@@ -205,6 +205,10 @@ class AgentExecutor:
         self._raised: BaseException | None = None
         self._log: list[str] = []
         """The function log before the newest execution."""
+        self._judged: dict[tuple[int, int], bool] = {}
+        """What the custom condition said, by iterations and errors: it is asked once a round."""
+        self._written: dict[str, list[str]] = {}
+        """Lists that the custom condition changed, until the run has them."""
         self._interrupts = SignalCancellation(signal.SIGINT)
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -274,14 +278,15 @@ class AgentExecutor:
         """Execute inside a running event loop; see `execute`."""
         run = self._begin(task, False)
         with self._listening():
-            await run.arun()
+            while await self._astep(run) is not None:
+                pass
         return self._end_result(run, await run.atrace())
 
     async def astream(self, task: str | None = None) -> AsyncGenerator[AgentExecutionResult]:
         """Yield a result after each tick, the final one last; see `execute`."""
         run = self._begin(task, True)
         try:
-            while (record := await run.aadvance()) is not None:
+            while (record := await self._astep(run)) is not None:
                 if record.state == "partial":
                     yield self._result(run, await run.atrace())
         except GeneratorExit:
@@ -298,6 +303,7 @@ class AgentExecutor:
 
     def _begin(self, task: str | None, streaming: bool) -> Run:
         self._log = list(self.agent.agent_context.function_log)
+        self._judged, self._written = {}, {}
         self.run = run = self._start(task, streaming)
         self._interrupts.reset()
         run.session.cancels.append(self._interrupts)
@@ -324,20 +330,31 @@ class AgentExecutor:
 
         def holds(  # noqa: PLR0917  the fields of an `AgentContext`
             world: list[str], tasks: list[str], execution: list[str], log: list[str],
-            tokens: int, started: float,
+            tokens: int, started: float, iterations: int, errors: int,
         ) -> bool:  # fmt: skip
-            seen = AgentContext(settings=self.agent.agent_context.settings)
+            # a replay or an edit decides again: the answer, and what was written, stay the same
+            if (iterations, errors) in self._judged:
+                return self._judged[iterations, errors]
+            context = self.agent.agent_context
             current = {
                 "world_context": world, "task_context": tasks, "execution_context": execution,
                 "function_log": log,
             }  # fmt: skip
-            seen.take(current)
-            seen.total_tokens_used, seen.execution_start_time = tokens, started
+            context.take(current)
+            context.total_tokens_used, context.execution_start_time = tokens, started
+            given = {name: list(getattr(context, name)) for name in current}
             try:
-                return bool(custom(seen))
+                answer = bool(custom(context))
             except BaseException as error:
                 self._raised = error
                 raise
+            after = {name: list(getattr(context, name)) for name in current}
+            self._written = {name: after[name] for name in current if after[name] != given[name]}
+            if "function_log" in self._written:  # it only grows; its entries stay as they were made
+                added = after["function_log"][len(given["function_log"]) :]
+                self._written["function_log"] = [*log, *added]
+            self._judged[iterations, errors] = answer
+            return answer
 
         return {
             "guards": [guard_spec(holds, name="holds")],
@@ -345,8 +362,8 @@ class AgentExecutor:
         }
 
     def _whole(self, run: Run) -> AgentExecutionResult:
-        with self._listening():
-            run.run()
+        while self._step(run) is not None:
+            pass
         return self._end_result(run, run.trace())
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
@@ -365,7 +382,18 @@ class AgentExecutor:
 
     def _step(self, run: Run) -> Record | None:
         with self._listening():
-            return run.advance()
+            record = run.advance()
+            while self._written:
+                name, value = self._written.popitem()
+                run.set(f"vars.{name}", value)
+            return record
+
+    async def _astep(self, run: Run) -> Record | None:
+        record = await run.aadvance()
+        while self._written:
+            name, value = self._written.popitem()
+            await run.aset(f"vars.{name}", value)
+        return record
 
     def _listening(self) -> AbstractContextManager[Any]:
         """A context in which Ctrl-C requests a stop. Only the main thread receives signals."""
@@ -384,7 +412,8 @@ class AgentExecutor:
     ) -> AgentExecutionResult:
         result, facts, context = run.result, run.facts, self.agent.agent_context
         variables = plain(facts.vars)
-        context.take({**variables, "function_log": _log(trace, self._log)})
+        log = _log(trace, self._log, variables["function_log"])
+        context.take({**variables, "function_log": log})
         context.is_complete = variables["is_complete"]
         context.completion_message = variables["completion_message"] or None
         context.total_tokens_used = facts.usage.total_tokens
@@ -410,7 +439,7 @@ NEVER_CALLED = frozenset({
 
 CUSTOM = (
     "holds(vars.world_context, vars.task_context, vars.execution_context, vars.function_log,"
-    " usage.total_tokens, run.started_at)"
+    " usage.total_tokens, run.started_at, run.visits.record_tick, errors.total)"
 )
 """The machine's `custom_condition` for a condition in Python."""
 
@@ -423,8 +452,11 @@ def _ticks(trace: Trace) -> list[TraceStep]:
     return [step for step in trace if step.state == "tick" and step.ok]
 
 
-def _log(trace: Trace, before: list[str]) -> list[str]:
-    """The function log, with the calls of failed and interrupted ticks in their order."""
+def _log(trace: Trace, before: list[str], now: list[str]) -> list[str]:
+    """The function log, with the calls of failed and interrupted ticks in their order.
+
+    `now` is the log of the run: a custom condition may have added to it after the newest tick.
+    """
     out, seen = list(before), len(before)
     for step in trace:
         if step.state == "tick" and step.ok:
@@ -433,7 +465,7 @@ def _log(trace: Trace, before: list[str]) -> list[str]:
             seen = len(log)
         elif step.state == "tick":
             out += [_line(call) for call in Trace([step]).calls]
-    return out
+    return out + now[seen:]
 
 
 def _line(call: Call) -> str:

@@ -214,8 +214,9 @@ class Finding:
 class Note(NamedTuple):
     """A fact about a machine that is not a problem, but good to know before a run."""
 
-    kind: Literal["failures", "waits", "parameters"]
-    """Where failed actions lead; waits without a deadline; variables that only a caller changes."""
+    kind: Literal["failures", "deadlines", "waits", "parameters"]
+    """Where failed actions lead; deadlines that the file does not give; waits without a deadline;
+    variables that only a caller changes."""
     text: str
     names: tuple[str, ...] = ()
     """The states or variables that the note is about."""

@@ -16,7 +16,7 @@ import enum
 import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from chartloop.core.format import say_value
 from chartloop.core.html_table import Cell, Cells, bundle, details_element, table
@@ -298,9 +298,10 @@ class FactSpec(NamedTuple):
     about: str
     unit: str = ""
     changed_by: str = "every action"
-    moved_by: Literal["", "actions", "tools"] = ""
-    """The file's part that must exist for the fact to change at all: an action that has it among
-    its `changes`, or tools. Empty: it changes in any machine, or a caller may change it."""
+    words: tuple[str, ...] = ()
+    """The words that the engine gives it, where its type is a text."""
+    by_actions: bool = False
+    """Whether only the file's own actions change it, not time, a caller or an entry of a state."""
 
     @property
     def description(self) -> str:
@@ -341,58 +342,58 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.working": FactSpec(_TIME, "`elapsed` without `idle`.", "duration", "every record"),
         "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with no process driving the run.", "duration", "the end of a pause or wait"),
         "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
-        "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`", moved_by="actions"),
+        "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`", by_actions=True),
         "run.depth": FactSpec(COUNT, "0 for a top-level run, 1 for its child, and so on.", "levels", "start"),
-        "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls"),
-        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were executed.", "calls", "tool calls", moved_by="tools"),
-        "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", moved_by="tools"),
-        "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
-        "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
-        "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls"),
-        "usage.cached_tokens": FactSpec(COUNTER, "Prompt tokens that providers read from their caches, where they say so.", "tokens", "model calls"),
-        "usage.cache_write_tokens": FactSpec(COUNTER, "Prompt tokens that providers wrote into their caches, where they say so.", "tokens", "model calls"),
-        "usage.reasoning_tokens": FactSpec(COUNTER, "Completion tokens of reasoning, where providers say so.", "tokens", "model calls"),
-        "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls"),
+        "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls", by_actions=True),
+        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were executed.", "calls", "tool calls", by_actions=True),
+        "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", by_actions=True),
+        "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls", by_actions=True),
+        "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls", by_actions=True),
+        "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls", by_actions=True),
+        "usage.cached_tokens": FactSpec(COUNTER, "Prompt tokens that providers read from their caches, where they say so.", "tokens", "model calls", by_actions=True),
+        "usage.cache_write_tokens": FactSpec(COUNTER, "Prompt tokens that providers wrote into their caches, where they say so.", "tokens", "model calls", by_actions=True),
+        "usage.reasoning_tokens": FactSpec(COUNTER, "Completion tokens of reasoning, where providers say so.", "tokens", "model calls", by_actions=True),
+        "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls", by_actions=True),
         "usage.messages": FactSpec(COUNT, "Messages in the conversation.", "messages", "actions that add or prune messages"),
         "usage.context_tokens": FactSpec(COUNT, "Tokens of the conversation as the next model call will send it, as last counted or estimated.", "tokens", "model calls and messages"),
         "usage.context_window": FactSpec(COUNT, "The model's window; 0 while it is unknown.", "tokens", "start"),
         "usage.context_ratio": FactSpec(Type("fraction", nonneg=True), "`context_tokens / context_window`; 0 while the window is unknown.", "fraction", "model calls and messages"),
         "usage.prunable": FactSpec(BOOL, "Whether `prune_context` could still remove something.", changed_by="messages and `prune_context`"),
-        "errors.total": FactSpec(COUNTER, "Every failure: of actions, and of single tool calls.", "failures"),
-        "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`"),
-        "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK),
-        "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK, moved_by="actions"),
-        "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures"),
+        "errors.total": FactSpec(COUNTER, "Every failure: of actions, and of single tool calls.", "failures", by_actions=True),
+        "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`", by_actions=True),
+        "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK, by_actions=True),
+        "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK, by_actions=True),
+        "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures", by_actions=True),
         "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
         "progress.stalled_for": FactSpec(Type("duration", nonneg=True), "Time since a task was done or an action reported progress.", "duration", "every record"),
-        "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls", moved_by="tools"),
+        "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls", by_actions=True),
         "progress.recent": FactSpec(list_of(STR), f"The last {RECENT} work actions, oldest first; tool calls by tool name.", changed_by=_WORK),
-        "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`", moved_by="actions"),
-        "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`", moved_by="actions"),
-        "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`", moved_by="actions"),
-        "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`", moved_by="actions"),
+        "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`", by_actions=True),
+        "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`", by_actions=True),
+        "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`", by_actions=True),
+        "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`", by_actions=True),
         "last.state": FactSpec(STR, "Where the last action was done."),
         "last.action": FactSpec(STR, "The last action's name; empty before the first."),
         "last.ok": FactSpec(BOOL, "Whether the last action succeeded; true before the first."),
         "last.error": FactSpec(FAILURE.maybe(), "The last action's failure: `category`, `message`, `state`; None when it succeeded."),
         "last.result": FactSpec(ANY, "The result of the last action, of the type that it declares."),
         "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
-        "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
-        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
-        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", moved_by="tools"),
-        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls"),
-        "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", moved_by="tools"),
-        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
+        "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls", by_actions=True),
+        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls", words=("stop", "length", "tool_calls", "content_filter"), by_actions=True),
+        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", by_actions=True),
+        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls", by_actions=True),
+        "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", by_actions=True),
+        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", by_actions=True),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
-        "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
-        "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
+        "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`", by_actions=True),
+        "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`", by_actions=True),
         "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
         "queue.current": FactSpec(TASK.maybe(), "The task that was started and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
         "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
         "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
         "signals.status": FactSpec(enum_of("completed", "error"), "The status that the run would end with: the status of the top reason.", changed_by="rules, states, tools, callers"),
-        "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", moved_by="actions"),
+        "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", by_actions=True),
     }
 )  # fmt: skip
 

@@ -46,6 +46,8 @@ def repair_count(kept: Mapping[str, Any], state: str, attempt: int) -> int:
 CHILD = "child"
 """The `blocked_on` of a run whose child waits for an answer. The key of `Position.kept` for the
 child's question, an `Asked` as plain data."""
+RETRY = "retry"
+"""The `blocked_on` of a run that backs off before the next attempt of an action."""
 IN_DOUBT = "in-doubt"
 """The `blocked_on` of a run that waits for the decision whether to repeat a paid call."""
 ELICITATION = "elicitation"
@@ -161,7 +163,7 @@ class Position(Value, frozen=True, gc=False):
     attempt: int = 0
     """The number of extra attempts of the current action."""
     entered_at: float = 0.0
-    """When the current state was entered; `within` counts from here."""
+    """When the current state was entered, or its next attempt began; `within` counts from here."""
     wake_at: float | None = None
     blocked_on: str = ""
     """The reason why the current action waits, if it returned `Blocked`."""

@@ -17,6 +17,7 @@ from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
+from chartloop.core.units import write_duration
 
 
 class Effect(enum.StrEnum):
@@ -148,10 +149,15 @@ class ActionSpec:
     run: Callable[..., Any] | None = field(compare=False)
     """None for an action that a file names and that is not registered."""
     args: tuple[ArgSpec, ...] = ()
-    targets: Callable[[str, Any], str | None] | None = field(default=None, compare=False)
-    """For a `with` whose keys are variables: returns the error in one entry, or None."""
+    targets: Callable[[str, Any, Type], str | None] | None = field(default=None, compare=False)
+    """For a `with` whose keys are variables: returns the error in the entry of a variable of that
+    type, or None."""
     target_kind: ArgKind = "data"
     """The notation of the entries of such a `with`."""
+    entry: tuple[ArgSpec, ...] = ()
+    """The fields of an entry of such a `with`, if it is a mapping."""
+    example: str = ""
+    """A state of a machine file that does it: for actions with keys that the file chooses."""
     result: Type = ANY
     work: bool = True
     """Whether it is work, which updates `errors.consecutive` and `progress`, or upkeep."""
@@ -172,6 +178,8 @@ class ActionSpec:
     """Whether it ends at once when cancelled, abandoning by itself whatever does not."""
     sound: bool = False
     """Whether its outcomes are valid for every model and tool, and need no further check."""
+    within: float | None = None
+    """The seconds that it may take at a state without `within`; `within: none` takes them away."""
     own_deadline: bool = False
     """Whether it keeps its deadline by itself, and so is not cut off."""
     repairs: str = ""
@@ -189,7 +197,9 @@ class ActionSpec:
     may_wait: bool = False
     """Whether it may return `Blocked` with a time, until which a driver sleeps."""
     about: str = ""
-    """The description for `chartloop actions`, with a short first line."""
+    """The description for `chartloop actions`: one short line."""
+    details: str = ""
+    """What that line leaves out."""
     declares: ActionTraits | None = None
     """The traits of a built-in action; None for an application's own."""
 
@@ -219,29 +229,43 @@ class ActionSpec:
         about = {
             "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
             "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),
+            "within": "" if self.within is None else f"{write_duration(self.within)}, if not given",
         }  # fmt: skip
         rows = [Row((name, value)) for name, value in about.items() if value]
-        head = [Line(self.name, "bold"), Line(self.about), Line("")]
-        return [*head, *lay_out(rows, width=width), Line(""), *self._field_lines(width)]
-
-    def _field_lines(self, width: int) -> list[Line]:
+        lines = [Line(self.name, "bold"), Line(self.about)]
+        lines += [Line(self.details), Line("")] if self.details else [Line("")]
+        lines += [*lay_out(rows, width=width), Line("")]
         if self.targets is not None:
-            return [Line("with: one entry for each variable, as in `vars.plan: ...`")]
-        if not self.args:
-            return [Line("with: nothing")]
-        rows = [Row(("with", "written as", "", "what it is"), "dim")]
-        for arg in self.args:
-            required = "required" if arg.required else ""
-            rows.append(Row((arg.name, arg.written_as, required, arg.about)))
-        return lay_out(rows, width=width)
+            lines.append(Line(f"with: {self.with_variables}"))
+        elif not self.args:
+            lines.append(Line("with: nothing"))
+        if fields := self.args or self.entry:
+            rows = [Row(("with" if self.args else "entry", "written as", "", "what it is"), "dim")]
+            rows += [
+                Row((a.name, a.written_as, "required" if a.required else "", a.about))
+                for a in fields
+            ]
+            lines += lay_out(rows, width=width)
+        if self.example:
+            lines += [Line(""), *map(Line, self.example.splitlines())]
+        return lines
+
+    @property
+    def with_variables(self) -> str:
+        """The notation of a `with` whose keys are variables."""
+        notation = "an expression" if self.target_kind == "value" else "a mapping with"
+        return f"`vars.NAME: ...` for each variable, {notation}" + (
+            " " + ", ".join(f"`{a.name}`" for a in self.entry) if self.entry else ""
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The action as plain data, as `chartloop actions --format json` prints it."""
         return {
-            "action": self.name, "about": self.about, "available": self.run is not None,
-            "work": self.work, "effect": str(self.effect), "result": str(self.result),
-            "changes": sorted(self.changes), "uses": sorted(self.uses),
-            "with": [arg.to_dict() for arg in self.args],
+            "action": self.name, "about": self.about, "details": self.details,
+            "available": self.run is not None, "work": self.work, "effect": str(self.effect),
+            "result": str(self.result), "changes": sorted(self.changes), "uses": sorted(self.uses),
+            "within": self.within, "with": [arg.to_dict() for arg in self.args],
+            "entry": [arg.to_dict() for arg in self.entry], "example": self.example,
         }  # fmt: skip
 
     def naming(self, thing: str) -> str:
@@ -351,6 +375,8 @@ class Registry:
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
     plugins: tuple[PluginSpec, ...] = ()
     """The plugins that contributed entries."""
+    assumed: bool = False
+    """Whether every name that is missing has a stand-in: the machine can only be read."""
 
     def beside(self, base: Registry) -> Registry:
         """The entries of this registry whose names `base` does not have."""

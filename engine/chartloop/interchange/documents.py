@@ -1,4 +1,4 @@
-"""The flowcharts of a document: finding them, choosing one, reading it.
+"""The charts of a document: finding them, choosing one, reading it.
 
 Belongs here: Markdown's fences and headings, as far as they locate charts. Never: the grammar of a
 chart (`interchange.mermaid`), machines.
@@ -18,29 +18,31 @@ from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
 from chartloop.interchange.repair import Repair, repair_text
+from chartloop.interchange.scxml_reading import START, read_scxml
+from chartloop.interchange.state_diagram import read_state_diagram
 
 LARGEST = 4_000_000
 """The most bytes of a document."""
 
-_CHARTS = frozenset({".mmd", ".mermaid"})
+_CHARTS = frozenset({".mmd", ".mermaid", ".scxml"})
 _FENCE = re.compile(r"(?P<before>(?:[ \t]|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 _MERMAID = re.compile(r"[ \t]*(?:\{[ \t]*\.?|\.)?mermaid\b", re.IGNORECASE)
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(?P<text>[^\n]*?)[ \t]*#*[ \t]*")
 _UNDERLINE = re.compile(r"[ ]{0,3}(?:=+|-+)[ \t]*")
-_FLOWCHART = re.compile(
+_CHART = re.compile(
     r"(?:[ \t]*---[ \t]*\n(?:(?![ \t]*---)[^\n]*\n)*[ \t]*---[ \t]*\n)?"
-    r"(?:\s*+%%\{(?:(?!\}%%).)*+\}%%|\s*+%%[^\n]*\n)*\s*+(?:graph|flowchart)",
+    r"(?:\s*+%%\{(?:(?!\}%%).)*+\}%%|\s*+%%[^\n]*\n)*\s*+(?:graph|flowchart|(?P<states>stateDiagram))",
     re.DOTALL,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One flowchart of a document."""
+    """One chart of a document."""
 
     text: str
     number: int
-    """Its place among the flowcharts of the document, from 1."""
+    """Its place among the charts of the document, from 1."""
     line: int
     """The line of the document on which it starts."""
     column: int = 0
@@ -50,6 +52,14 @@ class Found:
     title: str = ""
     """The first heading of the document, if it is above."""
     file: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`flowchart`, `state diagram` or `SCXML document`."""
+        if START.match(self.text) or self.file.lower().endswith(".scxml"):
+            return "SCXML document"
+        chart = _CHART.match(self.text)
+        return "state diagram" if chart is not None and chart["states"] else "flowchart"
 
     @property
     def last_line(self) -> int:
@@ -97,16 +107,18 @@ def read_document(path: str | Path) -> str:
 
 
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
-    """Find the flowcharts of a document, in order.
+    """Find the flowcharts and state diagrams of a document, in order.
 
-    A `.mmd` file is one chart, and so is a text that starts as one. In any other document charts
-    are in fences marked `mermaid`, at any depth of indentation or quotation; Mermaid diagrams of
-    other kinds are skipped.
+    A `.mmd` or `.scxml` file is one chart, and so is a text that starts as one. In any other
+    document charts are in fences marked `mermaid`, at any depth of indentation or quotation;
+    Mermaid diagrams of other kinds are skipped.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if Path(file).suffix.lower() in _CHARTS or _FLOWCHART.match("\n".join(lines)):
+    if Path(file).suffix.lower() in _CHARTS or any(
+        start.match("\n".join(lines)) for start in (_CHART, START)
+    ):
         return (Found("\n".join(lines), 1, 1, file=file),)
-    found = [one for one in _fenced_charts(lines) if _FLOWCHART.match(one.text)]
+    found = [one for one in _fenced_charts(lines) if _CHART.match(one.text)]
     return tuple(replace(one, number=n, file=file) for n, one in enumerate(found, start=1))
 
 
@@ -154,19 +166,22 @@ def _heading(lines: Sequence[str], number: int) -> str:
 
 
 def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
-    """Choose a flowchart: the only one, or the one with this number or heading.
+    """Choose a chart: the only one, or the one with this number or heading.
 
     Raises `SetupError` if none or several match; the hint lists them.
     """
     name = file or "the text"
     if not found:
-        hint = "write a flowchart in a ```mermaid fence that starts with `flowchart TD`"
+        hint = (
+            "write a flowchart in a ```mermaid fence that starts with `flowchart TD`, or a state"
+            " diagram with `stateDiagram-v2`"
+        )
         raise SetupError(f"{name} has no Mermaid flowchart", hint=hint)
     listed = "; ".join(str(one) for one in found[:10])
     if not wanted:
         if len(found) == 1:
             return found[0]
-        message = f"{name} has {say_count(len(found), 'flowchart')}: which one do you want?"
+        message = f"{name} has {say_count(len(found), 'chart')}: which one do you want?"
         raise SetupError(message, hint=f"say --chart N, or a part of its heading: {listed}")
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
@@ -175,23 +190,24 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
     for candidates in (exact, matches):
         if len(candidates) == 1:
             return candidates[0]
-    many = "more than one flowchart" if matches else "no flowchart"
+    many = "more than one chart" if matches else "no chart"
     raise SetupError(f"{name} has {many} `{wanted}`", hint=f"there are: {listed}")
 
 
 def read(found: Found, *, repair: bool = False) -> Read:
-    """Read a flowchart of a document.
+    """Read a chart of a document.
 
-    With `repair`, faults that Mermaid refuses are fixed where possible, and listed. Raises
-    `SpecError` with the place in the document if Mermaid refuses the chart.
+    With `repair`, faults of a flowchart that Mermaid refuses are fixed where possible, and listed.
+    Raises `SpecError` with the place in the document if the chart cannot be read.
     """
     text, repairs = found.text, ()
+    can_repair = found.kind == "flowchart"
     try:
-        if repair:
+        if repair and can_repair:
             text, repairs = repair_text(text, file=found.file)
-        reading = read_flowchart(text, file=found.file)
+        reading = _READERS[found.kind](text, file=found.file)
     except SpecError as refused:
-        hint = "" if repair else _repair_hint(found)
+        hint = _repair_hint(found) if can_repair and not repair else ""
         raise SpecError(
             [_move_finding(finding, found, hint) for finding in refused.findings]
         ) from None
@@ -202,6 +218,13 @@ def read(found: Found, *, repair: bool = False) -> Read:
         arrow_lines=tuple(line + down for line in reading.arrow_lines),
     )
     return Read(found, reading, tuple(one._replace(line=one.line + down) for one in repairs))
+
+
+_READERS = {
+    "flowchart": read_flowchart,
+    "state diagram": read_state_diagram,
+    "SCXML document": read_scxml,
+}
 
 
 def _repair_hint(found: Found) -> str:

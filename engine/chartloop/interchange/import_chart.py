@@ -1,4 +1,4 @@
-"""Import of a flowchart as a machine file that draws it.
+"""Import of a document's chart as a machine file that draws it.
 
 Belongs here: the order of the work, and its proof: the file is loaded and its picture compared with
 the chart before it is returned. Never: what a box becomes (`skeleton`), YAML (`machine_text`),
@@ -24,7 +24,7 @@ from chartloop.interchange.machine_text import Head, write_machine
 from chartloop.interchange.mermaid.read import Note
 from chartloop.interchange.skeleton import skeleton
 from chartloop.language.yaml.reading import MAX_BYTES
-from chartloop.view.compare.difference import Difference, differences
+from chartloop.view.compare.difference import Difference
 from chartloop.view.flowchart import Direction, Flowchart, one_line
 
 _WHY: Mapping[str, str] = {
@@ -104,11 +104,11 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     """
     chart, found = read.reading.chart, read.found
     if not chart.boxes:
-        raise SetupError("the flowchart has no box", hint="a machine needs one state at least")
+        raise SetupError(f"the {found.kind} has no box", hint="a machine needs one state at least")
     if name and not _NAME.fullmatch(name):
         hint = "a small letter, then small letters, digits and underscores: my_agent"
         raise SetupError(f"`{name}` cannot name a machine", hint=hint)
-    states = skeleton(chart, read.reading.lines)
+    states = skeleton(chart, read.reading.lines, start=read.reading.start)
     heading = found.title if _SAYS_LITTLE.fullmatch(found.heading) else found.heading
     title = one_line(chart.title) or heading
     machine = name or once(
@@ -118,11 +118,13 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     notes = [f"Note: {note}." for note in _notes(read)]
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
-    head = head._replace(accepting=True)
+    head = head._replace(
+        accepting=True, chart="flowchart" if found.kind == "flowchart" else "chart"
+    )
     _refuse_too_large(write_machine(states, head), chart)
     loaded = load(write_machine(states, head))
     drawn = loaded.draw(rules="none").chart
-    deviations = differences(chart, drawn)
+    deviations = read.reading.unlike(drawn)
     if deviations:
         declared = [(str(d), _why(d, drawn)) for d in deviations]
         head = head._replace(deviations=declared)

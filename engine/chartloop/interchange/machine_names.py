@@ -11,10 +11,12 @@ import re
 import unicodedata
 from collections.abc import Container
 
+from chartloop.language.file.name_rules import RESERVED_STATES
+
 LONGEST = 40
 """Characters of a name."""
 
-_TAKEN_WORDS = frozenset("true false null none return".split())
+_TAKEN_WORDS = RESERVED_STATES | frozenset("true false null none".split())
 _MEANINGLESS = re.compile(r"[A-Za-z]{0,2}\d*|(?:n|node|box|state|step|id)_?\d*", re.IGNORECASE)
 
 

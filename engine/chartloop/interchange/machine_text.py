@@ -35,6 +35,8 @@ class Head(NamedTuple):
     """Differences from the picture, with reasons."""
     notes: Sequence[str] = ()
     """Parts of the document's chart that were not kept, and repairs."""
+    chart: str = "flowchart"
+    """What the file calls the document's chart."""
     accepting: bool = False
     """Whether it accepts unreachable states, so that it loads before it is fixed."""
 
@@ -67,7 +69,7 @@ def _label(label: str) -> str:
 
 def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     yield f"# A skeleton, imported from {_comment(head.source)}, {head.where}."
-    yield "# It draws the document's flowchart, and can be stepped by hand: chartloop step FILE"
+    yield f"# It draws the document's {head.chart}, and can be stepped by hand: chartloop step FILE"
     yield "# Each TODO is something left to say. `do: nothing` wants an action. What is under"
     yield "# `on` is asked of a person, until the state decides by `when`, `of` or guards."
     for note in head.notes:

@@ -8,19 +8,21 @@ or arrow means.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from chartloop.core.errors import SpecError
+from chartloop.interchange.mermaid.chains import WIDEST, Label, is_quoted, read_chain
+from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.read import read_flowchart
+from chartloop.interchange.mermaid.source import Source
 
 MOST = 300
 """The most repairs of one chart."""
 LARGEST = 100_000
 """The most characters of a chart to repair: each attempt reads it from the start."""
-_WIDEST = 2_000
-"""The most characters of a line to repair."""
 _WORK = 4_000_000
 """The most characters that all attempts may read in total."""
 
@@ -73,9 +75,9 @@ def repair_text(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
     A text that Mermaid reads comes back unchanged. Raises `SpecError`, with the place, for a
     mistake that no repair fixes.
     """
-    lines = re.split(r"\r\n?|\n", text)
+    written = lines = re.split(r"\r\n?|\n", text)
     repairs: list[Repair] = []
-    fault = _fault(lines, file)
+    fault = first = _fault(lines, file)
     attempts = iter(range(_WORK // max(len(text), 1)))
     while fault is not _END:
         repaired = None
@@ -86,7 +88,17 @@ def repair_text(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
         number, what, after, fault = repaired
         repairs.append(Repair(number + 1, what, lines[number].strip(), after[number].strip()))
         lines = after
+    if repairs and not _keeps_arrows(written, "\n".join(lines)):
+        raise first.error
     return ("\n".join(lines), tuple(_by_line(repairs))) if repairs else (text, ())
+
+
+def _keeps_arrows(written: Sequence[str], text: str) -> bool:
+    """Whether each line still has its arrows: none is within a label that was never closed."""
+    source = Source(text, "")
+    arrows = Counter(source.line(link.at) for link in parse(source).links)
+    chains = ((number, read_chain(line)) for number, line in enumerate(written, start=1))
+    return all(chain is None or arrows[number] >= chain.arrows for number, chain in chains)
 
 
 def _by_line(repairs: Sequence[Repair]) -> Iterator[Repair]:
@@ -113,7 +125,7 @@ def _first_repair(
     """The first repair, on the fault's line or the one before, that lets Mermaid read further."""
     text = "\n".join(lines)
     for number in dict.fromkeys((fault.line, fault.line - 1)):
-        if not 0 <= number < len(lines) or len(lines[number]) > _WIDEST:
+        if not 0 <= number < len(lines) or len(lines[number]) > WIDEST:
             continue
         column = fault.column if number == fault.line else -1
         for what, fix in _REPAIRS:
@@ -131,15 +143,11 @@ def _first_repair(
 
 # labels -------------------------------------------------------------------------------------
 
-_PAIRS = tuple(
-    pair.split()
-    for pair in (
-        *("((( )))", "(( ))", "([ ])", "[[ ]]", "[( )]", "{{ }}", "[/ /]", "[\\ \\]", "[/ \\]"),
-        *("[\\ /]", "(- -)", "[ ]", "( )", "{ }", "> ]"),
-    )
-)
-_BEHIND = re.compile(r"[ \t]*(?:$|;|:::|@\{|&|%%|[xo<]?[-=~–—→])")
 _SMART = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "″": '"'})
+
+
+_SIGNS = re.compile(r'[\[\](){}|"]')
+"""What Mermaid reads as a sign in a label without quotes."""
 
 
 def _quote(content: str) -> str:
@@ -149,84 +157,42 @@ def _quote(content: str) -> str:
     return '"' + (inner.replace('"', "#quot;") or " ") + '"'
 
 
-def _quote_labels(scene: _Scene) -> Iterator[str]:
-    """Quote the label at the column, or on the line before any label that is not quoted."""
-    line, column, _ = scene
-    for opening, closing in _PAIRS:
-        starts = [m.start() for m in re.finditer(rf"(?<=[\w.-]){re.escape(opening)}", line)]
-        for start in reversed([at for at in starts if column < 0 or at <= column]):
-            begin = start + len(opening)
-            for end in _ends(line, begin, closing):
-                content = line[begin:end]
-                if _is_quoted(content):
-                    break
-                if content.strip():
-                    yield line[:begin] + _quote(content) + line[end:]
+def _mistake(label: Label, text: str) -> str:
+    if not label.closed:
+        return "a label that is not closed"
+    if text.strip() in ("", '""'):
+        return "an empty label"
+    return "" if is_quoted(text) else "a label that needs quotes"
 
 
-def _is_quoted(content: str) -> bool:
-    return content.startswith('"') and content.endswith('"') and '"' not in content[1:-1]
+def _quote_labels(mistake: str) -> tuple[str, Fix]:
+    """Quote the labels with a mistake, each by itself: all, else any of them, nearest first."""
 
+    def fix(scene: _Scene) -> Iterator[str]:
+        line, column, _ = scene
+        chain = read_chain(line)
+        labels = chain.labels if chain is not None else ()
+        wrong = [one for one in labels if _mistake(one, line[one.start : one.end]) == mistake]
+        near = sorted(wrong, key=lambda label: abs(label.end - column))
+        signs = [one for one in wrong if _SIGNS.search(line[one.start : one.end])]
+        for chosen in (signs, *([one] for one in near)):
+            after = line
+            for start, end, opening, closing, closed in reversed(chosen):
+                text = _quote(line[start:end]) + closing * (not closed)
+                if opening == "|" and not line[start:end].strip():  # Mermaid has no empty pipes
+                    start, text, end = start - 1, "", end + 1
+                after = after[:start] + text + after[end:]
+            yield after
 
-def _ends(line: str, begin: int, closing: str) -> Iterator[int]:
-    """Offsets at which a label may end, nearest first: before a link or the end of the line."""
-    at = line.find(closing, begin)
-    while at >= 0:
-        if _BEHIND.match(line, at + len(closing)):
-            yield at
-        at = line.find(closing, at + 1)
-
-
-def _quote_pipes(scene: _Scene) -> Iterator[str]:
-    line, column, text = scene
-    for pipes in re.finditer(r"\|([^|\n]*)\|", line):
-        if not _is_quoted(pipes[1]) and (column < 0 or pipes.start() <= column <= pipes.end()):
-            text = _quote(pipes[1]) if pipes[1].strip() else ""
-            yield line[: pipes.start()] + (f"|{text}|" if text else "") + line[pipes.end() :]
-
-
-def _quote_wide_pipes(scene: _Scene) -> Iterator[str]:
-    """Quote a text between pipes that contains a pipe."""
-    if pipes := re.search(r"(?<=[->=.])[ \t]*\|(?P<text>[^\n]*)\|", scene.line):
-        start, end = pipes.span("text")
-        yield scene.line[:start] + _quote(pipes["text"]) + scene.line[end:]
+    return mistake, fix
 
 
 def _quote_title(scene: _Scene) -> Iterator[str]:
-    """Quote the title of a subgraph."""
-    if match := re.match(r"(?P<begin>[ \t]*subgraph[ \t]+)(?P<title>\S[^\n]*)", scene.line):
-        yield match["begin"] + _quote(match["title"])
-
-
-def _quote_link_text(scene: _Scene) -> Iterator[str]:
-    line = scene.line
-    for link in re.finditer(
-        r"(?P<start>--|==|-\.)[ \t]+(?P<text>\S[^\n]*?)[ \t]+(?P<end>--+>|==+>|\.+->|--+|==+)", line
-    ):
-        if not _is_quoted(link["text"]):
-            quoted = f"{link['start']} {_quote(link['text'])} {link['end']}"
-            yield line[: link.start()] + quoted + line[link.end() :]
-
-
-def _fill_empty(scene: _Scene) -> Iterator[str]:
-    line = scene.line
-    for opening, closing in _PAIRS:
-        empty = re.compile(
-            rf'(?<=[\w.-]){re.escape(opening)}[ \t]*(?:"")?[ \t]*{re.escape(closing)}'
-        )
-        if label := empty.search(line):
-            yield f'{line[: label.start()]}{opening}" "{closing}{line[label.end() :]}'
-
-
-def _close(scene: _Scene) -> Iterator[str]:
-    """Close the last label of a line that ends inside it."""
-    line = scene.line
-    for opening, closing in _PAIRS:
-        label = re.search(rf"(?<=[\w.-]){re.escape(opening)}(?P<text>[^\n]*)$", line)
-        text = label["text"].strip().removesuffix(closing) if label else ""
-        if label and text and closing not in text:
-            text = text.removeprefix('"').removesuffix('"')
-            yield line[: label.start()] + opening + _quote(text) + closing
+    """Quote the title of a subgraph, the one behind its id if it has one."""
+    for title in (r"[^\s\[]+[ \t]*\[(?P<title>[^\n]+)(?=\][ \t]*$)", r"(?P<title>\S[^\n]*)"):
+        if match := re.match(rf"[ \t]*subgraph[ \t]+{title}", scene.line):
+            start, end = match.span("title")
+            yield scene.line[:start] + _quote(match["title"]) + scene.line[end:]
 
 
 def _plain_quotes(scene: _Scene) -> Iterator[str]:
@@ -345,11 +311,8 @@ def _end_group(scene: _Scene) -> Iterator[str]:
 
 _REPAIRS: tuple[tuple[str, Fix], ...] = (
     ("typographic quotes", _plain_quotes),
-    ("an empty label", _fill_empty),
-    ("a label that needs quotes", _quote_labels),
-    ("a label that needs quotes", _quote_pipes),
-    ("a label that needs quotes", _quote_wide_pipes),
-    ("a label that needs quotes", _quote_link_text),
+    _quote_labels("an empty label"),
+    _quote_labels("a label that needs quotes"),
     ("a title that needs quotes", _quote_title),
     ("a keyword as an id", _rename_keyword),
     ("an id that touches the link", _free_sign),
@@ -357,7 +320,7 @@ _REPAIRS: tuple[tuple[str, Fix], ...] = (
     ("a comment after a statement", _drop_comment),
     ("spaces where none may be", _close_spaces),
     ("a style that Mermaid cannot read", _plain_style),
-    ("a label that is not closed", _close),
+    _quote_labels("a label that is not closed"),
     ("an id of several words", _join_ids),
     ("an invalid first line", _own_line),
     ("a subgraph that is not closed", _end_group),

@@ -78,9 +78,15 @@ class Skeleton:
         return {state.name: state.box.id for state in self.states}
 
 
-def skeleton(chart: Flowchart, lines: Mapping[str, int] | None = None) -> Skeleton:
-    """The skeleton of a chart with at least one box. `lines` are the lines of boxes, by id."""
-    return _Maker(chart, lines or {}).make()
+def skeleton(
+    chart: Flowchart, lines: Mapping[str, int] | None = None, *, start: str = ""
+) -> Skeleton:
+    """The skeleton of a chart with at least one box. `lines` are the lines of boxes, by id.
+
+    `start` is the box in which a run starts, if the document says it.
+    """
+    maker = _Maker(chart, lines or {})
+    return maker.make(start or maker.likely_start())
 
 
 class _Maker:
@@ -100,9 +106,8 @@ class _Maker:
             self.names[box.id] = name_of(box.id, one_line(box.label), other="state", taken=taken)
         self.endless = _reaching_a_circle(self.leaving)
 
-    def make(self) -> Skeleton:
+    def make(self, start: str) -> Skeleton:
         """The whole skeleton."""
-        start = self._start()
         states = [self._state(box, start) for box in self.chart.boxes]
         stopping = [s.name for s in states if s.stop and s.edges]
         edges = {state.name: [edge.to for edge in state.edges] for state in states}
@@ -117,7 +122,7 @@ class _Maker:
         missed = tuple(state.name for state in states if state.name not in reached)
         return Skeleton(states, self.names[start], missed)
 
-    def _start(self) -> str:
+    def likely_start(self) -> str:
         """Where a run starts: at a box that nothing leads to, of several the likeliest."""
         boxes = self.chart.boxes
         first = [box for box in boxes if box.id not in self.entered] or list(boxes)

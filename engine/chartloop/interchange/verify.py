@@ -16,7 +16,8 @@ from chartloop.api.machine import Machine
 from chartloop.core.text_table import Line, Span, text_of
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read
-from chartloop.view.compare.difference import Difference, differences, match_boxes
+from chartloop.view.compare.difference import Difference, match_boxes
+from chartloop.view.dot.write import as_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Verdict:
             number = len(chart.boxes)
             boxes = f"{number:,} {'box' if number == 1 else 'boxes'}"
             but = " but for what it declares" if self.accepted else ""
-            same = f"{self.machine} is the flowchart of {self.read.found.file}{but}"
+            same = f"{self.machine} is the {self.read.found.kind} of {self.read.found.file}{but}"
             return f"{same}: {boxes}, {say_count(len(chart.arrows), 'arrow')}"
         wrong = say_count(len(self.undeclared), "difference")
         parts = [f"{wrong} that {self.machine} does not declare"] if self.undeclared else []
@@ -120,13 +121,13 @@ def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
     """
     document = read(found, repair=repair)
     chart = document.reading.chart
-    drawn = machine.draw(rules="none").chart
+    drawn = as_shown(machine.draw(rules="none").chart)
     lines = _Lines(document, match_boxes(chart, drawn))
     declared = {d.difference: d.reason for d in machine.spec.deviations}
     left = Counter(d.difference for d in machine.spec.deviations)
     undeclared: list[Deviation] = []
     accepted: list[Deviation] = []
-    for difference in differences(chart, drawn):
+    for difference in document.reading.unlike(drawn):
         text, line = str(difference), lines.of(difference)
         if left[text]:
             left[text] -= 1

@@ -227,6 +227,13 @@ def _output(output: Expression | Mapping[str, Expression] | None) -> Any:
     return _text(output)
 
 
+def _within(state: StateSpec) -> Any:
+    """The deadline, the default one of the action too, so that records name it."""
+    unbounded = state.within is None and state.action is not None
+    usual = state.action.within if unbounded and state.action is not None else None
+    return _duration(state.within) if usual is None else "none"
+
+
 def _state(state: StateSpec) -> Data:
     return _some(
         label=state.label.text if state.label else None, about=state.about, role=state.role,
@@ -235,7 +242,7 @@ def _state(state: StateSpec) -> Data:
         save={s.target: _save(s) for s in state.save},
         ask=state.ask.text if state.ask else None,
         of=_text(state.of), cases={e.case: _edge(e) for e in state.edges_of("case")},
-        warn_at=_share(state.warn_at), within=_duration(state.within),
+        warn_at=_share(state.warn_at), within=_within(state),
         when=next((e.when.text for e in state.edges_of("then") if e.when), None),
         then=_first(state.edges_of("then")), else_=_first(state.edges_of("else")),
         on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),

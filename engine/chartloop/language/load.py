@@ -24,6 +24,7 @@ from chartloop.language.file import file
 from chartloop.language.file.name_rules import bad_name
 from chartloop.language.file.shape import Shaped, shape
 from chartloop.language.file.unreadable import Unread
+from chartloop.language.foreign import foreign
 from chartloop.language.readers.approve import read_approve
 from chartloop.language.readers.declarations import (
     read_defines,
@@ -179,6 +180,8 @@ def _machines_in(
 
 def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
     document = read(text, file_name)
+    if (other := foreign(document)) is not None:
+        return Loaded(None, (other,))
     shaped = shape(document)
     findings = list(shaped.findings)
     if shaped.file is None:

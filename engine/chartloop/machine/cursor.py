@@ -14,7 +14,7 @@ from typing import Any
 
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import Facts, Failure, SignalFacts
-from chartloop.core.position import Position
+from chartloop.core.position import RETRY, Position
 from chartloop.core.reasons import NO_SIGNALS, StopReason, StopSignal, StopSignals
 from chartloop.core.records import Input
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
@@ -99,8 +99,12 @@ class Cursor(Configuration):
         """Leave `paused` for the status before it."""
         self.fire("resume")
         self.facts = self.facts.replace(marks=self.facts.marks.replace(paused_at=None))
-        waited = self.draft.wake_at if self.draft.blocked_on else None
-        self.draft = self.draft.replace(waited=waited, wake_at=None, blocked_on="")
+        draft = self.draft
+        if draft.blocked_on in ("", RETRY):  # not the action's own wait: it begins now
+            draft = draft.replace(entered_at=self.input.at, waited=None)
+        else:
+            draft = draft.replace(waited=draft.wake_at)
+        self.draft = draft.replace(wake_at=None, blocked_on="")
 
     # signals --------------------------------------------------------------------------------
 

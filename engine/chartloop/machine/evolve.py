@@ -265,6 +265,8 @@ def _block(cursor: Cursor, input: Input) -> None:
     cursor.pause()
     on = str(input.data.get("on", ""))
     cursor.draft = cursor.draft.replace(wake_at=input.data.get("until"), blocked_on=on)
+    if cursor.position.waited is None and input.started:  # its first wait: it began just before
+        cursor.draft = cursor.draft.replace(entered_at=input.started)
     if on == CHILD:
         cursor.keep({CHILD: input.data.get("asks")})
     elif on == ELICITATION:

@@ -222,7 +222,9 @@ def _label(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
     if edge.label is not None:
         return edge.label.show(facts)
     if edge.role == "expired":
-        return _after(chart.spec.states[edge.source], facts)
+        source = chart.spec.states[edge.source]
+        more = ",\nwith the results so far" if source.traits.runs == "several" else ""
+        return _after(source, facts) + more
     if edge.role == "else":
         return "No" if chart.spec.states[edge.source].of is None else "else"
     return {

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chartloop.core.position import RETRY
 from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
@@ -210,7 +211,7 @@ def _come_to_rest(cursor: Cursor) -> None:
         return
     elif cursor.retry_in:
         wait = min((cursor.retry_in, *_seconds_to_stops(cursor)))
-        cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on="retry")
+        cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
         cursor.pause()
     elif cursor.draft.pause_asked:
         cursor.draft = cursor.draft.replace(pause_asked=False)

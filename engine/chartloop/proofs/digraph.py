@@ -72,11 +72,11 @@ class Digraph(Generic[N]):
 
     def onward(self, node: N) -> set[N]:
         """The node and every node that it can reach."""
-        return _reach(self._after, node)
+        return _reach(self._after, [node])
 
-    def leading_to(self, node: N) -> set[N]:
-        """The node and every node that can reach it."""
-        return _reach(self._before, node)
+    def leading_to(self, nodes: Iterable[N]) -> set[N]:
+        """These nodes and every node that can reach one of them."""
+        return _reach(self._before, nodes)
 
     def components(self) -> list[set[N]]:
         """The strongly connected components, each after all components that it can reach."""
@@ -100,8 +100,9 @@ class Parts(Generic[N]):
         self.graph: Digraph[int] = Digraph(range(len(self.members)), between)
 
 
-def _reach(edges: dict[N, dict[N, None]], node: N) -> set[N]:
-    seen, pending = {node}, [node]
+def _reach(edges: dict[N, dict[N, None]], nodes: Iterable[N]) -> set[N]:
+    seen = set(nodes)
+    pending = list(seen)
     while pending:
         for after in edges[pending.pop()]:
             if after not in seen:

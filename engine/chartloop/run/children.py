@@ -26,7 +26,7 @@ from chartloop.core.position import SUBMITTER, Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.child_budget import rest
-from chartloop.run.context import LATE, PARENT, Context, StopRequest
+from chartloop.run.context import CALLER, LATE, PARENT, Context, StopRequest
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
 from chartloop.run.loop import advance
@@ -39,6 +39,13 @@ from chartloop.run.shared_budget import SharedBudget, pays
 
 SHARED = ("messages", "memory", "queue")
 """The parts of its parent's data that a child may share; its changes go back to the parent."""
+
+
+STATUSES = ("completed", "error", "late", "stopped", "unstarted")
+"""How children end. `completed` and `error`: by themselves, at a limit of their own too. `late`: at
+the deadline of the action that runs them; `stopped`: before, because another was enough, what they
+share was spent, or their parent was asked to stop. `unstarted`: never begun, because what they
+share was spent."""
 
 
 class ChildStart(NamedTuple):
@@ -182,6 +189,16 @@ class Child:
     def cut_off(self) -> bool:
         """Whether its parent's deadline stopped it."""
         return any(s.source == PARENT and s.reason == LATE for s in self.session.tally.signals)
+
+    @property
+    def status(self) -> str:
+        """How it ended: one of `STATUSES`."""
+        if self.refused is not None:
+            return "unstarted"
+        if self.cut_off:
+            return "late"
+        stopped = any(s.source in (PARENT, CALLER) for s in self.session.tally.signals)
+        return "stopped" if stopped else self.session.position.status
 
     @property
     def stopped_by_parent(self) -> bool:

@@ -69,7 +69,7 @@ class Ports:
         return self.model.context_window(settings) if self.model is not None else None
 
 
-PARENT, LATE = "parent", "time_limit"
+PARENT, CALLER, LATE = "parent", "caller", "time_limit"
 """The source of a signal that a parent raises in its child, and the reason when its time is up."""
 
 

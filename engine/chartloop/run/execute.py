@@ -190,8 +190,9 @@ async def _time_waited(
             return started - asked["since"]
     if not action.may_wait:
         return 0.0
-    again = session.position.waited is not None or await session.find_children()
-    return started - session.position.entered_at if again else 0.0
+    if children := await session.find_children():
+        return started - min(child.created for child in children)
+    return 0.0 if session.position.waited is None else started - session.position.entered_at
 
 
 def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:

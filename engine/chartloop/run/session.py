@@ -22,7 +22,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoints, Watch
-from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
+from chartloop.run.context import CALLER, PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Job, job_of
@@ -623,7 +623,7 @@ class Session:
             return asked._replace(source=PARENT)
         if self.spending is not None and (asked := self.spending()) is not None:
             return asked
-        return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
+        return StopRequest("user_requested", "", CALLER) if self.cancel_requested() else None
 
     async def find_any_stop_request(self) -> StopRequest | None:
         """Like `find_stop_request`, messages included: for a child, while this run's loop waits.

@@ -46,7 +46,8 @@ class Step(NamedTuple):
     """The input, in the form of the step's type; for several tool calls, a list. For a `system`
     step, or a memory update that the file itself makes, the output once it is known, else None."""
     output: Any = None
-    """The output, in the form of the step's type; None unless it is completed."""
+    """The output, in the form of the step's type; None unless it is completed. A memory update
+    that failed keeps its `operation` and `block_name`, with the `error`."""
     status: StepStatus = "pending"
     """`pending`, `running`, `completed` or `failed`."""
     duration: float | None = None
@@ -182,7 +183,13 @@ class _History:
         if outcome.ok and unsaved is None:
             output = _output(step, outcome, state)
             given = output if step.input is None else step.input
-            return step._replace(status="completed", input=given, output=output)
+            step = step._replace(status="completed", input=given, output=output)
+            # a tool call says in its output whether it failed; a memory update has no such field
+            if step.type != "memory-update" or not outcome.tool_errors:
+                return step
+            error = next(one["error"] for one in _all(output) if "error" in one)
+            metadata = {**step.metadata, "category": "RECOVERABLE"}
+            return step._replace(status="failed", error=error, metadata=metadata)
         error = unsaved or {}
         if outcome.error is not None:
             error = {"category": outcome.error.category, "message": outcome.error.message}
@@ -218,9 +225,15 @@ def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
             )
         case "memory-update" if isinstance(result, list):
             results = cast(list[Mapping[str, Any]], result)
-            return _one([r["result"] or {"error": r["content"]} for r in results])
+            asked = zip(_all(step.input), results, strict=False)
+            return _one([r["result"] if r["ok"] else _failed_change(a, r) for a, r in asked])
         case _:
             return result
+
+
+def _failed_change(change: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: change[name] for name in ("operation", "block_name") if name in change}
+    return {**kept, "error": result["content"].removeprefix("error: ")}
 
 
 def _call_with_result(call: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:

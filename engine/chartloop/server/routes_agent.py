@@ -28,7 +28,7 @@ from chartloop.hosting.problems import Refusal, Wrong, problem_of
 from chartloop.server.common import CHANGES, DRIVE, STREAM, Parts, TheParts, problems
 from chartloop.server.shapes import Body, Text
 
-router = APIRouter(prefix="/agent", tags=["document 000"], dependencies=[DRIVE])
+router = APIRouter(prefix="/agent", tags=["Geist"], dependencies=[DRIVE])
 T = TypeVar("T")
 Count = Annotated[int, Field(ge=0, le=2**31)]
 RAN = problems(*CHANGES, 502)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.simulation.distributions import NOTHING, constant, weighted_values
 from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, choice
+from chartloop.core.approvals import CALLS
 from chartloop.core.traits import Family
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -91,7 +92,10 @@ def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
         case "wait":
             events = dict.fromkeys((e.trigger for e in state.edges_of("on")), 1.0)
             silent = {NOBODY: len(events) / 9} if state.within is not None else {}
+            made = spec.approve.made if spec.approve is not None else ()
             fields = {n: t for e in state.edges_of("on") for n, t in e.data}
+            if state.name in made:
+                fields.pop(CALLS, None)  # an answer without it decides on every call
             return Behaviour(
                 answers=choice(events | silent), delay=constant(60.0),
                 data={n: ((plain_value(t), 1.0),) for n, t in fields.items()},

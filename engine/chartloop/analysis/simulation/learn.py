@@ -148,7 +148,9 @@ class _Learning:
         if family == "tools" and outcome.ok:
             count = sum(spent.tools.values())
             seen.calls += count
-            seen.failed_calls += len(outcome.tool_errors)
+            excess = 0 if state.calls == "first" else len(outcome.dropped)
+            refused = len(outcome.messages) - excess - count  # denied, or not offered here
+            seen.failed_calls += max(len(outcome.tool_errors) - refused, 0)
             if count:
                 seen.adds.append(estimate_messages(outcome.messages) / count)
         if outcome.ok:

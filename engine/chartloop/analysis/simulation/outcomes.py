@@ -8,12 +8,14 @@ are drawn after it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cache, partial
 from itertools import accumulate, product
 from math import comb, prod
 from typing import Any, NamedTuple, cast
 
+from chartloop.actions.approval import Gate
+from chartloop.actions.call_tools import drop_excess, drop_others
 from chartloop.actions.tasks import Attempt, attempt_outcome
 from chartloop.analysis.simulation.assumptions import (
     Assumption,
@@ -22,35 +24,46 @@ from chartloop.analysis.simulation.assumptions import (
     family_of,
     in_words,
     keys_of,
+    plain_value,
 )
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
 from chartloop.analysis.simulation.distributions import NOTHING
 from chartloop.analysis.simulation.pure_actions import PureAction
 from chartloop.analysis.simulation.world import UNSPECIFIED, Behaviour, Choice, World
+from chartloop.core.approvals import keyed
+from chartloop.core.conversation import open_calls, tool_reply
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
-from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
+from chartloop.core.outcome import (
+    NOTHING_SPENT,
+    Blocked,
+    Message,
+    Outcome,
+    Reply,
+    Spent,
+    ToolResult,
+)
 from chartloop.core.position import REPAIRED, Position, repair_count
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.build import Chart
 
 MOST_RESULTS = 2_000
 """Maximum number of distinct results of one state."""
+_NOT_OFFERED = "error: the tool was not offered"
 _REPLY_MESSAGES: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
-_TOOL_MESSAGE: Message = {"role": "tool", "content": ""}
 
 
-class _Execution(NamedTuple):
-    """The tool calls that a state executes. `failing`: a failed call fails the action."""
+class _Batch(NamedTuple):
+    """The open calls of the newest reply at a state that executes calls."""
 
-    allowed: frozenset[str]
-    failing: bool
-
-    def open(self, position: Position) -> tuple[ToolCall, ...]:
-        """The calls of the newest reply that the state executes."""
-        return tuple(c for c in position.facts.last.tool_calls if c.name in self.allowed)
+    calls: tuple[ToolCall, ...]
+    """Those that it answers, the first so many."""
+    refused: dict[int, str]
+    """The numbers of the calls that it does not execute, and what the model reads instead."""
+    excess: tuple[ToolCall, ...]
+    kept: Mapping[str, Any] = EMPTY
+    """What is kept of an approval once its calls are answered."""
 
 
 class Outcomes:
@@ -112,11 +125,13 @@ class Outcomes:
     def _source(self, state: StateSpec, behaviour: Behaviour) -> Callable[[Position], Cases]:
         match family_of(state):
             case "model":
-                return _always([*self._replies(behaviour), *_failures(behaviour, 1, state)])
+                return _always([*self._replies(state, behaviour), *_failures(behaviour, 1, state)])
             case "tools":
                 return self._tools(state, behaviour)
             case "child":
-                return _always([*self._children(behaviour), *_failures(behaviour, 0)])
+                late = Outcome(result=self._child_result(state, "time_limit", status="late"))
+                self._so_far[state.name] = lambda _: late
+                return _always([*self._children(state, behaviour), *_failures(behaviour, 0)])
             case "work":
                 return _always([*self._work(state, behaviour)])
             case "pure":
@@ -163,15 +178,17 @@ class Outcomes:
 
     # models -------------------------------------------------------------------------------------
 
-    def _replies(self, behaviour: Behaviour) -> Iterator[Case]:
+    def _replies(self, state: StateSpec, behaviour: Behaviour) -> Iterator[Case]:
         """The cases of a reply: number of calls, tool, repeated or new, data, text."""
         ok, repeats = _succeeds(behaviour), behaviour.repeats or 0.0
+        hidden = self.spec.registry.tools.keys() - {t.name for t in self.chart.tools_at(state.name)}
         structured = [*_results(behaviour.results or {})]
         for (text, p), (data, q) in product(behaviour.texts or (), structured):
             for calls, tool, again, share in _call_cases(behaviour, repeats):
                 make = partial(
-                    self._reply, str(text), calls, tool, again, data, behaviour.grows, behaviour.usd
-                )
+                    self._reply, str(text), calls, tool, again, data, behaviour.grows,
+                    behaviour.usd, hidden,
+                )  # fmt: skip
                 yield Case(
                     ok * p * q * share, make, behaviour.duration or NOTHING,
                     behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING,
@@ -179,7 +196,7 @@ class Outcomes:
 
     def _reply(  # noqa: PLR0913, PLR0917  all but the last three are bound by the case
         self, text: str, count: int, tool: str, again: bool, data: Any, grows: bool | None,
-        usd: float | None, position: Position, sent: float, written: float,
+        usd: float | None, hidden: Set[str], position: Position, sent: float, written: float,
     ) -> Outcome:  # fmt: skip
         facts = position.facts
         usage = facts.usage
@@ -201,8 +218,13 @@ class Outcomes:
         result: Any = None  # unless the machine reads it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result
+        messages, refused = _REPLY_MESSAGES, ()
+        if reply.tool_calls:
+            refused = tuple(call for call in reply.tool_calls if call.name in hidden)
+            messages = (reply.message, *(tool_reply(call, _NOT_OFFERED) for call in refused))
         return Outcome(
-            result=result, reply=reply, messages=_REPLY_MESSAGES,
+            result=result, reply=reply, messages=messages,
+            tool_errors=(_NOT_OFFERED,) * len(refused),
             spent=Spent(1, sent, written, self._cost(usd, sent, written)),
             context_tokens=sent + written if position.prompt is None else None,
         )  # fmt: skip
@@ -216,20 +238,17 @@ class Outcomes:
     # tools --------------------------------------------------------------------------------------
 
     def _tools(self, state: StateSpec, behaviour: Behaviour) -> Callable[[Position], Cases]:
-        """The cases of executing the newest reply's calls, by the number of failed ones."""
-        most = 1 if state.calls == "first" else state.most_calls
-        on_error = state.args.get("on_error")
-        failing = on_error is not None and on_error.value == "fail"
-        how = _Execution(carried_out(self.spec, state), failing)
+        """The cases of executing the newest reply's open calls, by the number of failed ones."""
         ok, share = _succeeds(behaviour), behaviour.call_fails or 0.0
+        batch = self._batches(state)
 
         @cache
         def of(count: int) -> Cases:
             cases = [
                 Case(
                     ok * comb(count, bad) * share**bad * (1 - share) ** (count - bad),
-                    partial(self._execute_calls, how, count, bad),
-                    behaviour.duration or NOTHING,
+                    partial(self._execute_calls, state, batch, bad),
+                    (behaviour.duration or NOTHING) if count else NOTHING,
                     behaviour.adds or NOTHING,
                 )
                 for bad in range(count + 1)
@@ -237,46 +256,84 @@ class Outcomes:
             return Cases([*cases, *_failures(behaviour, 0)])
 
         def at(position: Position) -> Cases:
-            return of(min(len(how.open(position)), most))
+            calls, refused, *_ = batch(position)
+            return of(len(calls) - len(refused))
 
         return at
 
+    def _batches(self, state: StateSpec) -> Callable[[Position], _Batch]:
+        """What a state does with the open calls of each position."""
+        spec, approve = self.spec, self.spec.approve
+        tools = frozenset(tool.name for tool in self.chart.tools_at(state.name))
+        most = 1 if state.calls == "first" else state.most_calls
+        action = PureAction(self.chart, state)
+
+        def batch(position: Position) -> _Batch:
+            calls = open_calls(position.messages, spec.wire_names)
+            if state.calls == "memory":
+                calls = tuple(c for c in calls if c.name in tools and c.name in self._memory)
+            calls, excess = calls[:most], calls[most:]
+            refused = {n: _NOT_OFFERED for n, c in enumerate(calls) if c.name not in tools}
+            if approve is None:
+                return _Batch(calls, refused, excess)
+            gate = Gate(action.call_arguments(position)[0], approve.when)
+            cleared = [gate.clear(key, call) for key, call in keyed(calls)]
+            refused |= {n: c.text for n, c in enumerate(cleared) if isinstance(c, ToolResult)}
+            return _Batch(calls, refused, excess, gate.kept_after_use)
+
+        return batch
+
     def _execute_calls(
-        self, how: _Execution, count: int, bad: int, position: Position, adds: float, _: float
-    ) -> Outcome:
-        facts, failing = position.facts, how.failing
-        open_ = how.open(position)
-        calls, refused = open_[:count], len(facts.last.tool_calls) - len(open_)
+        self, state: StateSpec, batch: Callable[[Position], _Batch], bad: int,
+        position: Position, adds: float, _: float,
+    ) -> Outcome:  # fmt: skip
+        calls, refused, excess, kept = batch(position)
+        facts, made = position.facts, [n for n in range(len(calls)) if n not in refused]
+        failed = refused | dict.fromkeys(made[:bad], "error: a tool failed")
         changes: dict[str, Any] = {}
-        if self._block and any(call.name in self._memory for call in calls[bad:]):
+        if self._block and any(calls[n].name in self._memory for n in made[bad:]):
             changes[self._block] = str(facts.run.steps)
-        tools = Counter(call.name for call in calls) if count != 1 else {calls[0].name: 1}
-        result = [
-            {"id": c.id, "name": c.name, "ok": n >= bad, "content": "", "result": None}
+        result: list[dict[str, Any]] = [
+            {"id": c.id, "name": c.name, "ok": n not in failed, "content": failed.get(n, ""),
+             "result": None}
             for n, c in enumerate(calls)
             if self._looked_at
-        ]
-        return Outcome(
-            ok=not (failing and bad),
-            error=Failure("RECOVERABLE", "a tool failed", "", "tool") if failing and bad else None,
-            result=result, messages=(_TOOL_MESSAGE,) * count, changes=changes,
-            spent=Spent(tools=tools) if count else NOTHING_SPENT,
-            tool_errors=("a tool failed",) * (bad + refused), dropped=open_[count:],
-            context_tokens=facts.usage.context_tokens + int(adds) * count,
+        ]  # fmt: skip
+        outcome = Outcome(
+            result=result,
+            messages=tuple([tool_reply(c, failed.get(n, "")) for n, c in enumerate(calls)]),
+            changes=changes, kept=kept, tool_errors=tuple([failed[n] for n in sorted(failed)]),
+            spent=Spent(tools=Counter(calls[n].name for n in made)) if made else NOTHING_SPENT,
+            context_tokens=facts.usage.context_tokens + int(adds) * len(made),
         )  # fmt: skip
+        on_error = state.args.get("on_error")
+        if failed and on_error is not None and on_error.value == "fail":
+            error = Failure("RECOVERABLE", "a tool failed", "", "tool")
+            outcome = outcome.replace(ok=False, error=error, tool_errors=())
+        if not excess:
+            return outcome
+        if state.calls == "first":
+            return drop_others(outcome, position.messages, (*calls, *excess))
+        return drop_excess(outcome, excess, len(calls))
 
     # children and tasks -------------------------------------------------------------------------
 
-    def _children(self, behaviour: Behaviour) -> Iterator[Case]:
+    def _child_result(self, state: StateSpec, reason: str, **more: Any) -> dict[str, Any]:
+        """A result of the state's type, for a child that ended for that reason."""
+        ends = self.spec.reason(reason)
+        return {
+            **{name: plain_value(type) for name, type in state.result.fields},
+            "reason": reason, "kind": ends.kind, "success": ends.kind == "natural",
+            "status": ends.status, **more,
+        }  # fmt: skip
+
+    def _children(self, state: StateSpec, behaviour: Behaviour) -> Iterator[Case]:
         counts = behaviour.calls or NOTHING
         for reason, p in behaviour.reasons or ():
-            kind = self.spec.reason(str(reason)).kind
             for result, q in _results(behaviour.results or {}):
-                output = result or None
-                data: dict[str, Any] = {
-                    "reason": reason, "kind": kind, "success": kind == "natural", "text": "",
-                    "output": output, "children": [], "outputs": output or {},
-                }  # fmt: skip
+                data = self._child_result(
+                    state, str(reason), output=result or None, outputs=result or {}
+                )
                 for count, r in zip(counts.values, counts.weights, strict=True):
                     make = partial(self._child, int(count), data, behaviour.usd)
                     yield Case(
@@ -480,6 +537,6 @@ def _prune_outcome(state: StateSpec, position: Position, _a: float, _b: float) -
     if args.get("strategy") == "summarize":
         spent = Spent(1, max(before, 1), 200)
     return Outcome(
-        result=result, rewrite=_REPLY_MESSAGES * left, context_tokens=target + keep,
+        result=result, rewrite=position.messages.whole()[-left:], context_tokens=target + keep,
         prunable=left > 2, spent=spent,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from chartloop.analysis.simulation.assumptions import family_of
+from chartloop.analysis.simulation.cases import Cases
 from chartloop.analysis.simulation.distributions import drawing
 from chartloop.analysis.simulation.outcomes import Outcomes
 from chartloop.analysis.simulation.world import NOBODY, World
@@ -39,6 +40,8 @@ NO_TASK = "no_task"
 """The kind of failure of `work` when the queue is empty."""
 A_HAIR = 1e-9
 """Seconds past its deadline at which an action is cut off, so that rounding cannot undo it."""
+ROUNDING = 1e-6
+"""Seconds by which an action may be late, because only rounding and hairs add up to them."""
 _SPREAD = 2**32
 
 Watch = tuple[str, Callable[[Facts], Any]]
@@ -69,13 +72,15 @@ class Simulated(NamedTuple):
 class _Moment:
     """A position with the input that led to it, and a cache of the moments that followed."""
 
-    __slots__ = ("asked", "decision", "input", "kept", "onward", "position")
+    __slots__ = ("asked", "cases", "decision", "input", "kept", "onward", "position")
 
     def __init__(self, input: Input, position: Position, decision: Decision) -> None:
         self.input = input
         self.position = position
         self.decision = decision
         self.asked = 0 if input.outcome is None else input.outcome.unanswered
+        self.cases: Cases | None = None
+        """What may come of its action, once known."""
         self.kept = False
         """Whether the moment is in the cache, so that other runs pass it too."""
         self.onward: dict[int, _Moment] | None = None
@@ -163,7 +168,8 @@ class Player:
         """The next moment; None when the run waits for an answer that never comes."""
         position = moment.position
         if position.status != "paused":
-            cases = self.outcomes.at(position)
+            if (cases := moment.cases) is None:
+                cases = moment.cases = self.outcomes.at(position)
             number = bisect_right(cases.steps, chance.random())
             same = cases.fixed[number]
             if same and (known := moment.after(number)) is not None:
@@ -208,7 +214,7 @@ class Player:
         if position.state in self._timed:
             state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
-            if allowed is not None and duration >= allowed:
+            if allowed is not None and duration > allowed + ROUNDING:
                 assert state.action is not None
                 error = too_long(state.action.name, allowed)
                 begun = self.outcomes.so_far(position)

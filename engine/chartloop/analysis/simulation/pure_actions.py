@@ -9,12 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-from chartloop.core.conversation import assistant
 from chartloop.core.errors import Category
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
-from chartloop.core.transcript import Conversation
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed, no_oracle
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
@@ -112,9 +110,6 @@ class PureAction:
     def call_arguments(self, position: Position) -> tuple[Context, dict[str, Any]]:
         """The arguments of the action's call: its context and the fields of `with`."""
         facts = position.facts
-        if facts.last.tool_calls:  # simulated messages are empty, but actions read the open calls
-            message = assistant("", facts.last.tool_calls)
-            position = position.replace(messages=Conversation([message]))
         self._clock.at = facts.marks.now
         context = Context(
             self.chart.spec, self.state, position, facts, self._ports, self._host,

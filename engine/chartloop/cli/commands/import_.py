@@ -35,9 +35,10 @@ Examples:
   chartloop import FLOW.md -o machine.yaml
   chartloop import docs/design.md --chart 2 -o agent.yaml --name agent
   chartloop import flow.mmd -o machine.yaml --repair
+  chartloop import states.scxml -o machine.yaml
 
 \b
-The machine draws the same flowchart and can be stepped: `chartloop step machine.yaml`. Boxes that
+The machine draws the same chart and can be stepped: `chartloop step machine.yaml`. Boxes that
 no arrow leads to are reported by `chartloop check` until you fix them. Parts that a machine cannot
 draw are declared in it under `deviations`, with reasons; `chartloop verify` compares the machine
 with the document from then on.
@@ -56,9 +57,10 @@ with the document from then on.
 @parameters.format_option()
 @pass_options(ImportOptions)
 def import_(document: str, output: str | None, force: bool, options: ImportOptions) -> None:
-    """Write the skeleton of a machine that has the shape of a flowchart.
+    """Write the skeleton of a machine that has the shape of a chart.
 
-    DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
+    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
+    or a .scxml file.
     """
     from chartloop.interchange.documents import read
     from chartloop.interchange.import_chart import import_chart

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -30,9 +29,10 @@ def new(name: str, options: RunOptions) -> None:
 
     NAME is the folder; its last part, with _ for -, names the machine.
     """
+    from chartloop.actions import builtin
     from chartloop.adapters.journal.sqlite_migrations import FOLDER, keep_runs_here
     from chartloop.cli.starter import COMMANDS, files
-    from chartloop.language.file.schema import schema
+    from chartloop.language.file.schema import text
 
     folder = Path(name)
     machine = folder.name.lower().replace("-", "_")
@@ -42,11 +42,11 @@ def new(name: str, options: RunOptions) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise MisuseError(f"`{folder}` exists already", hint="choose another name")
     title = machine.replace("_", " ").capitalize()
-    written = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+    written = files(machine, title, text(builtin().actions.values()))
     folder.mkdir(parents=True, exist_ok=True)
     keep_runs_here(folder)
-    for file, text in written.items():
-        (folder / file).write_text(text, encoding="utf-8")
+    for file, content in written.items():
+        (folder / file).write_text(content, encoding="utf-8")
     if options.is_json:
         data = {"folder": str(folder), "machine": machine, "files": sorted([*written, FOLDER])}
         console.result(console.as_json({**data, "try": list(COMMANDS)}))

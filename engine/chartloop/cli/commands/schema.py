@@ -22,7 +22,8 @@ Editors find it by the first line of a machine file:
 @pass_options(RunOptions)
 def schema(options: RunOptions) -> None:
     """Print the JSON Schema of machine files, for editors."""
+    from chartloop.actions import builtin
     from chartloop.language.file.schema import schema as made
 
     del options  # a schema is JSON in either format
-    console.result(console.as_json(made()))
+    console.result(console.as_json(made(builtin().actions.values())))

@@ -23,6 +23,7 @@ Examples:
   chartloop verify FLOW.md machine.yaml
   chartloop verify docs/design.md agent --chart "Main loop"
   chartloop verify flow.mmd machine.yaml --format json
+  chartloop verify agent.scxml agent
 
 \b
 Declare an intended difference in the machine, with its reason:
@@ -42,16 +43,17 @@ exist; 2 the document or the machine cannot be read.
 @parameters.format_option()
 @pass_options(ChartOptions)
 def verify(document: str, machine: str, options: ChartOptions) -> None:
-    """Compare a machine with the flowchart of a document.
+    """Compare a machine with the chart of a document.
 
-    DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
+    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
+    or a .scxml file.
     """
     from chartloop.cli.machine_loader import read_machine
     from chartloop.interchange.verify import verify as compared
 
-    flowchart = find_chart(document, options)
     try:
-        verdict = compared(flowchart, read_machine(machine, options), repair=options.repair)
+        chart = find_chart(document, options)
+        verdict = compared(chart, read_machine(machine, options), repair=options.repair)
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None

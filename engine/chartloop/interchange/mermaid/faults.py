@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NoReturn
 
+from chartloop.interchange.mermaid.chains import read_chain
 from chartloop.interchange.mermaid.lexer import END, Token
 from chartloop.interchange.mermaid.source import STRIPPED, Source
 
@@ -124,11 +125,14 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
     here = _here(source, at)
     if quoted:
         source.fail(at, f"{here} is where `{closing}` belongs", "put all of it in the quotes")
-    line = written.split("\n", 1)[0]
-    meant = line[: line.rfind(closing)] if closing in line else ""
+    first = source.text.rfind("\n", 0, begin) + 1
+    line = source.text[first:].split("\n", 1)[0]
+    chain = read_chain(line)
     cure = QUOTE_IT
-    if meant and '"' not in meant and "ﬂ°" not in meant:
-        cure += f': `{opening}"{meant}"{closing}`'
+    for label in chain.labels if chain is not None and "ﬂ°" not in line else ():
+        meant = line[label.start : label.end]
+        if label.opening and label.start <= begin - first <= label.end and '"' not in meant:
+            cure += f': `{label.opening}"{meant}"{label.closing}`'
     source.fail(at, f"{here} needs quotes in a label: Mermaid reads it as a sign", cure)
 
 

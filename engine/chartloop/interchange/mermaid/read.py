@@ -33,11 +33,12 @@ from chartloop.interchange.mermaid.diagram import Diagram, Group, Link, Refused,
 from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
 from chartloop.interchange.mermaid.source import Source
+from chartloop.view.compare.difference import Difference, differences
 from chartloop.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
 from chartloop.view.mermaid import ARROWS, NUMBERED
 from chartloop.view.mermaid_shapes import shape_of
 
-_WAYS: Mapping[str, Direction] = MappingProxyType(
+WAYS: Mapping[str, Direction] = MappingProxyType(
     {
         "TB": "tb", "TD": "tb", "v": "tb", "LR": "lr", ">": "lr", "BT": "bt", "^": "bt",
         "RL": "rl", "<": "rl",
@@ -69,6 +70,15 @@ class Reading(NamedTuple):
     """The line on which each box first occurs, by its id."""
     arrow_lines: tuple[int, ...]
     """The line of each arrow, in the order of the chart."""
+    start: str = ""
+    """The box in which a run starts; empty if the document does not say it."""
+    shapes: bool = True
+    """Whether the shapes of boxes mean anything: only a flowchart has them."""
+
+    def unlike(self, drawn: Flowchart) -> tuple[Difference, ...]:
+        """The differences that turn the chart into the picture of a machine."""
+        found = differences(self.chart, drawn)
+        return tuple(one for one in found if self.shapes or one.change not in ("shape", "fill"))
 
 
 def read_mermaid(text: str, *, file: str = "") -> Flowchart:
@@ -107,7 +117,7 @@ class _Chart:
             says(self.diagram.title) if title is None else str(title),
             tuple(boxes),
             tuple(arrow for arrow, _ in arrows),
-            direction=_WAYS.get(self.diagram.direction, "tb"),
+            direction=WAYS.get(self.diagram.direction, "tb"),
         )
         return Reading(
             chart,
@@ -236,7 +246,7 @@ class _Chart:
             self._note_group(group)
         if diagram.collapsed:
             self._note("a collapsed group is drawn open")
-        if diagram.direction not in _WAYS:
+        if diagram.direction not in WAYS:
             self._note(f"the direction `{diagram.direction}` is left out: the chart goes down")
         for sign, at in diagram.swallowed:
             self._note(f"the `{sign}` before an arrow is read as a part of the arrow", at)

@@ -82,8 +82,10 @@ class Traced:
 class Source:
     """A text as written, for errors, and as the grammar reads it."""
 
-    def __init__(self, written: str, file: str) -> None:
+    def __init__(self, written: str, file: str, code: str = "CL412") -> None:
         self.file = file
+        self.code = code
+        """Of the finding if the text cannot be read."""
         self._written = written
         self._text = Traced(written)
         self.front: Mapping[str, Any] = {}
@@ -133,11 +135,11 @@ class Source:
 
     def fail(self, at: int, message: str, hint: str = "", *, width: int = 1) -> NoReturn:
         """Raise `SpecError` at an offset of the text."""
-        raise SpecError([finding("CL412", message, self.place(at, width), hint=hint)])
+        raise SpecError([finding(self.code, message, self.place(at, width), hint=hint)])
 
     def _fail(self, at: int, message: str, hint: str) -> NoReturn:
         """Raise `SpecError` at an offset of the text as written."""
-        raise SpecError([finding("CL412", message, self._place(at), hint=hint)])
+        raise SpecError([finding(self.code, message, self._place(at), hint=hint)])
 
     def _front_matter(self, text: Traced) -> None:
         front_matter = _front_matter(text.text)

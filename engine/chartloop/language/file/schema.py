@@ -1,11 +1,8 @@
-"""The JSON Schema of machine files for editors, made from the shapes.
+"""The JSON Schema of machine files for editors, made from the shapes and the actions.
 
-``docs/machine.schema.json`` is its checked-in copy, which the first line of a machine file
-names. Regenerate it with::
-
-    python -m chartloop.language.file.schema > docs/machine.schema.json
-
-The description of a key is the text below it in the source of the shapes.
+``docs/machine.schema.json`` is its checked-in copy, which the first line of a machine file names;
+``docs/generate.py`` writes it. The description of a key is the text below it in the source of the
+shapes; that of a field of `with` is the one of its action.
 """
 
 from __future__ import annotations
@@ -13,12 +10,12 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, cast
 
 from chartloop.core.reasons import REASONS
+from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.language.file import file, parts
 from chartloop.language.file.base import NAME
 from chartloop.language.file.file import NEEDS, FileShape
@@ -37,8 +34,8 @@ _TITLES = {
 _STRING = {"type": "string"}
 
 
-def schema() -> dict[str, Any]:
-    """The schema as plain data, in a stable order."""
+def schema(actions: Iterable[ActionSpec]) -> dict[str, Any]:
+    """The schema as plain data, in a stable order, with the fields of these actions."""
     made = FileShape.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     shapes: dict[str, Any] = {"FileShape": made, **made.pop("$defs")}
     texts = {**_texts(parts), **_texts(file)}
@@ -46,6 +43,14 @@ def schema() -> dict[str, Any]:
         _describe(part, texts, name)
         _complete(part, name)
     tidy = cast(dict[str, Any], _tidy({n: p for n, p in shapes.items() if n in _TITLES}))
+    tidy["StateShape"]["allOf"] = [
+        {
+            "if": {"properties": {"do": {"const": action.name}}, "required": ["do"]},
+            "then": {"properties": {"with": _with(action)}},
+        }
+        for action in actions
+        if action.run is not None
+    ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
@@ -55,9 +60,33 @@ def schema() -> dict[str, Any]:
     }
 
 
-def text() -> str:
+def text(actions: Iterable[ActionSpec]) -> str:
     """The schema as the text of the file in ``docs``."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema(actions), indent=2, ensure_ascii=False) + "\n"
+
+
+def _with(action: ActionSpec) -> dict[str, Any]:
+    """The `with` of an action."""
+    node = {"description": f"{action.about} {action.details}".rstrip(), **_fields(action.args)}
+    if action.targets is not None:
+        entry: dict[str, Any] = {"description": action.with_variables}
+        if action.entry:
+            whole: dict[str, Any] = {"type": "object", "minProperties": 1}
+            entry["anyOf"] = [{"const": "json"}, {**whole, **_fields(action.entry)}]
+        node["patternProperties"] = {r"^vars\.": entry}
+    return node
+
+
+def _fields(args: Iterable[ArgSpec]) -> dict[str, Any]:
+    """Fields with their meaning. An unknown one is refused, and so is a word that is not listed."""
+    fields: dict[str, Any] = {}
+    for arg in args:
+        fields[arg.name] = {"description": f"{arg.about} Written as: {arg.written_as}."}
+        if arg.choices:
+            fields[arg.name]["enum"] = list(arg.choices)
+        if arg.kind == "fields":
+            fields[arg.name]["additionalProperties"] = _fields(arg.fields)
+    return {"properties": fields, "additionalProperties": False}
 
 
 def _texts(module: ModuleType) -> dict[tuple[str, str], str]:
@@ -149,7 +178,3 @@ def _one_of(node: dict[str, Any], *, optional: bool) -> dict[str, Any]:
 
 def _types(given: str | list[str]) -> list[str]:
     return [given] if isinstance(given, str) else given
-
-
-if __name__ == "__main__":
-    sys.stdout.write(text())

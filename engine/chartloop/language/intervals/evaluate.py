@@ -39,6 +39,7 @@ from chartloop.language.intervals.interval import (
     MAYBE,
     NO,
     YES,
+    Other,
     Range,
     Truth,
     Value,
@@ -171,7 +172,8 @@ def _judge_arithmetic(node: Arith | Negative, known: Known) -> Value:
 def _call(name: str, args: Sequence[Node], known: Known) -> Value:
     if name == "len":
         fixed = args[0]
-        size = len(fixed.items) if isinstance(fixed, Items) else None
+        found = Other(size=len(fixed.items)) if isinstance(fixed, Items) else judge(fixed, known)
+        size = found.size if isinstance(found, Other) else None
         return Range(0, INF) if size is None else Range(size, size)
     found = [judge(arg, known) for arg in args]
     if not all(isinstance(f, Range) and f.some for f in found):

@@ -7,8 +7,8 @@ only known whether it may be None.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias, cast
 
 from chartloop.core.types import Type
 
@@ -38,6 +38,8 @@ class Other(NamedTuple):
 
     some: bool = True
     none: bool = False
+    size: int | None = None
+    """The length of a known list."""
 
 
 class Word(NamedTuple):
@@ -74,6 +76,8 @@ def of_plain(value: object) -> Value:
         return YES if value else NO
     if isinstance(value, (int, float)):
         return Range(value, value)
+    if isinstance(value, (list, tuple)):
+        return Other(size=len(cast("Sequence[object]", value)))
     return Word(value) if isinstance(value, str) else Other()
 
 

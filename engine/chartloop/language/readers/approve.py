@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from chartloop.core.types import BOOL
 from chartloop.language.approval import call_type, calling_states, expand, names_for
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Opaque
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.readers.settings import offered_names
@@ -32,8 +35,13 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     when = None
     if shape.when is not None:
         known = reader.registry.tools
-        call = call_type({n: known[n].parameters for n in named if n in known})
-        when = reader.guard(("approve", "when"), shape.when, replace(scope, extra={"call": call}))
+        schemas = {n: known[n].parameters for n in named if n in known}
+        if reader.registry.assumed and not all("properties" in s for s in schemas.values()):
+            text = str(shape.when)  # of tools that are not here, no argument has a type
+            when = Expression(text, BOOL, Opaque(BOOL, text, "when", ()))
+        else:
+            extra = {"call": call_type(schemas)}
+            when = reader.guard(("approve", "when"), shape.when, replace(scope, extra=extra))
     made = Approve(
         named, shape.by or "", ask, within, expired, when, bool(shape.edit), bool(shape.remember),
         not_by=shape.not_by or "",

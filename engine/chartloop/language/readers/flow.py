@@ -172,6 +172,8 @@ class _Ways:
             known = after
             if edge.role in ("failed", "expired") and state.action is not None:
                 known = _after_failure(after)
+                if edge.role == "expired" and state.traits.runs in ("one", "several"):
+                    known = known._replace(results=after.results)  # what the children came to
             if edge.role == "on":
                 known = _after_answer(known, edge)
             gained = refuted.get(edge.trigger, frozenset())

@@ -36,8 +36,10 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     action = _action(reader, path, shape)
     args = read_args(reader, (*path, "with"), action, shape.with_, entry)
     result = result_of(action, args)
-    within = None
-    if shape.within is not None:
+    within = None if action is None else action.within
+    if shape.within == "none" and within is not None:
+        within = None
+    elif shape.within is not None:
         within = reader.duration((*path, "within"), shape.within, entry)
     spec = StateSpec(
         name, job,

@@ -101,8 +101,9 @@ def _of_variable(
     type = reader.variable(path, name)
     if type is None or action.targets is None:
         return None
-    if problem := action.targets(name, value):
-        reader.say("CL404", path, problem, hint=action.about)
+    if problem := action.targets(name, value, type):
+        hint = f"`chartloop actions {action.name}` shows what an entry may say"
+        reader.say("CL404", path, problem, hint=hint)
         return None
     if action.target_kind == "value":
         about = f"an expression that gives {type}"

@@ -85,6 +85,12 @@ def _breaks(state: StateSpec) -> bool:
     return state.job != "end" and not triggers <= sure
 
 
+def is_sure(chart: Chart, state: StateSpec) -> bool:
+    """Whether a state's action cannot fail, and nothing can cut it off."""
+    plain = state.traits.fails == "never" and not (state.args or state.save or state.within)
+    return plain and not chart.time_left
+
+
 def all_sets(spec: MachineSpec) -> list[Assign]:
     """Return every assignment of a machine."""
     sets = [one for state in spec.states.values() for one in state.set]

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Mapping
 from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
+from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import Assign, Rule, StateSpec
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.edges import OwnMoves, plain
-from chartloop.machine.abstract.failures import Failures
+from chartloop.machine.abstract.failures import Failures, is_sure
 from chartloop.machine.abstract.graph_builder import MOST_ROUTES, NOTHING, Done, GraphBuilder
 from chartloop.machine.abstract.position import (
     Branch,
@@ -78,7 +79,9 @@ class Routes(GraphBuilder):
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
-        self._begin(begin, start or self.spec.start)
+        self.start = start or self.spec.start
+        """The state at which runs begin."""
+        self._begin(begin, self.start)
         while self.pending:
             self._expand(self.pending.popleft())
 
@@ -185,7 +188,7 @@ class Routes(GraphBuilder):
         state, breaks = self.spec.states.get(name), self.failures.at(name)
         if outcome in ("", "resumed") or state is None or state.action is None:
             return raised_after(self.spec, None, breaks=breaks)
-        sure = outcome == "ok" and self._sure(state, state.action)
+        sure = outcome == "ok" and is_sure(self.chart, state)
         return raised_after(self.spec, state, sure=sure, breaks=breaks)
 
     def _add_stops(
@@ -207,7 +210,7 @@ class Routes(GraphBuilder):
             self.add(source, stops, kind, kind, done=done, after=more)
 
     def _act(self, place: Place, state: StateSpec, action: ActionSpec) -> None:
-        outcomes = ["ok"] if self._sure(state, action) else ["ok", "failed"]
+        outcomes = ["ok"] if is_sure(self.chart, state) else ["ok", "failed"]
         if any(state.edges_of("expired")):
             outcomes.append("late")
         if not place.stopping:
@@ -222,11 +225,6 @@ class Routes(GraphBuilder):
                 self._from_outside(place, (state.name, outcome))
             self._after(place, state, action, outcome)
 
-    def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
-        """Whether an action cannot fail, and nothing can cut it off."""
-        plain = action.traits.fails == "never" and not (state.args or state.save or state.within)
-        return plain and not self.chart.time_left
-
     def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
         """Add every route after an outcome of an action."""
         left = place._replace(attempt=0, skip="", ok=outcome == "ok")
@@ -236,11 +234,14 @@ class Routes(GraphBuilder):
             return
         if action.work:
             left = left._replace(continued=False)
+        granted, times = left._replace(continued=True), self.counting.continuations(state)
+        continues = bool(action.traits.continues) and outcome == "ok"
+        if continues and "run.continuations" in self.counting.counters and times < INF:
+            if not self.world.lowered:  # it is refused only once it was granted as often
+                left = left._replace(reached=highest(left.reached, (("run.continuations", times),)))
         moves = self._moves(place, left, state, outcome)
         self._decide(place, left, moves, done=(state.name, outcome))
-        if action.traits.continues and outcome == "ok":
-            granted = left._replace(continued=True)
-            times = self.counting.continuations(state)
+        if continues:
             more = {"run.continuations": 1.0}
             moves = self._moves(place, granted, state, outcome)
             gated = [

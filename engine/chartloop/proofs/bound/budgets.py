@@ -252,24 +252,32 @@ class Budgets:
         gated = [n for n, s in enumerate(self.steps) if family.has(s.route)]
         after = [(self.steps[n].route.dest, exact(self.steps[n].route.after.get(family.counter, 0)))
                  for n in gated]  # fmt: skip
-        each = self._least_between(family, after, gated)
+        each = self.least_between(family.counter, after, gated)
         if each is not None and each <= 0:
             return None
         first = exact(self.routes.counting.first.get(family.counter, 0))
-        before = self._least_between(family, [(0, first)], gated) or 0
+        before = self.least_between(family.counter, [(0, first)], gated) or 0
         room = family.room - before
         times = 0 if room < 0 else 1 if each is None else 1 + room // each
         takes = [int(family.has(s.route)) for s in self.steps]
         return Row(family, tuple(takes), times)
 
-    def _least_between(
-        self, family: Family, sources: Iterable[tuple[int, Number]], to: Iterable[int]
-    ) -> Number | None:
-        """The least amount counted on a path from one of these places to one of these steps."""
-        counted = self.step_counts(family.counter)
+    def least_between(
+        self, counter: str, sources: Iterable[tuple[int, Number]], to: Iterable[int],
+        at: Callable[[int, Number], Number | None] | None = None,
+    ) -> Number | None:  # fmt: skip
+        """The least amount counted on a path from one of these places to one of these steps.
+
+        `at` returns the amount with which a step is taken, given the least; None if it is closed.
+        """
+        counted, before = self.step_counts(counter), self.before(counter)
         out: dict[int, list[int]] = {}
         for n, step in enumerate(self.steps):
             out.setdefault(step.route.source, []).append(n)
+
+        def taken(n: int, amount: Number) -> Number | None:
+            return amount + before[n] if at is None else at(n, amount + before[n])
+
         heap = sorted((amount, place) for place, amount in sources)
         least: dict[int, Number] = {}
         while heap:
@@ -281,11 +289,11 @@ class Budgets:
             self.effort.spend(len(steps) + 1)
             for n in steps:
                 dest = self.steps[n].route.dest
-                if dest not in least:
-                    heapq.heappush(heap, (amount + counted[n], dest))
-        amounts = [least[self.steps[n].route.source] + self.before(family.counter)[n]
-                   for n in to if self.steps[n].route.source in least]  # fmt: skip
-        return min(amounts, default=None)
+                if dest not in least and (here := taken(n, amount)) is not None:
+                    heapq.heappush(heap, (here + counted[n] - before[n], dest))
+        sources_of = ((n, self.steps[n].route.source) for n in to)
+        amounts = [taken(n, least[place]) for n, place in sources_of if place in least]
+        return min((amount for amount in amounts if amount is not None), default=None)
 
     def _continues(self, route: Route) -> bool:
         """Whether a route does not begin a stop."""
@@ -341,7 +349,7 @@ def _row_of_loop(
         entered = again.resets.get(routes.places[step.route.dest].state)
         taken = int(step.route.origin == id)
         takes.append(taken if entered is None else taken - times(entered))
-    begun = _before_a_reset(routes, again)
+    begun = reached_before(routes, again.resets)
     early = any(s.route.origin == id and s.route.source in begun for s in steps)
     # part of a run may start within the loop, right after any of the values was set
     midway = times(min(again.first, *again.resets.values()))
@@ -349,11 +357,11 @@ def _row_of_loop(
     return Row(Family(again.variable, most_), tuple(takes), room, midway)
 
 
-def _before_a_reset(routes: Routes, again: Again) -> set[int]:
-    """The places that a run can reach before a state has set the variable."""
+def reached_before(routes: Routes, states: Collection[str]) -> set[int]:
+    """The places that a run can reach before it enters one of these states."""
     out: dict[int, list[int]] = {}
     for route in routes.routes:
-        if routes.places[route.dest].state not in again.resets:
+        if routes.places[route.dest].state not in states:
             out.setdefault(route.source, []).append(route.dest)
     seen, pending = {0}, [0]
     while pending:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import PARTS
 from chartloop.core.specs import ActionSpec
+from chartloop.core.units import say_count
 from chartloop.language.expression import Expression
-from chartloop.language.expression.tree import Items
+from chartloop.language.expression.tree import Fact, Items
 from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
 from chartloop.language.server_tools import Sampling
@@ -29,6 +30,7 @@ from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
+from chartloop.proofs.bound.list_lengths import longest_list
 
 UNIT = 10**15
 """The stand-in for the unknown size of one model call."""
@@ -513,7 +515,7 @@ class Spending:
             args["children"].value if "children" in args else {}
         )
         each = args.get("each")
-        items = self._items(each)
+        items = self._items(each, args.get("most"))
         among = 1 if state.traits.runs == "one" else 0
         among = among or len(several) + items
         if each is not None:
@@ -532,17 +534,25 @@ class Spending:
             given["vars"] = Given("values", unknown)
         return self.child(name, given, among)
 
-    def _items(self, each: Given | None) -> int:
+    def _items(self, each: Given | None, most: Given | None) -> int:
+        """The most items of `each` that get a child."""
         if each is None:
             return 0
         root = each.value.root if isinstance(each.value, Expression) else None
+        highest = MOST_CHILDREN if most is None else int(min(self._most(most), MOST_CHILDREN))
         if isinstance(root, Items):
-            return len(root.items)
-        self._assume(
-            "each",
-            f"a list under `each` has at most {MOST_CHILDREN:,} items: the engine takes no more",
-        )
-        return MOST_CHILDREN
+            return min(len(root.items), highest)
+        if isinstance(root, Fact) and (longest := longest_list(self.spec, root.path)) is not None:
+            if longest < highest:
+                text = f"`{root.path}` has at most {say_count(longest, 'item')}, as in the file"
+                self._assume(root.path, f"{text}: a caller gives no longer list")
+                return longest
+        if highest == MOST_CHILDREN:
+            self._assume(
+                "each",
+                f"a list under `each` has at most {highest:,} items: the engine takes no more",
+            )
+        return highest
 
     def _of_child(self, child: Child) -> Uses:
         ends = {r: (0.0, m) for r, m in child.most.items() if r != STEPS}

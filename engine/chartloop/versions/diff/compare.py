@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import Place
 from chartloop.language.expression import Expression
-from chartloop.language.spec import MachineSpec
+from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.versions.diff.align import (
     Matched,
     Pairs,
@@ -307,15 +307,33 @@ def _way(moved: int, stops: int) -> Way:
 
 
 def _stops(spec: MachineSpec, part: Part) -> int:
-    """1 if a run stops where the guard of a part holds, -1 if where it does not, else 0."""
+    """1 if a run stops where the guard of a part holds, -1 if where it does not, else 0.
+
+    A guard of a state stops a run only if the run could come back to it otherwise: where both ways
+    lead on to an end, it chooses a way.
+    """
     if part.what == "rule":
         return 1 if "stop" in part.aspects else 0
+    state = spec.states.get(part.id.partition(".")[0])
+    if state is None or not _returns(spec, state):
+        return 0
+    ends = {e.id: bool(e.stop) or _is_stop(spec, e.target) for e in state.edges}
     if part.what == "edge":
-        edge = next((e for e in spec.edges() if e.id == part.id), None)
-        return int(edge is not None and (bool(edge.stop) or _is_stop(spec, edge.target)))
-    state = spec.states.get(part.id)
-    ends = {e.role: bool(e.stop) or _is_stop(spec, e.target) for e in state.edges} if state else {}
-    return int(ends.get("then", False)) - int(ends.get("else", False))
+        return int(ends.get(part.id, False))
+    roles = {e.role: ends[e.id] for e in state.edges}
+    return int(roles.get("then", False)) - int(roles.get("else", False))
+
+
+def _returns(spec: MachineSpec, state: StateSpec) -> bool:
+    """Whether a path leads from a state back to it."""
+    seen, left = set[str](), [edge.target for edge in state.edges]
+    while left:
+        if (name := left.pop()) == state.name:
+            return True
+        if name not in seen and name in spec.states:
+            seen.add(name)
+            left += [edge.target for edge in spec.states[name].edges]
+    return False
 
 
 def _is_stop(spec: MachineSpec, name: str) -> bool:

@@ -14,6 +14,7 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -120,8 +121,8 @@ def _form(shape: str, *, margin: str = "0.16,0.09") -> Mapping[str, str]:
 
 _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
     {
-        "rect": {},
-        "pill": {},
+        "rect": {"style": "filled"},
+        "pill": {"style": "rounded,filled"},
         "diamond": {**_form("diamond", margin=_TIGHT), "width": "1.6", "height": "1.0"},
         "round": {},
         "circle": _form("circle"),
@@ -339,6 +340,26 @@ def box_style(box: Box) -> dict[str, str]:
         style["style"] = "rounded,filled,dashed"
         style["label"] = dot_text(box.label, left="\n" in box.label)
     return style
+
+
+def as_shown(chart: Flowchart, *, dress: Dress = PLAIN) -> Flowchart:
+    """The chart that a reader of the picture sees: each box in the shape that Graphviz draws.
+
+    Two shapes that are drawn alike become one here, so that comparing tells what a picture hides.
+    """
+    return replace(chart, boxes=tuple(replace(b, shape=_seen(b, dress)) for b in chart.boxes))
+
+
+def _seen(box: Box, dress: Dress) -> Shape:
+    style = {**_NODE, **dress.box(box)}
+    form = style["shape"], "rounded" in style["style"]
+    return _SEEN.get(form, box.shape)
+
+
+_SEEN: Mapping[tuple[str, bool], Shape] = MappingProxyType(
+    {("box", False): "rect", ("box", True): "pill", ("diamond", False): "diamond"}
+)
+"""The shapes that machines have, by the form and the corners in the picture."""
 
 
 def arrow_style(arrow: Arrow) -> dict[str, str]:
