@@ -127,7 +127,8 @@ def _why_still(context: CheckContext, name: str, moved: set[str]) -> str:
     if name in OF_A_CALL or name.startswith("last."):
         return "no state calls a model"
     if name.startswith("errors.") and name != "errors.retries":
-        return "no action of the file can fail"
+        work = "work " if name in ("errors.consecutive", "errors.rate") else ""
+        return f"no {work}action of the file can fail"
     return "no state has an action that changes it"
 
 
