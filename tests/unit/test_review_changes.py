@@ -177,7 +177,7 @@ WAYS = [
 ]  # fmt: skip
 
 CHILD = "machines:\n  child:\n    limits: {steps: %s}\n    rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n    states: {in: {do: receive, next: out}, out: {stop: completed}}\n"
-RUNS = "states:\n  kid: {do: run_machine, with: {machine: child}, next: done}\n  done: {stop: completed}\n"
+RUNS = "states:\n  kid: {do: run_machine, with: {machine: child, task: Go.}, next: done}\n  done: {stop: completed}\n"
 FILE = [
     Case("tools", "tools: [look, act]\n", "tools: [act, buy]\n", ("tool `look` removed", "tool `buy` added")),
     Case("tools-order", "tools: [look, act]\n", "tools: [act, look]\n", ("order of the tools: `look, act` → `act, look`",)),
