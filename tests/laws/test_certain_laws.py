@@ -187,7 +187,7 @@ def _attempts(
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
 @given(mistaken(), _replies, st.text("yn", min_size=4, max_size=14), st.sampled_from(_STARTS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_an_action_that_is_said_to_fail_always_does(
     data: Data, replies: list[Any], answers: str, options: Data
 ) -> None:

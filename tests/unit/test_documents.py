@@ -200,7 +200,11 @@ def test_a_mistake_is_mended_and_listed(case: Mistake) -> None:
     read_mermaid(text)
 
 
-UNCLEAR = ["Z[A[x] --> B[y]] --> C[f()]", "A[array[0] --> B[x] --> C[f()]"]
+UNCLEAR = [
+    "Z[A[x] --> B[y]] --> C[f()]",
+    "A[array[0] --> B[x] --> C[f()]",
+    'A((("say #quot;hi#quot; now"))) --> B(x) & C[\\if x[0] -> y List[str]\\]',
+]
 
 
 @pytest.mark.parametrize("line", UNCLEAR)

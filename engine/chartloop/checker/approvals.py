@@ -55,13 +55,14 @@ def _call_after(spec: MachineSpec, wait: StateSpec, target: str) -> tuple[str, s
     """
     found: tuple[str, str, bool] | None = None
     onward, seen, known = [target], {wait.name}, spec.registry.tools
+    declared = set(known)
     while onward:
         state = spec.states.get(name := onward.pop())
         if state is None or name in seen:
             continue
         seen.add(name)
         calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
-        effects = {t: known[t].effect for t in sorted(calls & known.keys())}
+        effects = {t: known[t].effect for t in sorted(calls & declared)}
         paid = [t for t, effect in effects.items() if effect is Effect.PAID]
         if paid:
             return name, paid[0], True

@@ -132,7 +132,7 @@ def reads_task(machine: Machine) -> bool:
     from chartloop.checker.unused import parts_of, reads_of
 
     states = machine.spec.states.values()
-    if any(s.action is not None and s.action.name == "receive" for s in states):
+    if any(s.action is not None and s.action.needs == "task" for s in states):
         return True
     return any("run.task" in reads_of(machine.spec, part) for part, _ in parts_of(machine.spec))
 

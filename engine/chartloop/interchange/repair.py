@@ -98,7 +98,7 @@ def _keeps_arrows(written: Sequence[str], text: str) -> bool:
     source = Source(text, "")
     arrows = Counter(source.line(link.at) for link in parse(source).links)
     chains = ((number, read_chain(line)) for number, line in enumerate(written, start=1))
-    return all(chain is None or arrows[number] >= chain.arrows for number, chain in chains)
+    return all(c is None or not c.sure or arrows[n] >= c.arrows for n, c in chains)
 
 
 def _by_line(repairs: Sequence[Repair]) -> Iterator[Repair]:
@@ -127,10 +127,14 @@ def _first_repair(
     for number in dict.fromkeys((fault.line, fault.line - 1)):
         if not 0 <= number < len(lines) or len(lines[number]) > WIDEST:
             continue
+        chain = read_chain(lines[number])
+        if chain is not None and not chain.sure:
+            continue
         column = fault.column if number == fault.line else -1
         for what, fix in _REPAIRS:
             for other in fix(_Scene(lines[number], column, text)):
-                if other == lines[number]:
+                kept = read_chain(other)
+                if other == lines[number] or (chain and kept and kept.parts < chain.parts):
                     continue
                 if next(attempts, None) is None:
                     return None
@@ -171,7 +175,7 @@ def _quote_labels(mistake: str) -> tuple[str, Fix]:
     def fix(scene: _Scene) -> Iterator[str]:
         line, column, _ = scene
         chain = read_chain(line)
-        labels = chain.labels if chain is not None else ()
+        labels = chain.labels if chain is not None and chain.sure else ()
         wrong = [one for one in labels if _mistake(one, line[one.start : one.end]) == mistake]
         near = sorted(wrong, key=lambda label: abs(label.end - column))
         signs = [one for one in wrong if _SIGNS.search(line[one.start : one.end])]
@@ -271,9 +275,9 @@ def _join_ids(scene: _Scene) -> Iterator[str]:
 
 def _drop_comment(scene: _Scene) -> Iterator[str]:
     line = scene.line
-    for sign in ("%%", "//", "#"):
-        if (at := line.find(sign)) > 0:
-            yield line[:at].rstrip()
+    for sign in ("%%", "//", r"#(?!\w+;)"):
+        if (comment := re.search(sign, line)) and comment.start():
+            yield line[: comment.start()].rstrip()
 
 
 def _close_spaces(scene: _Scene) -> Iterator[str]:

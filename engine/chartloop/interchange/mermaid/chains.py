@@ -74,15 +74,14 @@ class Chain(NamedTuple):
 
 @lru_cache(1_000)
 def read_chain(line: str) -> Chain | None:
-    """The reading that is meant; None if the line holds something else, or if it is unclear."""
+    """The reading that is meant, not `sure` if it is unclear; None for a line of something else."""
     if len(line) > WIDEST:
         return None
     nested = _best(line, nested=True, unclosed=False)
     most = _best(line, nested=False, unclosed=nested is None)
     if nested is not None and most is not None and most.parts > nested.parts:
-        return None
-    chosen = nested or most
-    return chosen if chosen is not None and chosen.sure else None
+        return most._replace(sure=False)
+    return nested or most
 
 
 def _best(line: str, *, nested: bool, unclosed: bool) -> Chain | None:

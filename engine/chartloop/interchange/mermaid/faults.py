@@ -129,7 +129,7 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
     line = source.text[first:].split("\n", 1)[0]
     chain = read_chain(line)
     cure = QUOTE_IT
-    for label in chain.labels if chain is not None and "ﬂ°" not in line else ():
+    for label in chain.labels if chain is not None and chain.sure and "ﬂ°" not in line else ():
         meant = line[label.start : label.end]
         if label.opening and label.start <= begin - first <= label.end and '"' not in meant:
             cure += f': `{label.opening}"{meant}"{label.closing}`'
