@@ -129,7 +129,7 @@ def _of_the_file(context: CheckContext, supply: Thing) -> bool:
     spec = context.spec
     if supply == "tasks":
         return spec.tasks is not None or context.has_key("tasks")
-    if supply == "reply":  # a file without a model call works on the conversation of its caller
+    if supply == "calls":  # a file without a model call works on the conversation of its caller
         return all(state.asks_model == "never" for state in spec.states.values())
     if supply == "conversation":
         return bool(spec.memory) or (
