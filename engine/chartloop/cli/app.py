@@ -45,8 +45,8 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Changes and documents", (
         Entry("diff", "Show what differs between two machines, in words and pictures."),
         Entry("review", "Write one comment on every machine that a change touches."),
-        Entry("import", "Write the skeleton of a machine that has the shape of a flowchart."),
-        Entry("verify", "Compare a machine with the flowchart of a document."),
+        Entry("import", "Write the skeleton of a machine that has the shape of a chart."),
+        Entry("verify", "Compare a machine with the chart of a document."),
         Entry("export", "Write a machine for XState, or as SCXML."),
     )),
     ("Runs", (
