@@ -207,6 +207,11 @@ name_options = together(
         " (`not_by: submitter`).",
     ),
 )
+start_options = together(
+    model_options, tools_option, value_options, define_option, trust_option, journal_option,
+    durability_option, memory_option, name_options,
+)  # fmt: skip
+"""What a command that starts a run takes."""
 of_runs = together(
     click.option(
         "--status", help="Only runs with this status.",

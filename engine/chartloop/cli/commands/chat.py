@@ -32,15 +32,7 @@ action, Ctrl-D leaves. Input that is no terminal is read line by line, each line
     "--continue", "continues", metavar="RUN", shell_complete=completion.runs,
     help="The last run of a conversation to go on with.",
 )  # fmt: skip
-@parameters.model_options
-@parameters.tools_option
-@parameters.value_options
-@parameters.define_option
-@parameters.trust_option
-@parameters.journal_option
-@parameters.durability_option
-@parameters.memory_option
-@parameters.name_options
+@parameters.start_options
 @parameters.notify_options
 @pass_options(RunOptions)
 def chat(machine: str, message: str, continues: str | None, options: RunOptions) -> None:

@@ -30,15 +30,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 )
 @parameters.machine_argument
 @click.argument("task", default="", required=False)
-@parameters.model_options
-@parameters.tools_option
-@parameters.value_options
-@parameters.define_option
-@parameters.trust_option
-@parameters.journal_option
-@parameters.durability_option
-@parameters.memory_option
-@parameters.name_options
+@parameters.start_options
 @parameters.notify_options
 @parameters.watch_options
 @click.option(

@@ -44,15 +44,7 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 @click.option(
     "--plain", is_flag=True, help="Use the line-by-line prompt instead of the full screen."
 )
-@parameters.model_options
-@parameters.tools_option
-@parameters.value_options
-@parameters.define_option
-@parameters.trust_option
-@parameters.journal_option
-@parameters.durability_option
-@parameters.memory_option
-@parameters.name_options
+@parameters.start_options
 @pass_options(RunOptions)
 def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptions) -> None:
     """Run a machine by hand, step by step.
