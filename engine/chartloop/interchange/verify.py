@@ -86,7 +86,7 @@ class Verdict:
         wrong = say_count(len(self.undeclared), "difference")
         parts = [f"{wrong} that {self.machine} does not declare"] if self.undeclared else []
         stale = say_count(len(self.stale), "declared difference")
-        parts += [f"{stale} that is not there"] if self.stale else []
+        parts += [f"{stale} not found"] if self.stale else []
         return "; ".join(parts)
 
     def __str__(self) -> str:
