@@ -97,6 +97,7 @@ ROWS = [
     Row("verify d.mmd m.yaml", 1),  # its rules are not in the picture
     Row("export m.yaml --to xstate"),
     Row("run m.yaml Down! --script r.yaml --run-id x", 4),  # it waits
+    Row("chat m.yaml Down! --script r.yaml", 4),  # it waits, and nobody is at a terminal
     Row("step m.yaml Down! --script r.yaml"),
     Row("answer r yes"),
     Row("enqueue r more"),

@@ -26,7 +26,7 @@ limits: {steps: 9}
 rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
 machines: {kid: parts/kid.yaml}
 states:
-  go: {do: run_machine, with: {machine: kid}, next: done}
+  go: {do: run_machine, with: {machine: kid, task: Hello}, next: done}
   done: {stop: completed}
 """
 KID = """\

@@ -110,6 +110,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("run", "evil.yaml", *RUN[2:], "--inputs", "tasks.txt", "-v"),
         ("run", EVIL, EVIL),
     ],
+    "chat": [("chat", "evil.yaml", EVIL, *RUN[2:-1]), ("chat", "evil.yaml", "--continue", EVIL)],
     "step": [("step", "evil.yaml", EVIL, *RUN[2:-1], "--plain")],
     "resume": [("resume", "waits", *TOLD, "--no-input", "-v"), ("resume", EVIL)],
     "answer": [
