@@ -244,7 +244,9 @@ def test_a_long_question_leaves_room_for_every_answer() -> None:
     run.advance()
 
     async def play(screen: Screen) -> None:
-        await screen.press("r", "a")
+        await screen.press("r")
+        await screen.sees("press a to answer")
+        await screen.press("a")
         await screen.sees("Answer (wait")
         rows = screen.text()
         assert all(event in rows for event in ("fix   note (str)", "ok", "abort"))
@@ -260,7 +262,9 @@ def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
     run.advance()
 
     async def play(screen: Screen) -> None:
-        await screen.press("r", "a")
+        await screen.press("r")
+        await screen.sees("press a to answer")
+        await screen.press("a")
         await screen.sees("characters that follow, and then answer")
         assert "fix   note (str)" not in screen.text()
         await screen.press("enter")
@@ -352,13 +356,17 @@ def test_each_call_of_an_approval_is_changed_and_decided() -> None:
     run.advance()
 
     async def play(screen: Screen) -> None:
-        await screen.press("r", "a")
+        await screen.press("r")
+        await screen.sees("press a to answer")
+        await screen.press("a")
         await screen.sees('2. add {"a": 20, "b": 20}')
         assert "map[" not in screen.text()
         await screen.press("down", "down", "enter")
         await screen.sees("1.arguments.a")
         await screen.press(*"eve", "tab", "tab", "tab", "tab", "end", "1", "ctrl+s")
-        await screen.press("r", "a")
+        await screen.press("r")
+        await screen.sees("press a to answer")
+        await screen.press("a")
         await screen.sees("(changed by eve)")
         await screen.press("enter")
         await screen.sees("accept 1. add")
