@@ -104,6 +104,32 @@ def test_a_question_without_a_terminal_is_left_waiting_with_the_commands(chats: 
     assert "chartloop answer c accept" in done.stderr
 
 
+def test_lines_that_come_at_once_are_messages_while_the_pipe_stays_open(chats: Path) -> None:
+    arguments = [*PROGRAM, "chat", "echo.yaml", "--script", "two.yaml"]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=chats
+    ) as chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        chat.stdin.write("I am Ann.\nWho am I?\n")
+        chat.stdin.flush()
+        assert [chat.stdout.readline(), chat.stdout.readline()] == [
+            "Hello Ann.\n",
+            "You are Ann.\n",
+        ]
+        chat.stdin.close()
+        assert chat.wait(30) == 0
+
+
+def test_a_message_is_not_lost_on_a_run_that_waits(chats: Path) -> None:
+    piped(
+        chats, "Buy.\n", "gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", "--run-id", "c"
+    )
+    done = piped(chats, "", "gate.yaml", "Well?", "--tools", "shop.py", "--continue", "c")
+    assert done.returncode == 2
+    assert "leave MESSAGE out" in done.stderr
+
+
 @pytest.mark.slow("talks at a terminal")
 def test_a_machine_that_waits_for_messages_is_talked_to_in_one_run(chats: Path) -> None:
     with Terminal("chat", "talk.yaml", "--script", "two.yaml", "--run-id", "c", cwd=chats) as t:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import click
+
 from chartloop.cli import console
 from chartloop.cli.ask import read_line, reply, rest_of_paste
 from chartloop.cli.drive import Interrupts, drive, tell
@@ -86,6 +88,8 @@ def converse(source: str, text: str, options: RunOptions, continues: str | None)
     interrupts, script = Interrupts(), script_of(options)
     machine = load_machine(source, options)
     run = None if continues is None else _open(continues, options, interrupts)
+    if text and run is not None and not run.ended:
+        raise click.UsageError(f"run `{run.id}` waits for an answer: leave MESSAGE out")
     if console.is_terminal(sys.stdin):
         console.say(HOW, "dim")
     code, takes_task, first = 0, reads_task(machine), True
@@ -144,10 +148,12 @@ def read_message() -> str:
             typed = console.is_terminal(sys.stdin)
             if typed and console.is_terminal(sys.stdout):
                 line = read_edited(YOU)
-            else:  # the prompt must not be among the replies
+            elif typed:  # the prompt must not be among the replies
                 line = read_line(YOU, lambda: False).removesuffix("\n")
-            if not typed:
-                console.say(console.plain(line))
+            else:  # a pipe may bring several lines at once, of which only the first is waited for
+                if not (line := sys.stdin.readline()):
+                    return ""
+                console.say(console.plain(YOU + line.removesuffix("\n")))
             if text := f"{line}\n{rest_of_paste() if typed else ''}".strip():
                 return text
     except (EOFError, KeyboardInterrupt):
