@@ -244,3 +244,16 @@ def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
         message = error.message
     place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"
     raise SpecError([finding("CL411", message, place, hint=hint, at="tasks.file")])
+
+
+def wants_task(spec: MachineSpec, canonical: str) -> bool:
+    """Whether something in a machine may read the task: an action, a child or an expression."""
+    if spec.tasks is not None:
+        return False
+    actions = (state.action for state in spec.states.values() if state.action is not None)
+    return "run.task" in canonical or any(
+        not action.is_builtin
+        or action.traits.step == "user-message"
+        or action.traits.runs != "none"
+        for action in actions
+    )

@@ -86,9 +86,12 @@ def reply(run: Run) -> bool:
     """
     question = run.question
     events = {} if question is None else {n: question.fields(n) for n in question.answers}
+    needed = {
+        event: [n for n, t in fields.items() if not t.nullable] for event, fields in events.items()
+    }
     spoken = [
-        (event, name) for event, fields in events.items()
-        for name, type in fields.items() if not type.nullable and type.kind == "str"
+        (event, names[0]) for event, names in needed.items()
+        if len(names) == 1 and events[event][names[0]].kind == "str"
     ]  # fmt: skip
     if question is None or question.calls or question.rest or len(spoken) != 1:
         return ask(run)
@@ -100,18 +103,18 @@ def reply(run: Run) -> bool:
         console.say(f"(or {', '.join(others)})", "dim")
     try:
         text = _read_text("you> ", _over(run))
+        word = text.strip()
+        if word.startswith("/") and (word not in others or needed[word[1:]]):
+            return ask(run)
+        event, data = (word[1:], {}) if word in others else (event, {name: text})
+        run.send(event, data, wait=question.wait, shown=question.digest)
     except Overtaken:
         console.say()
-        return True
+    except WaitError as error:  # another answer came first, or the wait expired meanwhile
+        console.say(f"  {console.plain(error.message)}", "red")
     except (EOFError, KeyboardInterrupt):
         console.say()
         return False
-    if text.strip() in others and not events[text.strip()[1:]]:
-        run.send(text.strip()[1:], wait=question.wait, shown=question.digest)
-    elif text.strip().startswith("/"):
-        return ask(run)
-    else:
-        run.send(event, {name: text}, wait=question.wait, shown=question.digest)
     return True
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from chartloop.api.caller_values import wants_task
 from chartloop.cli import console
 from chartloop.cli.ask import read_line, reply, rest_of_paste
 from chartloop.cli.drive import Interrupts, drive, tell
@@ -36,7 +37,7 @@ from chartloop.run.record_text import outcome_of
 from chartloop.view_model.text import outcome_lines
 
 if TYPE_CHECKING:
-    from chartloop.api import Machine, Run
+    from chartloop.api import Run
     from chartloop.cli.options import RunOptions
     from chartloop.core.records import Record
 
@@ -92,7 +93,7 @@ def converse(source: str, text: str, options: RunOptions, continues: str | None)
         raise click.UsageError(f"run `{run.id}` waits for an answer: leave MESSAGE out")
     if console.is_terminal(sys.stdin):
         console.say(HOW, "dim")
-    code, takes_task, first = 0, reads_task(machine), True
+    code, takes_task, first = 0, wants_task(machine.spec, machine.canonical()), True
     while True:
         if run is None or run.ended:
             if not text and (takes_task or not first):
@@ -129,16 +130,6 @@ def _open(id: str, options: RunOptions, interrupts: Interrupts) -> Run:
     if row.ended:
         return machine.open(row.run_id, journal=journal)
     return go_on(machine, row.run_id, options, journal, cancel=interrupts)
-
-
-def reads_task(machine: Machine) -> bool:
-    """Whether a run of the machine begins with a message: something in the file reads its task."""
-    from chartloop.checker.unused import parts_of, reads_of
-
-    states = machine.spec.states.values()
-    if any(s.action is not None and s.action.needs == "task" for s in states):
-        return True
-    return any("run.task" in reads_of(machine.spec, part) for part, _ in parts_of(machine.spec))
 
 
 def read_message() -> str:

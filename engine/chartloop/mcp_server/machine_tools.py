@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chartloop.api import Machine
+from chartloop.api.caller_values import wants_task
 from chartloop.core.errors import ArgumentsError, SetupError
 from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
@@ -140,21 +141,7 @@ def start_schema(machine: Machine) -> Json:
             },
             "additionalProperties": False,
         }
-    return _object(fields, ["task"] if _wants_task(machine) else [])
-
-
-def _wants_task(machine: Machine) -> bool:
-    """Whether something in the machine may read the task: an action, a child or an expression."""
-    spec = machine.spec
-    if spec.tasks is not None:
-        return False
-    actions = (state.action for state in spec.states.values() if state.action is not None)
-    return "run.task" in machine.canonical() or any(
-        not action.is_builtin
-        or action.traits.step == "user-message"
-        or action.traits.runs != "none"
-        for action in actions
-    )
+    return _object(fields, ["task"] if wants_task(machine.spec, machine.canonical()) else [])
 
 
 def _object(fields: Json, required: Iterable[str] = ()) -> Json:
