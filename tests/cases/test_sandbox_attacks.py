@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.sandbox.monty import CHECKPOINT, MontySandbox
+from chartloop.adapters.sandbox.monty import CHECKPOINT, MontySandbox, Turn
 from chartloop.run.ports import SandboxResult
 
 pytestmark = pytest.mark.extra("pydantic_monty", install='pip install -e ".[sandbox]"')  # noqa: S610 - no Django
@@ -256,3 +256,12 @@ def test_attacks_in_a_row_leave_the_session_as_it_was(box: MontySandbox) -> None
         return await box.run("x", session=kept, timeout=5)
 
     assert asyncio.run(drive()).value in ([1, 2], [1, 2, 3])
+
+
+def test_a_worker_that_has_ended_is_stopped_again_in_silence() -> None:
+    """Its own memory limit may end a worker in the moment in which its time is up."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+        turn = Turn(MontySandbox().limits, "1", None, 1.0)
+        turn.worker = ended.pid
+        turn.stop()

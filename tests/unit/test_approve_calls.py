@@ -115,7 +115,7 @@ def test_one_answer_decides_each_call(case: Decided) -> None:
     run = start([call("a", "x", 1), call("b", "y", 2)])
     run.send(case.event, {"by": "eve", **case.data})
     run.run()
-    assert [item for item, _ in DONE] == case.done
+    assert sorted(item for item, _ in DONE) == case.done  # calls of one reply run at once
     assert replies(run) == case.told
     assert run.facts.usage.tool_calls == len(case.done)
 

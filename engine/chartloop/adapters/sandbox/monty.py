@@ -27,7 +27,7 @@ import signal
 import threading
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -116,7 +116,7 @@ class MontySandbox:
         seconds = min(self._timeout if timeout is None else timeout, LONGEST)
         if seconds <= 0:
             return SandboxResult(ok=False, error=f"TimeoutError: no time is left. {AS_BEFORE}")
-        turn = _Turn(self.limits, code, session, seconds)
+        turn = Turn(self.limits, code, session, seconds)
         async with _slot():
             done = await _answer(turn)
         return done._replace(timed_out=done.timed_out and seconds == timeout)
@@ -134,7 +134,7 @@ async def _slot() -> AsyncGenerator[None]:
         yield
 
 
-async def _answer(turn: _Turn) -> SandboxResult:
+async def _answer(turn: Turn) -> SandboxResult:
     """Run a turn to its result. A turn that is cancelled or does not answer is stopped."""
     turn.start()
     answer = asyncio.wrap_future(turn.answer)
@@ -151,7 +151,7 @@ async def _answer(turn: _Turn) -> SandboxResult:
     return SandboxResult(ok=False, error=f"the sandbox did not answer. {AS_BEFORE}")
 
 
-class _Turn:
+class Turn:
     """One turn in a thread, because Monty's own event loop aborts an interpreter that ends soon."""
 
     def __init__(
@@ -163,7 +163,7 @@ class _Turn:
         self._code = code
         self._session = session
         self._lock = threading.Lock()
-        self._worker: int | None = None
+        self.worker: int | None = None
         """The process of the worker, as long as it is in use."""
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="chartloop sandbox", daemon=True)
@@ -177,8 +177,10 @@ class _Turn:
         """Kill the worker, now or as soon as there is one."""
         with self._lock:
             self._stopped = True
-            if self._worker is not None:
-                os.kill(self._worker, signal.SIGKILL)
+            if self.worker is not None:
+                # a worker that its own limit ended just now needs no second end
+                with suppress(ProcessLookupError):
+                    os.kill(self.worker, signal.SIGKILL)
 
     def _run(self) -> None:
         try:
@@ -212,13 +214,13 @@ class _Turn:
             ) from error
         try:
             with self._lock:
-                self._worker = worker.worker_pid
+                self.worker = worker.worker_pid
             if self._stopped:
                 self.stop()
             yield worker
         finally:
             with self._lock:
-                self._worker = None
+                self.worker = None
             checkout.__exit__(None, None, None)
 
     @contextmanager
