@@ -82,7 +82,8 @@ def test_a_row_is_completed_with_what_the_run_asks_and_has_used(journal: SqliteJ
         assert now == by_hand(journal.row(row.run_id))
         assert now.tokens == run.facts.usage.total_tokens
         assert (now.question is None) is (run.question is None)
-        assert now.replace(question=None, tokens=None, cost=None) == row.replace(question=None)
+        unknown = {"question": None, "tokens": None, "cost": None}
+        assert now.replace(**unknown) == row.replace(**unknown)
         asks |= {row.run_id} if now.question else set()
         # the half of a run that the file was made with says that it runs, wherever it stands
         assert row.run_id in maybe or now.question is None or row.status == "running"

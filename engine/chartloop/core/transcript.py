@@ -17,6 +17,7 @@ from typing import Any, overload
 
 import msgspec
 
+from chartloop.core.codec import read
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.media_parts import media_tokens
 from chartloop.core.outcome import Message
@@ -52,6 +53,11 @@ class Conversation(Sequence[Message]):
         self._end = [self._length]
         """The right to append to the list: one item, which only one thread can pop."""
         self._tokens: int | None = None
+
+    @classmethod
+    def read(cls, data: Any, reasons: Mapping[str, Any]) -> Conversation:
+        """Read the conversation of a stored position."""
+        return data if isinstance(data, cls) else cls(read(data, tuple[Message, ...], reasons))
 
     def first(self, length: int) -> Conversation:
         """The first messages as a conversation over the same list. Adding to it copies the list."""

@@ -57,8 +57,9 @@ def copy(source: Journal, target: Journal, run_id: str, machine: str) -> None:
     records = [event.record for event in whole[0].events if event.record is not None]
     middle = records[len(records) // 2]
     half = found[0].replace(
-        run_id=f"{run_id}-half", status="running", state=middle.state, reason=""
-    )
+        run_id=f"{run_id}-half", status="running", state=middle.state, reason="",
+        question=None, tokens=None, cost=None,
+    )  # fmt: skip
     by_hand(target.fork(run_id, middle.seq, half))
 
 

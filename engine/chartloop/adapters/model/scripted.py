@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
@@ -200,9 +200,9 @@ def _stream(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> Non
             call(number, tool_call.id, tool_call.name, tool_call.arguments)
 
 
-def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     if not given:
-        return {}
+        return EMPTY
     if isinstance(given, str):
         return {"provider": "scripted", "reasoning_content": given}
     return {"provider": "scripted", "thinking_blocks": [dict(block) for block in given]}
