@@ -21,7 +21,7 @@ from chartloop.core.facts import Task
 from chartloop.core.specs import ActionSpec, PluginSpec
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.exceptions import describe
 from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.journal import Journal
