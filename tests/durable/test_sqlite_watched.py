@@ -17,6 +17,7 @@ from chartloop.core.errors import CursorGoneError
 from chartloop.run.journal import Event, RunRow, Update
 from chartloop.run.journal_pages import RunFilter, Tail
 from chartloop.run.journal_records import DAMAGED, OpenQuestion
+from chartloop.run.question import complete_row
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
 
@@ -211,14 +212,14 @@ def test_an_older_row_is_completed_once_the_run_is_opened(tmp_path: Path) -> Non
     )
     run = machine.open("r", journal=journal)
     token = by_hand(journal.changed()) or ""
-    assert by_hand(run.session.complete_row()) == written
+    assert by_hand(complete_row(run.session)) == written
     assert by_hand(journal.row("r")) == written
     assert run.question is not None
     assert written.question == OpenQuestion(
         run.question.wait, "Ship it?", {"yes": {"note": "str"}, "no": {}}, "r", "gate"
     )
     assert by_hand(journal.changed(token)) is not None
-    assert by_hand(machine.open("r", journal=journal).session.complete_row()) == written
+    assert by_hand(complete_row(machine.open("r", journal=journal).session)) == written
     run.send("no")  # and it goes on: its epoch is what it was
     assert run.run().reason == "completed"
     assert by_hand(journal.page(RunFilter(waiting=True))).rows == []
@@ -238,7 +239,7 @@ def test_a_run_that_goes_on_meanwhile_writes_its_row_itself(tmp_path: Path) -> N
     run = machine.open("r", journal=journal)
     run.send("no")
     run.run()
-    row = by_hand(late.session.complete_row())
+    row = by_hand(complete_row(late.session))
     assert row == by_hand(journal.row("r"))
     assert (row.status, row.question, row.tokens, row.cost) == ("completed", None, 0, 0.0)
     by_hand(journal.close())

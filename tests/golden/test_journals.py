@@ -14,6 +14,7 @@ from chartloop.api.loader import find_faults
 from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import RunFilter
+from chartloop.run.question import complete_row
 from chartloop.run.sync import by_hand, wait
 
 NEWER = {"should_stop"}
@@ -78,7 +79,7 @@ def test_a_row_is_completed_with_what_the_run_asks_and_has_used(journal: SqliteJ
     asks: set[str] = set()
     for row in by_hand(journal.rows(children=False)):
         run = machine_of(journal, row).open(row.run_id, journal=journal)
-        now = wait(run.session.complete_row(), suspends=run.session.journal.suspends)
+        now = wait(complete_row(run.session), suspends=run.session.journal.suspends)
         assert now == by_hand(journal.row(row.run_id))
         assert now.tokens == run.facts.usage.total_tokens
         assert (now.question is None) is (run.question is None)

@@ -38,7 +38,7 @@ class OpenQuestion(Value, frozen=True, gc=False):
 
     wait: str = ""
     """The id of the wait, which an answer may name. Empty in the row of an older version, until
-    the run is opened (`Session.complete_row`)."""
+    the run is opened (`run.question.complete_row`)."""
     text: str = ""
     answers: Mapping[str, Mapping[str, str]] = {}
     """The events that the wait accepts, each with the fields of its answer and their types."""

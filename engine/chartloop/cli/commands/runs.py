@@ -250,6 +250,7 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
     """
     from chartloop.cli.journal_access import machine_of
     from chartloop.run.journal_records import DAMAGED
+    from chartloop.run.question import complete_row
     from chartloop.run.sync import wait
 
     machines: dict[str, Machine] = {}
@@ -262,7 +263,7 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
             if row.machine_hash not in machines:
                 machines[row.machine_hash] = machine_of(journal, row, options)
             session = machines[row.machine_hash].open(row.run_id, journal=journal).session
-            completed[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
+            completed[-1] = wait(complete_row(session), suspends=session.journal.suspends)
     return completed
 
 
