@@ -118,7 +118,7 @@ class Record(Value, frozen=True, gc=False):
     ) -> Record:
         """Read back what `to_dict` wrote; `seq` is the record's number. `ValueError` if damaged."""
         try:
-            return _restored(seq, read(data, _Stored, reasons))
+            return _restored(seq, read(data, StoredRecord, reasons))
         except ValueError as error:
             raise ValueError(f"record {seq}: {error}") from None
 
@@ -165,7 +165,7 @@ class Record(Value, frozen=True, gc=False):
 _NO_OUTCOME = Outcome()
 
 
-class _Stored(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=False):
+class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=False):
     """A record as it is stored: flat, and what a model said only once, in its `reply`."""
 
     kind: str
@@ -191,7 +191,7 @@ class _Stored(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=
     warnings: tuple[str, ...] = ()
 
 
-def _stored(record: Record) -> _Stored:
+def _stored(record: Record) -> StoredRecord:
     given, said, own_result = record.input, False, False
     outcome = given.outcome
     if outcome is not None and (reply := outcome.reply) is not None:
@@ -201,7 +201,7 @@ def _stored(record: Record) -> _Stored:
         if not (own_result := result != reply.result):
             result = None
         outcome = outcome.replace(messages=messages, result=result)
-    return _Stored(
+    return StoredRecord(
         kind=given.kind, state=record.state, at=given.at,
         started=UNSET if given.started == given.at else given.started, event=given.event,
         outcome=outcome, said=said, own_result=own_result, data=given.data or EMPTY,
@@ -212,7 +212,7 @@ def _stored(record: Record) -> _Stored:
     )  # fmt: skip
 
 
-def _restored(seq: int, stored: _Stored) -> Record:
+def _restored(seq: int, stored: StoredRecord) -> Record:
     outcome, at = stored.outcome, stored.at
     if outcome is not None and (reply := outcome.reply) is not None:
         if stored.said:
@@ -231,7 +231,7 @@ def _restored(seq: int, stored: _Stored) -> Record:
     )  # fmt: skip
 
 
-_decode = msgspec.json.Decoder(_Stored, dec_hook=hook(REASONS)).decode
+_decode = msgspec.json.Decoder(StoredRecord, dec_hook=hook(REASONS)).decode
 
 
 def _say_time_taken(input_: Input) -> str:
