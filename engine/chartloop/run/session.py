@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
-from chartloop.core.errors import Fenced, RunError
+from chartloop.core.errors import RunError
 from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.plain import plain
 from chartloop.core.position import ELICITATION, Position
@@ -461,23 +461,6 @@ class Session:
     def discard(self, messages: Sequence[str]) -> None:
         """Remove messages without effect, by id, from the inbox with the next record."""
         self._spent = messages
-
-    async def complete_row(self) -> RunRow:
-        """The run's row, with its question, tokens and cost if an older version left them out.
-
-        They are written once, and lists of runs have them from then on. The run need not be
-        driven for that; if it is, its driver is not disturbed.
-        """
-        row = self.row
-        if row.tokens is not None or row.moved_to or not row.head or row.head != self.head:
-            return row
-        now = update_at(self.chart, self.run_id, self.position, self.tally.rest)
-        update = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
-        try:
-            await self.journal.append(row.run_id, row.head, row.epoch, (), update=update)
-        except Fenced:  # driven on since it was read: its driver writes the row
-            return await self.journal.row(row.run_id) or row
-        return row.replace(**update.to_mapping())
 
     async def inbox(self) -> list[InboxMessage]:
         """The messages from outside that are not yet processed."""

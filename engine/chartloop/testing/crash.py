@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from chartloop.core.records import Record
 from chartloop.run.journal import (
     Check,
     Event,
@@ -147,6 +148,10 @@ class CrashAt:
     ) -> list[Event]:
         self._live()
         return await self.journal.events(run_id, start, limit, size=size)
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        self._live()
+        return await self.journal.records(run_id, start, limit)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
