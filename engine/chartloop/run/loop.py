@@ -24,7 +24,7 @@ from chartloop.run.act import act
 from chartloop.run.breakpoints import Watch
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
-from chartloop.run.journal import Event, InboxMessage, MemoryJournal, digest
+from chartloop.run.journal import Event, InboxMessage, digest
 from chartloop.run.question import update_at
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
@@ -182,7 +182,7 @@ async def begin(session: Session) -> Record | None:
         data[UPKEEP] = [*session.upkeep]
     if session.ports.tracer is not None and (where := (await session.trace()).carrier):
         data[CARRIER] = dict(where)
-    if (certify := session.certify) is not None and session.journal.name != MemoryJournal.name:
+    if (certify := session.certify) is not None and session.journal.durability is not None:
         # a proof would block the event loop
         text = await off_loop(certify) if session.journal.suspends else certify()
         data["certificate"] = await session.journal.put_blob(text)
