@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
@@ -53,8 +53,9 @@ from chartloop.run.result import Result
 from chartloop.run.session import Session
 from chartloop.run.sync import off_loop, wait
 from chartloop.view.flowchart import Direction, RuleDrawing
-from chartloop.view.from_graph import flowchart
-from chartloop.view.picture import Picture
+
+if TYPE_CHECKING:
+    from chartloop.view.picture import Picture
 
 
 @cache
@@ -149,6 +150,9 @@ class Machine:
         are hidden: for a machine that is too large to read whole. `RunError` if the picture has no
         such state.
         """
+        from chartloop.view.from_graph import flowchart  # noqa: PLC0415 - few runs are drawn
+        from chartloop.view.picture import Picture  # noqa: PLC0415
+
         refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
         refuse_unknown("region", region, ("state", "status"))
         if region == "status":
