@@ -41,7 +41,7 @@ from chartloop.run.session import Session
 async def act(session: Session, started: float) -> Outcome | Blocked:
     """Do the action of the current state."""
     position, ports = session.position, session.ports
-    job = session.jobs.get(position.state) or session.job(position.state)
+    job = session.jobs[position.state]
     state, action, facts = job.state, job.action, position.facts
     assert action is not None, f"{state.name} has no action"
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"

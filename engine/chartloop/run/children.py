@@ -74,8 +74,7 @@ class Child:
     ) -> None:
         self.ctx = ctx
         self.given = given
-        self.session = ctx.host.child(given.machine, run_id)
-        self.session.ports = ctx.ports.with_model(model)
+        self.session = ctx.host.child(given.machine, run_id, ctx.ports.with_model(model))
         if ctx.deadline is not None:
             self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]

@@ -228,7 +228,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if session.spent:
         consumed, session.spent = (*consumed, *session.spent), ()
     # write at once: a held record would leave its message in the inbox, to be read again
-    next_is_call = session.goes_on and running and session.job(position.state).holds
+    next_is_call = session.goes_on and running and session.jobs[position.state].holds
     if next_is_call and not consumed and session.listener is None and session.may_hold(made.seq):
         session.hold(event, update)
     else:
@@ -315,7 +315,7 @@ async def _doubt_calls(session: Session) -> None:
     position = session.position
     if position.form is None:
         return
-    action = session.job(position.state).action
+    action = session.jobs[position.state].action
     about = {"state": position.state, "action": "" if action is None else action.name}
     about["left"] = "stopped"
     await session.note_doubts(about)

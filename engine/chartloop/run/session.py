@@ -26,7 +26,7 @@ from chartloop.run.breakpoints import Breakpoint, Breakpoints, times_reached
 from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.job import Job, job_of
+from chartloop.run.job import Jobs
 from chartloop.run.journal import Event, Journal, RunRow
 from chartloop.run.journal_records import MOVED
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
@@ -126,8 +126,7 @@ class Session(RunLog):
         """The run stops as soon as the child that it waits for has stopped."""
         self.spent: Sequence[str] = ()
         """The ids of messages without effect, which leave the inbox with the next record."""
-        self.jobs: dict[str, Job] = {}
-        """The prepared actions of its states."""
+        self.jobs = Jobs(chart, ports)
         self.listener: Callable[[StreamEvent], None] | None = None
         self._unfinished: dict[Hashable, Piece] = {}
         """The newest piece of each part of a reply whose end the redactor may hold back."""
@@ -315,13 +314,6 @@ class Session(RunLog):
         """How often a breakpoint was reached so far; for a guard, whether it holds."""
         return times_reached(of, self.position.facts, self.tally.taken, self.ask)
 
-    def job(self, state: str) -> Job:
-        """The prepared action of a state."""
-        job = self.jobs.get(state)
-        if job is None:
-            job = self.jobs[state] = job_of(self.chart, state, self.ports)
-        return job
-
     def tell(self, piece: Piece, of: Hashable = "") -> None:
         """Pass a piece of a reply, of its text or another part, to the listener, if there is one.
 
@@ -392,9 +384,10 @@ class Session(RunLog):
                 return StopRequest(reason, str(data.get("message", "")), "outside")
         return None
 
-    def child(self, machine: str, run_id: str) -> Session:
+    def child(self, machine: str, run_id: str, ports: Ports | None = None) -> Session:
         """A run of a child machine, not yet started, with the same journal and ports."""
-        return Session(self.chart.child(machine), self.journal, run_id, self.ports, above=self)
+        chart, ports = self.chart.child(machine), ports or self.ports
+        return Session(chart, self.journal, run_id, ports, above=self)
 
     async def find_children(self) -> list[RunRow]:
         """The children that the current action has started, ended ones too."""
