@@ -207,7 +207,7 @@ class Context:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that this state may use, in file order."""
-        return self.host.chart.tools_at(self.state.name)
+        return tuple(self.host.chart.tools_at(self.state.name).values())
 
     @property
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
