@@ -7,8 +7,9 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
 
+from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api.continuing import (
     DetachedRun,
     detach,
@@ -19,7 +20,7 @@ from chartloop.api.continuing import (
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.api.tables import KnownFacts, Records
-from chartloop.api.wiring import JournalOrPath, PortOptions, suspends
+from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Message
@@ -48,11 +49,12 @@ from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
 from chartloop.run.sync import off_loop, wait
 from chartloop.run.trace import Trace, trace
-from chartloop.view.live.bundle import live_bundle
-from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.of_machine import OfMachine
-from chartloop.view.picture import Picture
-from chartloop.view.report.run_picture import Look, RunPicture
+
+if TYPE_CHECKING:
+    from chartloop.view.live.live_picture import LivePicture
+    from chartloop.view.picture import Picture
+    from chartloop.view.report.run_picture import Look
 
 T = TypeVar("T")
 
@@ -532,6 +534,11 @@ class Run:
         `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
         `report` also shows the current value of every decision and rule against its bound.
         """
+        from chartloop.view.report.run_picture import (  # noqa: PLC0415 - few runs are drawn
+            Look,
+            RunPicture,
+        )
+
         refuse_unknown("look", look, get_args(Look))
         session = self.session
         picture = self.machine.draw(**options, facts=session.position.facts)
@@ -544,6 +551,9 @@ class Run:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the current picture of the run."""
+        from chartloop.view.live.bundle import live_bundle  # noqa: PLC0415 - only a notebook asks
+        from chartloop.view.live.live_picture import LivePicture  # noqa: PLC0415
+
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:
             self._painter = LivePicture(chart)

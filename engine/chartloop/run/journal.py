@@ -34,9 +34,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
+from pathlib import Path
 from typing import Any, Protocol
 
+from chartloop.core.durability import Durability
 from chartloop.core.errors import (
     Driven,
     Fenced,
@@ -45,6 +47,7 @@ from chartloop.core.errors import (
     RunError,
     UnknownRunError,
 )
+from chartloop.core.records import Record
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -85,7 +88,17 @@ class Journal(Leases, Requests, Protocol):
 
     @property
     def name(self) -> str:
-        """Where it is, for people: a file, ``memory``."""
+        """Where it is, for people: a file, ``memory``, a URL without its password."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The file that holds it; None if it is not kept in one."""
+        ...
+
+    @property
+    def durability(self) -> Durability | None:
+        """What a completed write survives; None if the journal ends with this process."""
         ...
 
     async def create(self, row: RunRow) -> None:
@@ -147,6 +160,10 @@ class Journal(Leases, Requests, Protocol):
 
         `size` ends the reading with the event whose text reaches that many bytes, all counted.
         """
+        ...
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        """The records from number `start` on, in order; at most `limit`."""
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
@@ -369,6 +386,8 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     suspends = False
     name = "memory"
+    path = None
+    durability = None
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemoryLeases.__init__(self, now)
@@ -468,6 +487,12 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
             return found
         sizes = accumulate(len(str(event)) for event in found)
         return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        events = self._log(run_id).events
+        # the number of an event is never below that of its record
+        found = (events[at].record for at in range(start, len(events)))
+        return list(islice((r for r in found if r is not None and r.seq >= start), limit))
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         log = self._logs.get(request.run_id)

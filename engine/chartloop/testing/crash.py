@@ -12,8 +12,11 @@ Source: design "architecture", section 4: a recorded call is never paid again
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+from chartloop.core.durability import Durability
+from chartloop.core.records import Record
 from chartloop.run.journal import (
     Check,
     Event,
@@ -59,6 +62,14 @@ class CrashAt:
     @property
     def name(self) -> str:
         return self.journal.name
+
+    @property
+    def path(self) -> Path | None:
+        return self.journal.path
+
+    @property
+    def durability(self) -> Durability | None:
+        return self.journal.durability
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
         self._live()
@@ -147,6 +158,10 @@ class CrashAt:
     ) -> list[Event]:
         self._live()
         return await self.journal.events(run_id, start, limit, size=size)
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        self._live()
+        return await self.journal.records(run_id, start, limit)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
