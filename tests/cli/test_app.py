@@ -147,7 +147,7 @@ WRONG = [
     Wrong("script", ("run", "adder.yaml", "--script", "none.yaml"), "does not exist"),
     Wrong("script-and-model", (*("run", *ADD), "--model", "x/y"), "--script takes the place of a model"),
     Wrong("no-model", ("run", "looper.yaml", "x"), "machine `looper` is scripted", code=1),
-    Wrong("no-journal", ("show", "last"), "error[CL604]: there is no journal at .chartloop/journal.db"),
+    Wrong("no-journal", ("show", "last"), "error[CL604]: there is no journal at `.chartloop/journal.db`"),
     Wrong("total-without-inputs", (*("run", *ADD), "--total-limit", "steps=3"), "--total-limit goes with --inputs"),
     Wrong("new-file-without-file", ("resume", "last", "--use-new-file"), "goes with --machine"),
     Wrong("fact", ("facts", "zzz"), "no fact has `zzz` in it"),
@@ -166,6 +166,29 @@ def test_a_wrong_command_line(sh: Shell, case: Wrong) -> None:
     assert done.out == ""
     assert "Traceback" not in done.err
     assert sh("runs", "--format", "json").json == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("runs",), ("show", "last"), ("why", "last"), ("run", *ADD), ("resume", "last"),
+        ("answer", "last", "go"), ("pause", "last"), ("replay", "last"), ("runs", "rm", "--older", "1d"),
+        ("stats",), ("coverage", "adder.yaml"), ("fork", "last", "--at", "1"), ("doctor",),
+        ("serve", "--machines", "."), ("mcp", "--machines", "."),
+    ],
+    ids=lambda args: " ".join(args[:2]),
+)  # fmt: skip
+def test_a_url_of_a_journal_that_nothing_opens(sh: Shell, args: tuple[str, ...]) -> None:
+    done = sh(*args, "--journal", "postgresql://ann:s3cret@localhost/x")
+    text = " ".join((done.err + done.out).split())
+    assert (
+        "`postgresql://...` is not the path of a journal, and nothing here opens such URLs" in text
+    )
+    assert "a plugin may open other URLs: `--plugin NAME`" in text
+    assert "s3cret" not in text
+    assert "Traceback" not in text
+    assert done.code == 1
+    assert not (sh.folder / "postgresql:").exists()
 
 
 def test_tools_that_fail_name_their_line(sh: Shell) -> None:

@@ -102,5 +102,5 @@ def test_a_project_without_runs_names_the_journal_above(
     monkeypatch.chdir(sh.folder / "project")
     missing = sh("show", "outside")
     assert missing.code == 2
-    assert "there is no journal at .chartloop/journal.db" in missing.err
+    assert "there is no journal at `.chartloop/journal.db`" in missing.err
     assert f"further up: --journal {sh.folder}/.chartloop/journal.db" in missing.err

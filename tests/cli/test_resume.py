@@ -369,6 +369,9 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     line = "chartloop resume r --tools a.py --api-base "
     assert resume_line(journal, row, RunOptions()) == f"{line}http://h/v1"
     assert resume_line(journal, row, RunOptions(api_base="http://i/v1")) == f"{line}http://i/v1"
+    shown = resume_line(journal, row, RunOptions(journal="shop://ann:s3cret@db/x"))
+    assert "s3cret" not in shown
+    assert "--journal 'shop://«redacted:url-password»@db/x'" in shown
 
 
 def test_a_server_must_be_said_again(sh: Shell) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from chartloop import load
+from chartloop.adapters.journal.opening import journal_of
 from chartloop.adapters.journal.sqlite import COMMITS, SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
-from chartloop.api.wiring import journal_of
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Event, MemoryJournal, RunRow

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chartloop import Context, action
-from chartloop.api.wiring import journal_of
+from chartloop.adapters.journal.opening import journal_of
 from tests.server.conftest import REVIEW, wait_for
 
 if TYPE_CHECKING:

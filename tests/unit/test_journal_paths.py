@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
@@ -15,13 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import chartloop
 from chartloop import Machine, load, simulated_run, stats
+from chartloop.adapters.journal.opening import journal_of
 from chartloop.api import Run
-from chartloop.api.wiring import journal_of
 from chartloop.compat import geist
 from chartloop.core.errors import ChartloopError, JournalError, SetupError, UnknownRunError
+from chartloop.hosting.settings import Settings
 from chartloop.run.journal import MemoryJournal
 from chartloop.scenarios import recording
+from chartloop.server.application import create_app
 
 GIVEN: dict[str, Callable[[Path], str | Path]] = {
     "str": str, "Path": Path, "url": lambda path: f"sqlite:///{path}",
@@ -132,6 +136,48 @@ def test_what_is_no_journal_is_refused_and_left_alone(
     assert wrong.says in caught.value.message
     assert wrong.hint in caught.value.hint
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "start": lambda url: load("agent").start("x", journal=url, script=["Hi."]),
+    "open": lambda url: load("agent").open("r", journal=url),
+    "simulate": lambda url: simulated_run(load("agent"), 0, journal=url),
+    "stats": lambda url: stats(load("agent"), url),
+    "serve": lambda url: create_app(Settings(machines=(Path(),), journal=url)),
+}
+"""Where a journal is named."""
+
+
+@pytest.mark.parametrize("url", ["postgresql://ann:s3cret@db/runs", "postgresql:/ann:s3cret@db/r"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_url_of_an_unknown_kind_is_refused_alike_and_its_password_stays_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, kind: type[str] | type[Path]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts: set[tuple[str, str]] = set()
+    for way in WAYS.values():
+        with pytest.raises(SetupError) as caught:
+            way(kind(url))
+        texts.add((caught.value.message, caught.value.hint))
+    ((message, hint),) = texts
+    assert message.startswith("`postgresql:/")
+    assert "nothing here opens such URLs" in message
+    assert "`--plugin NAME`" in hint
+    assert "s3cret" not in message + hint
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_only_the_door_opens_files() -> None:
+    engine = Path(chartloop.__file__).parent
+    opening = re.compile(r"\b(SqliteJournal|shared_journal)\(")
+    sources = [
+        path for path in engine.rglob("*.py") if path.parent.parts[-2:] != ("adapters", "journal")
+    ]
+    lines = [line for path in sources for line in path.read_text("utf-8").splitlines()]
+    assert [line for line in lines if opening.search(line) and "`" not in line] == []
+    assert [
+        line for line in lines if "journal.name ==" in line or "Path(journal.name" in line
+    ] == []
 
 
 SHARED = """

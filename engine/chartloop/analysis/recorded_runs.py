@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.opening import file_of, journal_of
 from chartloop.api.run import Run
-from chartloop.api.wiring import without_scheme
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Journal
 from chartloop.run.recorded import (
@@ -39,7 +38,7 @@ def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> 
         if children:
             yield from _below(given.session.journal, given.id)
     elif isinstance(given, (str, Path)):
-        yield from _of_file(Path(without_scheme(str(given))), machine, children)
+        yield from _of_file(file_of(given), machine, children)
     elif hasattr(given, "rows"):
         yield from _of_journal(given, machine, children)  # pyright: ignore[reportArgumentType]
     elif isinstance(given, Iterable):
@@ -66,11 +65,7 @@ def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
     if path.suffix == ".jsonl":
         yield from read_export(path.read_text("utf-8"), path.name)
         return
-    journal = SqliteJournal(path)
-    try:
-        yield from _of_journal(journal, machine, children)
-    finally:
-        wait(journal.close(), suspends=journal.suspends)
+    yield from _of_journal(journal_of(path), machine, children)
 
 
 def _of_journal(journal: Journal, machine: str, children: bool) -> Iterator[Recorded]:

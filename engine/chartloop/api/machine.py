@@ -11,6 +11,7 @@ from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import own_upkeep, used_plugins
+from chartloop.adapters.journal.opening import JournalOrPath, journal_of
 from chartloop.api.bounds import Bounds
 from chartloop.api.caller_values import (
     StartValues,
@@ -31,14 +32,7 @@ from chartloop.api.continuing import (
 from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange_chart
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
-from chartloop.api.wiring import (
-    JournalOrPath,
-    PortOptions,
-    journal_of,
-    make_ports,
-    prepare,
-    suspends,
-)
+from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts

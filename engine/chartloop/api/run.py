@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
 
+from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api.continuing import (
     DetachedRun,
     detach,
@@ -19,7 +20,7 @@ from chartloop.api.continuing import (
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.api.tables import KnownFacts, Records
-from chartloop.api.wiring import JournalOrPath, PortOptions, suspends
+from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Message

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
-from urllib.parse import unquote
+from typing import Any, TypedDict
 
 from chartloop.adapters.clock import SystemClock
 from chartloop.adapters.model.litellm import LiteLLM
@@ -15,16 +13,14 @@ from chartloop.adapters.model.scripted import Scripted
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.adapters.sandbox.monty import MontySandbox
 from chartloop.api.caller_values import first_tasks, inline_tasks, model_settings
-from chartloop.core.durability import Durability, known_durability
-from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
+from chartloop.core.durability import Durability
+from chartloop.core.errors import SetupError
 from chartloop.core.facts import Task
-from chartloop.core.specs import ActionSpec, PluginSpec
+from chartloop.core.specs import ActionSpec
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
 from chartloop.run.context import Ports
-from chartloop.run.exceptions import describe
 from chartloop.run.job import suspends as spec_suspends
-from chartloop.run.journal import Journal
 from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
 from chartloop.run.session import Session
 from chartloop.run.tracing import Tracer
@@ -155,115 +151,3 @@ def suspends(session: Session) -> bool:
     if session.journal.suspends or session.ports.servers is not None:
         return True
     return spec_suspends(session.chart.spec, session.ports)
-
-
-JournalOrPath: TypeAlias = Journal | str | Path
-"""An open journal, or a SQLite file by its path or as ``sqlite:///runs.db``.
-
-A file is opened once per process and shared by all its users. ``sqlite:////var/runs.db``, with four
-slashes, is an absolute path.
-"""
-
-_SQLITE = "sqlite:///"
-_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-
-
-def journal_of(
-    given: JournalOrPath, *, make: bool = True, durability: Durability | None = None,
-    plugins: Iterable[PluginSpec] = (),
-) -> Journal:  # fmt: skip
-    """The open journal, or the one at a path. `make` creates the file if it is missing.
-
-    A plugin opens the URLs of its scheme.
-
-    Raises:
-        SetupError: this is neither a journal nor a path, or it is open with another durability.
-        UnknownRunError: the file is missing, and `make` is false.
-        JournalError: the file is not a journal, or cannot be opened.
-    """
-    wanted = None if durability is None else known_durability(durability)
-    if isinstance(given, str) and (opened := _by_plugin(given, make, plugins)) is not None:
-        return _with(wanted, opened)
-    if isinstance(given, (str, Path)):
-        return _with(wanted, _at(given, make, wanted or "process"))
-    if not hasattr(given, "suspends"):  # what an untyped caller may give
-        raise SetupError(
-            f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
-        )
-    return _with(wanted, given)
-
-
-def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal | None:
-    """The journal of a URL with a plugin's scheme; None for any other text."""
-    scheme, sign, _ = url.partition("://")
-    for plugin in plugins if sign else ():
-        if plugin.name == scheme and plugin.opens is not None:
-            try:
-                opened = plugin.opens(url, make=make)
-            except ChartloopError:
-                raise
-            except (Exception, SystemExit) as error:
-                text = f"plugin `{scheme}` cannot open its journal: {describe(error)}"
-                raise PluginError(text, hint="see what the plugin says of its URLs") from error
-            if not hasattr(opened, "suspends"):
-                text = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
-                raise PluginError(text, hint="it must honour `chartloop.run.journal.Journal`")
-            return opened
-    return None
-
-
-def _with(durability: Durability | None, journal: Journal) -> Journal:
-    """The journal; `SetupError` if it has another durability than the one requested."""
-    known = getattr(journal, "durability", None)
-    if durability in (None, known):
-        return journal
-    if known is None:
-        raise SetupError(
-            f"`durability` is of a journal's file, and this one is `{journal.name}`",
-            hint='name a file: `journal="runs.db"`',
-        )
-    raise SetupError(
-        f"`{journal.name}` is open in this process with the durability `{known}`, not "
-        f"`{durability}`",
-        hint="use the same value wherever the file is named, or open your own: "
-        f'`SqliteJournal(path, durability="{durability}")`',
-    )
-
-
-_PATH = (
-    'the path of a SQLite file, `journal="runs.db"` or `"sqlite:///runs.db"`, '
-    "or an open `SqliteJournal`"
-)
-
-
-def without_scheme(text: str) -> str:
-    """The path in a ``sqlite:///`` URL; any other text as it is."""
-    return unquote(text[len(_SQLITE) :]) if text.lower().startswith(_SQLITE) else text
-
-
-def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
-    text = without_scheme(str(given))
-    if text == ":memory:":
-        raise SetupError(
-            "`:memory:` is not the path of a journal",
-            hint="leave `journal` out, or share a `MemoryJournal()`: both keep runs in memory",
-        )
-    if not text.strip() or _URL.match(text):
-        hint = f"give {_PATH}"
-        if _URL.match(text):
-            hint += "; a plugin may open other URLs: `--plugin NAME`"
-        raise SetupError(f"`{text}` is not the path of a journal", hint=hint)
-    path = Path(text).expanduser()
-    if path.suffix == ".jsonl":
-        raise SetupError(
-            f"`{path}` is named like an export, which holds records and cannot be added to",
-            hint=f"give {_PATH}; `stats`, `coverage` and `what_if` read exports",
-        )
-    if not make and not path.exists():
-        raise UnknownRunError(
-            f"there is no journal at `{path}`", hint="name the file that the run was started with"
-        )
-    # in-memory runs load no SQLite
-    from chartloop.adapters.journal.sqlite import shared_journal  # noqa: PLC0415
-
-    return shared_journal(path, durability)

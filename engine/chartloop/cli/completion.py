@@ -6,7 +6,6 @@ Completion never raises and never writes: candidates that cannot be found are le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -124,10 +123,10 @@ def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]
 
 
 def _journal(ctx: click.Context) -> Any:
-    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
+    from chartloop.adapters.journal.opening import journal_of
+    from chartloop.cli.journal_access import journal_at
 
-    path = Path(ctx.params.get("journal") or default_journal_path(Path.cwd()))
     try:
-        return SqliteJournal(path, wait=0.5) if path.is_file() else None
+        return journal_of(journal_at(ctx.params.get("journal")), make=False, wait=0.5)
     except ChartloopError:
         return None

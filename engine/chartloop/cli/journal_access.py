@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chartloop.cli import console
 from chartloop.cli.machine_loader import locate, own_of, refuse_untrusted
@@ -28,9 +28,12 @@ from chartloop.core.errors import (
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.cli.options import RunOptions
+    from chartloop.core.specs import PluginSpec
     from chartloop.run.journal import Journal, RunRow
 
 LAST = "last"
+WAIT = 30.0
+"""Seconds that another process may lock the journal."""
 _WRITING = ("resume", "answer")
 
 # the journal --------------------------------------------------------------------------------
@@ -38,44 +41,43 @@ _WRITING = ("resume", "answer")
 
 def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     """Open the journal of the options. Without `make`, a missing journal is an error."""
-    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
-    from chartloop.core.durability import known_durability
-    from chartloop.run.journal import MemoryJournal
+    from chartloop.adapters.journal.opening import journal_of
 
     if options.in_memory:
+        from chartloop.run.journal import MemoryJournal
         from chartloop.run.redact import Redactor
 
         memory = MemoryJournal()
         memory.redactor = Redactor()
         return memory
-    if options.journal and options.plugins and "://" in options.journal:
-        journal = _of_a_plugin(options.journal, options, make=make)
-        close_later(journal)
-        return journal
-    path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
-    if not make and not path.exists():
-        raise UnknownRunError(
-            f"there is no journal at {display_path(path)}",
-            hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
-        )
-    journal = SqliteJournal(path, durability=known_durability(options.durability or "process"))
+    where = journal_at(options.journal)
+    plugins: list[PluginSpec] = []
+    if options.plugins and "://" in where:
+        from chartloop.api.plugins import load_plugins
+
+        plugins = [plugin for one in load_plugins(options.plugins) for plugin in one.plugins]
+    durability: Any = options.durability or None
+    try:
+        journal = journal_of(where, make=make, durability=durability, plugins=plugins, wait=WAIT)
+    except UnknownRunError as missing:
+        hint = _elsewhere(where) or "`chartloop run` makes one; or name another with --journal"
+        raise UnknownRunError(missing.message, hint=hint) from None
     close_later(journal)
     return journal
 
 
-def _of_a_plugin(url: str, options: RunOptions, *, make: bool) -> Journal:
-    from chartloop.api.plugins import load_plugins
-    from chartloop.api.wiring import journal_of
+def journal_at(given: str | None) -> str:
+    """The journal that a user wrote, a path or a URL, or else the default one's path."""
+    from chartloop.adapters.journal.sqlite import default_journal_path
 
-    plugins = [plugin for one in load_plugins(options.plugins) for plugin in one.plugins]
-    return journal_of(url, make=make, plugins=plugins)
+    return given or display_path(default_journal_path(Path.cwd()))
 
 
-def _elsewhere(path: Path) -> str:
-    """A hint that names the nearest journal in a parent folder; empty if there is none."""
+def _elsewhere(name: str) -> str:
+    """A hint that names the nearest journal above, if not this one; empty if there is none."""
     from chartloop.adapters.journal.sqlite import journals_above
 
-    others = [other for other in journals_above(Path.cwd()) if other != path.absolute()]
+    others = [o for o in journals_above(Path.cwd()) if name not in (display_path(o), str(o))]
     return f"there is one further up: --journal {shlex.quote(str(others[0]))}" if others else ""
 
 
@@ -97,9 +99,7 @@ def display_path(path: str | Path) -> str:
 
 def name_of(journal: Journal) -> str:
     """The location of the journal for messages: a short path, a URL, or `memory`."""
-    if journal.name == "memory" or "://" in journal.name:
-        return journal.name
-    return display_path(journal.name)
+    return journal.name if journal.path is None else display_path(journal.path)
 
 
 def find_run(journal: Journal, name: str) -> RunRow:
@@ -110,7 +110,7 @@ def find_run(journal: Journal, name: str) -> RunRow:
     if name == LAST:
         newest = by_hand(journal.rows(children=False, limit=1))
         if not newest:
-            hint = _elsewhere(Path(journal.name))
+            hint = _elsewhere(journal.name)
             raise UnknownRunError(f"there are no runs in {name_of(journal)}", hint=hint)
         return newest[0]
     if (row := by_hand(journal.row(name))) is not None:
@@ -123,7 +123,7 @@ def find_run(journal: Journal, name: str) -> RunRow:
         listed = ", ".join(r.run_id for r in matches[:8]) + (" ..." if len(matches) > 8 else "")
         raise UnknownRunError(f"several runs start with `{name}`: {listed}", hint="type more of it")
     known = [r.run_id for r in by_hand(journal.rows(children=is_child, limit=200))]
-    listed = _elsewhere(Path(journal.name)) or "`chartloop runs` lists them"
+    listed = _elsewhere(journal.name) or "`chartloop runs` lists them"
     hint = nearest(name, known, otherwise=listed)
     raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
 
@@ -229,7 +229,9 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     """A command line for a run, with the options that must be given again."""
     words = ["chartloop", verb, run_id, *rest]
     if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
-        words += ["--journal", options.journal]
+        from chartloop.run.redact import Redactor
+
+        words += ["--journal", Redactor().text(options.journal)]
     if options.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
         words += ["--durability", options.durability]
     if verb == "resume":
@@ -263,7 +265,7 @@ def moment(at: float) -> str:
 def say_journal(journal: Journal, run_id: str = "") -> None:
     """Print the run id and the location of its journal on stderr."""
     where = name_of(journal)
-    kept = "kept in memory only" if where == "memory" else f"journal {where}"
-    if getattr(journal, "durability", None) == "power":
+    kept = "kept in memory only" if journal.durability is None else f"journal {where}"
+    if journal.durability == "power":
         kept += ", kept through the loss of power"
     console.say(f"run {run_id} · {kept}" if run_id else kept, "dim")

@@ -24,8 +24,8 @@ from typing import Any, Literal, overload
 
 from chartloop.actions.declare import guard_spec
 from chartloop.adapters.cancel import SignalCancellation
+from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api import Run
-from chartloop.api.wiring import JournalOrPath
 from chartloop.compat.geist_agent import (
     AgentContext,
     AgentSettings,

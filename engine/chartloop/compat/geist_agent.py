@@ -19,9 +19,10 @@ from typing import Any, Unpack
 from anyio import to_thread
 
 from chartloop.actions.declare import action_spec, tool_spec
+from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Run, load
-from chartloop.api.wiring import JournalOrPath, PortOptions
+from chartloop.api.wiring import PortOptions
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.outcome import Outcome, Spent
 from chartloop.core.plain import plain

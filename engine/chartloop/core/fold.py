@@ -21,16 +21,12 @@ from chartloop.core.facts import (
     ErrorFacts,
     Facts,
     Failure,
-    LastFacts,
-    Marks,
-    ProgressFacts,
     QueueFacts,
-    RunFacts,
     Task,
     ToolCall,
     UsageFacts,
 )
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, problem_with
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
 from chartloop.core.transcript import estimate_messages
@@ -57,88 +53,78 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         raise StatusError(f"an action cannot have used {wrong}")
     if outcome.changes and (fell := falling(facts, outcome.changes)):
         raise StatusError(f"`{fell}` only grows: no action can set it back")
-    marks = facts.marks
-    now = max(at, marks.now)
-    # no process drove the run: it was killed, or waited for a person
-    undriven = min(started, now) - marks.now if started > marks.now else 0.0
-    work, moved = action.work and not stopping, False
+    reply, error, marks = outcome.reply, outcome.error, facts.marks
+    work, moved = action.work and not stopping, outcome.queue is not None
     queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
     if outcome.changes or saved:
         changed = {**outcome.changes, **saved}
-        moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
+        moved = moved or not all(_same(lookup(facts, n), value) for n, value in changed.items())
         after = assign(facts, changed)
         queue, progress, memory, vars_ = after.queue, after.progress, after.memory, after.vars
     if outcome.queue is not None:
-        queue, moved = queue_facts(queue, outcome.queue), True
-    if outcome.reply is not None:
-        progress, seen, calls = _count_calls(progress, marks, outcome.reply)
-        moved = moved or seen is not marks.seen
-    else:
-        seen, calls = marks.seen, marks.last_calls
-    marks = Marks(
-        now, now if outcome.progressed else marks.progress_at, marks.paused_at, marks.work + work,
-        marks.work_failed + (work and not outcome.ok), seen, calls,
-        marks.has_queue or outcome.queue is not None,
-    )  # fmt: skip
-    return Facts(
-        _count_step(facts.run, now, undriven),
-        _used(facts.usage, outcome, messages),
-        _failures(facts.errors, outcome, state, queue, marks, work=work),
-        _progress(progress, outcome, action, marks, work=work, moved=moved),
-        _newest(facts.last, outcome, state, action.name),
-        queue, facts.signals, memory, facts.limits, vars_, marks,
+        queue = queue_facts(queue, outcome.queue)
+
+    now = max(at, marks.now)
+    # no process drove the run: it was killed, or waited for a person
+    undriven = min(started, now) - marks.now if started > marks.now else 0.0
+    elapsed, idle = now - facts.run.started_at, facts.run.idle + undriven
+    run = facts.run.replace(
+        steps=facts.run.steps + 1, visits=dict(facts.run.visits), elapsed=elapsed,
+        working=elapsed - idle, idle=idle,
     )  # fmt: skip
 
-
-def _count_calls(
-    progress: ProgressFacts, marks: Marks, reply: Reply
-) -> tuple[ProgressFacts, tuple[int, ...], tuple[int, ...]]:
-    """Return progress after a reply, and the fingerprints to remember and of the reply."""
-    calls = _fingerprints(reply.tool_calls)
-    repeats = progress.repeats + 1 if calls and calls == marks.last_calls else 0
-    if repeats != progress.repeats:
-        progress = progress.replace(repeats=repeats)
-    fresh = [c for c in calls if c not in marks.seen]
-    return progress, (*marks.seen, *fresh)[-SEEN:] if fresh else marks.seen, calls
-
-
-def _progress(
-    progress: ProgressFacts, outcome: Outcome, action: ActionSpec, marks: Marks, *, work: bool,
-    moved: bool,
-) -> ProgressFacts:  # fmt: skip
-    stalled_for = marks.now - marks.progress_at
-    if not work:
-        return progress.replace(stalled_for=stalled_for)
-    return progress.replace(
-        stalled_steps=0 if moved else progress.stalled_steps + 1,
-        stalled_for=stalled_for,
-        recent=(*progress.recent, *(outcome.spent.tools or (action.name,)))[-RECENT:],
-    )
-
-
-def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFacts:
-    reply, error = outcome.reply, outcome.error
-    if error is not None:
-        error = error.replace(state=state)
-    now = last.replace(state=state, action=name, ok=outcome.ok, error=error, result=outcome.result)
-    if reply is not None:
-        now = now.replace(
-            text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
-            wants_memory=reply.wants_memory, calls_dropped=0, model=reply.model,
-        )  # fmt: skip
-    if not outcome.dropped:
-        return now
     # A reply may have more calls than are kept of it, and these more than are executed.
-    return now.replace(calls_dropped=now.calls_dropped + len(outcome.dropped))
-
-
-def _count_step(run: RunFacts, now: float, undriven: float) -> RunFacts:
-    """The run facts after one more step. `undriven`: seconds in which no process drove the run."""
-    elapsed, idle = now - run.started_at, run.idle + undriven
-    return run.replace(
-        steps=run.steps + 1, visits=dict(run.visits), elapsed=elapsed, working=elapsed - idle,
-        idle=idle,
+    last = facts.last.replace(
+        state=state, action=action.name, ok=outcome.ok, result=outcome.result,
+        error=None if error is None else error.replace(state=state),
+        calls_dropped=len(outcome.dropped) + (facts.last.calls_dropped if reply is None else 0),
     )  # fmt: skip
+    calls, seen, repeats = marks.last_calls, marks.seen, progress.repeats
+    if reply is not None:
+        last = last.replace(
+            text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
+            wants_memory=reply.wants_memory, model=reply.model,
+        )  # fmt: skip
+        calls = tuple(map(_fingerprint, reply.tool_calls))
+        repeats = repeats + 1 if calls and calls == marks.last_calls else 0
+        if not set(calls).issubset(seen):
+            seen, moved = (*seen, *(call for call in calls if call not in seen))[-SEEN:], True
+    marks = marks.replace(
+        now=now, progress_at=now if outcome.progressed else marks.progress_at,
+        work=marks.work + work, work_failed=marks.work_failed + (work and not outcome.ok),
+        seen=seen, last_calls=calls, has_queue=marks.has_queue or outcome.queue is not None,
+    )  # fmt: skip
+
+    stalled_for = now - marks.progress_at
+    if work:
+        progress = progress.replace(
+            stalled_steps=0 if moved else progress.stalled_steps + 1, stalled_for=stalled_for,
+            repeats=repeats,
+            recent=(*progress.recent, *(outcome.spent.tools or (action.name,)))[-RECENT:],
+        )  # fmt: skip
+    else:
+        progress = progress.replace(stalled_for=stalled_for, repeats=repeats)
+
+    errors = facts.errors
+    in_trouble = work and (errors.consecutive or errors.retries)
+    if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
+        errors = _count_errors(errors, outcome, state, work)
+    if work or outcome.queue is not None:
+        failed, of = marks.work_failed, marks.work
+        if marks.has_queue:
+            failed, of = queue.failed, queue.done + queue.failed + queue.size
+        rate = failed / of if of else 0.0
+        if rate != errors.rate:
+            errors = errors.replace(rate=rate)
+    return Facts(
+        run, _used(facts.usage, outcome, messages), errors, progress, last, queue, facts.signals,
+        memory, facts.limits, vars_, marks,
+    )  # fmt: skip
+
+
+def _fingerprint(call: ToolCall) -> int:
+    # crc32 instead of hash(): snapshots hold the fingerprints, so all processes must agree
+    return zlib.crc32(f"{call.name}\0{call.arguments}".encode(errors="surrogatepass"))
 
 
 def tick(facts: Facts, at: float) -> Facts:
@@ -200,19 +186,6 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
     )  # fmt: skip
 
 
-def _failures(
-    errors: ErrorFacts, outcome: Outcome, state: str, queue: QueueFacts, marks: Marks, *, work: bool
-) -> ErrorFacts:
-    in_trouble = work and (errors.consecutive or errors.retries)
-    if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
-        errors = _count_errors(errors, outcome, state, work)
-    if work or outcome.queue is not None:
-        rate = _rate(queue, marks.work, marks.work_failed, marks.has_queue)
-        if rate != errors.rate:
-            return errors.replace(rate=rate)
-    return errors
-
-
 def _count_errors(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:
     total, last = errors.total, errors.last
     consecutive, retries = errors.consecutive, errors.retries
@@ -228,20 +201,6 @@ def _count_errors(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) 
     if outcome.forgiven:
         consecutive, retries = 0, retries + 1
     return ErrorFacts(total, consecutive, errors.rate, retries, last)
-
-
-def _rate(queue: QueueFacts, work: int, failed: int, has_queue: bool) -> float:
-    if has_queue:
-        known = queue.done + queue.failed + queue.size
-        return queue.failed / known if known else 0.0
-    return failed / work if work else 0.0
-
-
-def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
-    # crc32 instead of hash(): snapshots hold the fingerprints, so all processes must agree
-    return tuple([
-        zlib.crc32(f"{c.name}\0{c.arguments}".encode(errors="surrogatepass")) for c in calls
-    ])  # fmt: skip
 
 
 def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api import Own, PortOptions
-from chartloop.api.wiring import JournalOrPath
 from chartloop.core.errors import SetupError, nearest
 
 Scope: TypeAlias = Literal["read", "answer", "drive", "edit"]

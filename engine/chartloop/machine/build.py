@@ -110,20 +110,23 @@ class Chart:
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():
             self.by_origin.setdefault(t.origin, t)
+        self.event: Callable[[str], LeanEvent | None] = self.step.triggers.get
+        """A trigger of the step machine by its name, or None."""
         self.rules = _live_rules(self.step)
         """The rules, by their number in the file."""
         self._tools: dict[str, tuple[ToolSpec, ...]] = {}
         self._offered: dict[str, tuple[Mapping[str, Any], ...]] = {}
-        self._fused: dict[tuple[int, ...], Rules] = {}
-        self._rules = {n: self._covering(n) for n in states}
-        self.before: dict[str, tuple[int, ...]] = {}
-        for number, live in self.rules.items():
-            for name in live.rule.before:
-                self.before[name] = (*self.before.get(name, ()), number)
         self.warns = _warns(spec)
         self.rule_warns = tuple(
             (n, r.rule.id) for n, r in self.rules.items() if r.rule.id in self.warns
         )
+        self._fused: dict[tuple[int, ...], Rules] = {}
+        self.rules_at: Callable[[str], Rules | None] = {n: self._covering(n) for n in states}.get
+        """The rules that are evaluated after the action of a state, without `before` rules."""
+        self.before: dict[str, tuple[int, ...]] = {}
+        for number, live in self.rules.items():
+            for name in live.rule.before:
+                self.before[name] = (*self.before.get(name, ()), number)
         self.detours = {r.id: r.to for r, _ in self.rules.values() if r.kind == "detour"}
         """The target of each detour, by the id of its rule."""
         self.time_left = _time_left(spec)
@@ -156,10 +159,6 @@ class Chart:
         return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
-
-    def rules_at(self, state: str) -> Rules | None:
-        """The rules that are evaluated after the action of a state, without `before` rules."""
-        return self._rules.get(state)
 
     def _covering(self, state: str) -> Rules | None:
         """The rules of the live `check` at a state, in file order."""
@@ -236,12 +235,6 @@ class Chart:
     def route(self, reason: str) -> str:
         """The state that a stop for this reason leads to if it names no target."""
         return route(self.spec, reason)
-
-    # events ---------------------------------------------------------------------------------
-
-    def event(self, name: str) -> LeanEvent | None:
-        """A trigger of the step machine, or None."""
-        return self.step.triggers.get(name)
 
     def events_at(self, state: str) -> tuple[str, ...]:
         """The events that a wait accepts, in file order."""

@@ -1,9 +1,8 @@
 """One decision in progress: the cursor that live machines move from one position to the next.
 
 A `Cursor` never changes the position that it starts from. This module has its single moves: fire a
-status trigger, raise a signal, take an edge, enter a state. `Signals` are those of the decision:
-pending, informing, deferred. Rules are evaluated in `machine.rules`; the path to the next resting
-state is in `machine.transition`.
+status trigger, raise a signal, take an edge, enter a state. Rules are evaluated in `machine.rules`;
+the path to the next resting state is in `machine.transition`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from chartloop.language.spec import HIGHEST, Assign
 from chartloop.language.template.template import Template
 from chartloop.machine.assignment import set_values, template_names
 from chartloop.machine.build import Chart
-from chartloop.machine.decision import Decision, Look
+from chartloop.machine.decision import Look
 from chartloop.machine.regions import Answers, Configuration, GuardedTransition
 from chartloop.machine.transition_table import END_ERROR
 
@@ -33,11 +32,17 @@ FAILURES = (*GUARD_ERRORS, GuardFailed)
 class Cursor(Configuration):
     """The changes of a decision so far, and how they came about.
 
-    `state`, `status`, `facts` and `signals`, which events move and guards read, are attributes. The
-    rest of the position is changed in `draft`.
+    `state`, `status` and `facts`, which events move and guards read, are attributes. The rest of
+    the position is changed in `draft`.
     """
 
     # defaults on the class, because most decisions never set them
+    taken: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    new: tuple[StopSignal, ...] = ()
+    """The signals that this decision raised."""
+    looks: list[Look] | None = None
+    """The evaluations so far, if the decision is traced."""
     warnings: tuple[str, ...] = ()
     winner = ""
     unhandled = False
@@ -45,26 +50,23 @@ class Cursor(Configuration):
     retry_in: float | None = None
     chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
     """The last choice that was not taken: trigger, state, facts, edge."""
+    before_move: Facts
+    """The facts before the newest move, for an explanation."""
 
     def __init__(
         self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
     ) -> None:
-        facts = position.facts
-        super().__init__(position.state, position.status, facts, Answers(ask, input.opaque))
+        self.state, self.status, self.facts = position.state, position.status, position.facts
         self.chart = chart
         self.input = input
         self.position = position
         """The position before the decision."""
         self.draft = position
-        """The position so far. `finish` adds state, status, facts and signals: until then, read
-        these from the cursor."""
-        self.signals = Signals(
-            position.signals, position.soft, position.suppressed, facts.signals.continued
-        )
-        self.taken: list[str] = []
-        self.path: list[str] = []
-        self.looks: list[Look] | None = [] if trace else None
-        self.before_move = facts
+        """The position so far, without the changes of state, status and facts."""
+        if chart.spec.registry.guards or input.opaque:
+            self.oracle = Answers(ask, input.opaque)
+        if trace:
+            self.looks = []
 
     def keep(self, more: Mapping[str, Any]) -> None:
         """Add to the data that the position keeps."""
@@ -109,15 +111,60 @@ class Cursor(Configuration):
     # signals --------------------------------------------------------------------------------
 
     def raise_signal(self, signal: StopSignal, *, soft: bool = False) -> None:
-        """Raise a signal. A `soft` one only informs: the file's decisions judge it."""
+        """Raise a signal. A `soft` one only informs: the file's decisions judge it.
+
+        If its reason is pending already, it only hardens that. It gives its message to a new one
+        without a message, such as a stop from outside.
+        """
         own = self.chart.spec.reason(signal.reason)
         if own is not signal.reason:  # a journal has only the names of reasons
             signal = replace(signal, reason=own)
         if own not in self.chart.spec.reasons:
             message = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
             self.warnings += (message,)
-        self.signals.add(signal, soft=soft)
-        self.facts = self.facts.replace(signals=self.signals.facts())
+        draft = self.draft
+        pending = next((s for s in draft.signals if s.reason == own), None)
+        if pending is None:
+            informing = (*draft.soft, str(own)) if soft else draft.soft
+            self.draft = draft.replace(signals=draft.signals.add(signal), soft=informing)
+            self.new += (signal,)
+        else:
+            if signal.message and not pending.message and pending in self.new:
+                said = replace(pending, message=signal.message)
+                signals = StopSignals(said if s is pending else s for s in draft.signals)
+                self.draft = draft.replace(signals=signals)
+                self.new = tuple(said if s is pending else s for s in self.new)
+            if not soft and own in draft.soft:
+                informing = tuple(r for r in draft.soft if r != own)
+                self.draft = self.draft.replace(soft=informing)
+                self.new += (signal,)
+        self._count_signals(continued=self.facts.signals.continued)
+
+    def _count_signals(self, *, continued: bool) -> None:
+        """Bring the `signals` section of the facts up to date."""
+        pending = self.draft.signals
+        highest = pending.highest
+        section = SignalFacts(continued=continued)
+        if highest is not None:
+            section = SignalFacts(
+                len(pending), str(highest.reason), tuple([str(s.reason) for s in pending]),
+                highest.reason.status, continued,
+            )  # fmt: skip
+        self.facts = self.facts.replace(signals=section)
+
+    @property
+    def hard(self) -> StopReason | None:
+        """The highest reason that stops by itself; None during a continuation."""
+        if self.facts.signals.continued:
+            return None
+        hard = [s.reason for s in self.draft.signals if s.reason not in self.draft.soft]
+        return min(hard, key=lambda r: r.priority) if hard else None
+
+    @property
+    def top(self) -> str:
+        """The highest pending reason; empty if there is none."""
+        highest = self.draft.signals.highest
+        return "" if highest is None else str(highest.reason)
 
     def render_message(self, message: Template | None, otherwise: str = "") -> str:
         """Render the message of a signal. A message that cannot be rendered never fails a run."""
@@ -130,16 +177,16 @@ class Cursor(Configuration):
 
     def suppress(self) -> None:
         """Suppress the signals that a continuation deferred, because work has started again."""
-        self.signals.suppress()
-        self.facts = self.facts.replace(signals=self.signals.facts())
+        deferred = StopSignals((*self.draft.suppressed, *self.draft.signals))
+        self.draft = self.draft.replace(suppressed=deferred, signals=NO_SIGNALS, soft=())
+        self._count_signals(continued=False)
 
     def continue_run(self, times: int) -> None:
         """Defer the pending signals, at most `times` times in a run."""
         run = self.facts.run
         if run.continuations < times:
-            self.signals.continued = True
-            run = run.replace(continuations=run.continuations + 1)
-            self.facts = self.facts.replace(run=run, signals=self.signals.facts())
+            self.facts = self.facts.replace(run=run.replace(continuations=run.continuations + 1))
+            self._count_signals(continued=True)
 
     def raise_guard_error(self, text: str, error: BaseException, where: str) -> None:
         """Stop the run because a guard or `set` raised, which never counts as False."""
@@ -170,28 +217,20 @@ class Cursor(Configuration):
             self.chosen = (trigger, self.state, self.facts, taken)
         return taken
 
-    def choose_now(self, trigger: str) -> GuardedTransition | None:
-        """Return the edge to take, reusing the last choice if nothing has changed since."""
-        if self.chosen is not None and self.branch is None:
-            before, state, facts, taken = self.chosen
-            if facts is self.facts and state == self.state and before == trigger:
-                return taken
-        event = self.chart.event(trigger)
-        if self.draft.returns:
-            self.find_return()
-        return event.choose(self) if event is not None else None
-
     def find_return(self) -> None:
         """Set the state that `next: return` would go to from here."""
         self.returning = self.chart.interruptible.get(self.draft.returns[-1].point, "")
 
-    def perform(self, taken: GuardedTransition) -> None:
-        """Record a transition as taken, and apply its `set` and `stop`."""
-        self.taken.append(taken.origin)
+    def take(self, taken: GuardedTransition, dest: str) -> None:
+        """Record a transition as taken, apply its `set` and `stop`, and enter the state."""
+        self.state = dest
+        self.failed = self.retrying = False
+        self.taken += (taken.origin,)
         if taken.set:
             self.assign(taken.set, taken.origin)
         if taken.stop:
             self.open_epilogue(taken.stop, taken.origin, taken.message)
+        self.enter(dest)
 
     def may_detour(self, id: str) -> bool:
         """Whether a detour may be made now: not right after itself, not inside itself."""
@@ -210,12 +249,12 @@ class Cursor(Configuration):
     def open_epilogue(self, reason: str, where: str, message: Template | None = None) -> None:
         """Open the epilogue, in which rules are off, and fix the reason of the stop."""
         if reason == HIGHEST and message is not None:
-            reason = self.signals.top  # raised before; the message is added if it has none
+            reason = self.top  # raised before; the message is added if it has none
         if reason and reason != HIGHEST:
             text = self.render_message(message)
             self.raise_signal(StopSignal(self.chart.spec.reason(reason), text, {}, where))
         self.draft = self.draft.replace(stopping=True)
-        self.winner = self.signals.top
+        self.winner = self.top
 
     def leave(self, reason: str) -> None:
         """Leave a state that cannot continue, for the target of a stop for this reason."""
@@ -226,7 +265,7 @@ class Cursor(Configuration):
         self.winner = reason
         self.failed = self.retrying = False
         self.state = target
-        self.taken.append(f"raised.{target}")
+        self.taken += (f"raised.{target}",)
         self.enter(target)
 
     def count_entry(self, name: str) -> None:
@@ -237,7 +276,7 @@ class Cursor(Configuration):
             visits = dict(visits)
             self.facts = self.facts.replace(run=run.replace(visits=visits))
         visits[name] = visits.get(name, 0) + 1
-        self.path.append(name)
+        self.path += (name,)
 
     def enter(self, name: str) -> None:
         """Enter a state: count the visit, then apply `status`, `set` and `stop`."""
@@ -252,99 +291,3 @@ class Cursor(Configuration):
                 self.open_epilogue(entry.stop, name, entry.message)
         if self.draft.returns and name in self.chart.main:
             self.draft = self.draft.replace(returns=())
-
-    # the end of it ----------------------------------------------------------------------------
-
-    def finish(self) -> tuple[Position, Decision]:
-        """Return the new position, and the decision that led there."""
-        signals = self.signals
-        position = self.draft.replace(
-            state=self.state, status=self.status, facts=self.facts,
-            signals=signals.pending, soft=signals.soft, suppressed=signals.suppressed,
-        )  # fmt: skip
-        decision = Decision(
-            state=self.position.state, input=self.input, taken=tuple(self.taken),
-            path=tuple(self.path), signals=StopSignals(signals.new) if signals.new else NO_SIGNALS,
-            winner=self.winner, warnings=self.warnings, next=self.state, status=self.status,
-            looks=tuple(self.looks) if self.looks else (), opaque=tuple(self.oracle.given),
-            unsaved=self.unsaved,
-        )  # fmt: skip
-        return position, decision
-
-    def keep_facts(self) -> None:
-        """Keep the facts before a move, for an explanation."""
-        self.before_move = self.facts
-
-
-class Signals:
-    """The signals of a decision in progress.
-
-    `pending` are in force; those in `soft` came from `signal` rules and are judged by the file's
-    own decisions; `suppressed` were deferred by a continuation; `new` were raised by this decision.
-    """
-
-    __slots__ = ("continued", "new", "pending", "soft", "suppressed")
-
-    def __init__(
-        self, pending: StopSignals, soft: tuple[str, ...], suppressed: StopSignals, continued: bool
-    ) -> None:
-        self.pending = pending
-        self.soft = soft
-        self.suppressed = suppressed
-        self.continued = continued
-        self.new: list[StopSignal] = []
-
-    def add(self, signal: StopSignal, *, soft: bool = False) -> None:
-        """Raise a signal. If its reason is pending already, it only hardens that.
-
-        It gives its message to a new one without a message, such as a stop from outside.
-        """
-        reason = signal.reason
-        same = [s for s in self.pending if s.reason == reason]
-        if same:
-            pending = same[0]
-            if signal.message and not pending.message and pending in self.new:
-                self._add_message(pending, signal.message)
-            if not soft and reason in self.soft:
-                self.soft = tuple(r for r in self.soft if r != reason)
-                self.new.append(signal)
-            return
-        self.pending = self.pending.add(signal)
-        self.new.append(signal)
-        if soft:
-            self.soft = (*self.soft, str(reason))
-
-    def _add_message(self, signal: StopSignal, message: str) -> None:
-        complete = replace(signal, message=message)
-        self.pending = StopSignals(complete if s is signal else s for s in self.pending)
-        self.new = [complete if s is signal else s for s in self.new]
-
-    def suppress(self) -> None:
-        """Move the pending signals to `suppressed`, where the record shows them."""
-        self.suppressed = StopSignals((*self.suppressed, *self.pending))
-        self.pending, self.soft, self.continued = NO_SIGNALS, (), False
-
-    @property
-    def hard(self) -> StopReason | None:
-        """The highest reason that stops by itself; None during a continuation."""
-        if not self.pending or self.continued:
-            return None
-        hard = [s.reason for s in self.pending if s.reason not in self.soft]
-        return min(hard, key=lambda r: r.priority) if hard else None
-
-    @property
-    def top(self) -> str:
-        """The highest pending reason; empty if there is none."""
-        highest = self.pending.highest
-        return "" if highest is None else str(highest.reason)
-
-    def facts(self) -> SignalFacts:
-        """The `signals` section of the facts."""
-        pending = self.pending
-        highest = pending.highest
-        if highest is None:
-            return SignalFacts(continued=self.continued)
-        return SignalFacts(
-            len(pending), str(highest.reason), tuple([str(s.reason) for s in pending]),
-            highest.reason.status, self.continued,
-        )  # fmt: skip

@@ -30,7 +30,7 @@ from chartloop.core.position import (
     Position,
     repair_count,
 )
-from chartloop.core.reasons import StopSignal
+from chartloop.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from chartloop.core.records import Input
 from chartloop.core.transcript import NO_MESSAGES, estimate_messages
 from chartloop.core.units import say_elapsed
@@ -71,7 +71,14 @@ def evolve(
     cursor = Cursor(chart, position, input, oracle, trace)
     _KINDS[input.kind](cursor, input)
     settle(cursor)
-    return cursor.finish()
+    after = cursor.draft.replace(state=cursor.state, status=cursor.status, facts=cursor.facts)
+    return after, Decision(
+        state=position.state, input=input, taken=cursor.taken, path=cursor.path,
+        signals=StopSignals(cursor.new) if cursor.new else NO_SIGNALS, winner=cursor.winner,
+        warnings=cursor.warnings, next=cursor.state, status=cursor.status,
+        looks=tuple(cursor.looks or ()), opaque=tuple(cursor.oracle.given),
+        unsaved=cursor.unsaved,
+    )  # fmt: skip
 
 
 def _start(cursor: Cursor, input: Input) -> None:
@@ -123,66 +130,51 @@ def _step(cursor: Cursor, input: Input) -> None:
     if state.save and outcome.ok:
         outcome, saved = saved_values(chart.spec, state, outcome, cursor.facts)
         cursor.unsaved = None if outcome.ok else outcome.error
-    _apply_outcome(cursor, outcome)
-    if action.work and cursor.signals.continued:
+    if action.work and cursor.facts.signals.continued:
         cursor.suppress()
-    skip = cursor.draft.skip
-    if skip and chart.detours[skip] != state.name:
+    draft, unsent = cursor.draft, outcome.reply is None and outcome.prompt is None
+    messages = draft.messages if outcome.rewrite is None else NO_MESSAGES.add(outcome.rewrite)
+    messages = messages.add(outcome.messages)
+    cursor.draft = draft.replace(
+        messages=messages,
+        prompt=draft.prompt if unsent else outcome.prompt,
+        queue=draft.queue if outcome.queue is None else outcome.queue,
+        kept={**draft.kept, **outcome.kept} if outcome.kept else draft.kept,
         # a detour is skipped only until the first action after its own target
-        cursor.draft = cursor.draft.replace(skip="")
+        skip=draft.skip if draft.skip and chart.detours[draft.skip] == state.name else "",
+    )
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, messages=len(cursor.draft.messages),
-        stopping=cursor.draft.stopping,
+        at=input.at, saved=saved, messages=len(messages), stopping=draft.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
         cursor.raise_signal(signal)
     if outcome.continued is not None:
         cursor.continue_run(outcome.continued)
-    if outcome.warnings:
-        cursor.warnings += outcome.warnings
-    _after_action(cursor, state.name, outcome)
-
-
-def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
-    """Apply an outcome to everything but the facts: conversation, prompt, queue, kept data."""
-    draft = cursor.draft
-    messages, prompt = draft.messages, draft.prompt
-    if outcome.rewrite is not None:
-        messages = NO_MESSAGES.add(outcome.rewrite)
-    if outcome.messages:
-        messages = messages.add(outcome.messages)
-    if outcome.prompt is not None:
-        prompt = outcome.prompt
-    elif outcome.reply is not None:
-        prompt = None
-    if messages is not draft.messages or prompt is not draft.prompt:
-        cursor.draft = draft.replace(messages=messages, prompt=prompt)
-    if outcome.queue is not None:
-        cursor.draft = cursor.draft.replace(queue=outcome.queue)
-    if outcome.kept:
-        cursor.keep(outcome.kept)
-
-
-def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
-    """Decide where a finished action leads: a retry, or an edge."""
-    chart, late = cursor.chart, False
-    if not outcome.ok and not cursor.draft.stopping:
-        cursor.failed = True
-        wait = _try_again(cursor, chart.spec.states[name], outcome)
-        if wait is not None:
-            cursor.retrying, cursor.retry_in = True, wait
-        else:
-            late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
-            settled = late or bool(outcome.signals)  # the action itself asked to stop
-            cursor.unhandled = (
-                not settled and name not in chart.handled and chart.spec.on_error is None
-            )
-    elif not outcome.ok and outcome.error is not None:
-        cursor.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
-    if cursor.draft.attempt and not cursor.retrying:
+    cursor.warnings += outcome.warnings
+    trigger = "advance" if outcome.ok else _fail(cursor, state, outcome)
+    if draft.attempt and not cursor.retrying:
         cursor.draft = cursor.draft.replace(attempt=0)
-    decide(cursor, "expired" if late else "advance")
+    decide(cursor, trigger)
+
+
+def _fail(cursor: Cursor, state: StateSpec, outcome: Outcome) -> str:
+    """Decide whether a failed action is tried again; return the trigger by which it leaves."""
+    if cursor.draft.stopping:
+        if outcome.error is not None:
+            message = f"{state.name} failed after the stop: {outcome.error.message}"
+            cursor.warnings += (message,)
+        return "advance"
+    cursor.failed = True
+    wait = _try_again(cursor, state, outcome)
+    if wait is not None:
+        cursor.retrying, cursor.retry_in = True, wait
+        return "advance"
+    late = outcome.timed_out and any(state.edges_of("expired"))
+    settled = late or bool(outcome.signals)  # the action itself asked to stop
+    handled = state.name in cursor.chart.handled or cursor.chart.spec.on_error is not None
+    cursor.unhandled = not (settled or handled)
+    return "expired" if late else "advance"
 
 
 def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | None:
@@ -314,7 +306,7 @@ def _stop(cursor: Cursor, input: Input) -> None:
         cursor.enter(cursor.chart.spec.start)
     elif cursor.position.status == "paused":
         cursor.resume()
-    if cursor.signals.continued:  # a continuation defers earlier signals, not a caller's stop
+    if cursor.facts.signals.continued:  # a continuation defers earlier signals, not a caller's stop
         cursor.suppress()
     reason = cursor.chart.spec.reason(input.event or "user_requested")
     data = input.data

@@ -26,7 +26,7 @@ from transitions.core import Condition, Event, State, Transition
 
 from chartloop.core.errors import ClosedChartError
 from chartloop.core.facts import Facts
-from chartloop.language.expression import Expression
+from chartloop.language.expression import Expression, no_oracle
 from chartloop.language.spec import Edge, Rule, StateSpec
 
 logging.getLogger("transitions").setLevel(logging.WARNING)
@@ -64,10 +64,18 @@ class Answers:
         raise LookupError(f"guard `{name}` was not asked that")
 
 
+NO_ANSWERS = Answers(no_oracle, ())
+"""The answers where no Python guard is registered."""
+
+
 class Configuration:
     """The state that live machines move and guards read: of one run, during one `evolve`."""
 
+    state: str
+    status: str
+    facts: Facts
     # defaults on the class, because most decisions never set them
+    oracle = NO_ANSWERS
     verdicts: Sequence[bool] = ()
     raised = ""
     """The highest reason that was raised before this decision's rules."""
@@ -75,12 +83,6 @@ class Configuration:
     returning = ""
     retrying = False
     failed = False
-
-    def __init__(self, state: str, status: str, facts: Facts, oracle: Answers) -> None:
-        self.state = state
-        self.status = status
-        self.facts = facts
-        self.oracle = oracle
 
 
 class Closable:

@@ -30,12 +30,10 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
     `general`: include the rules that are evaluated after every action. Rules with `before` are
     evaluated whenever one of their states is next: `into`, or where `trigger` leads.
     """
-    chart, signals = cursor.chart, cursor.signals
-    state = cursor.state
+    chart, state = cursor.chart, cursor.state
     numbers: tuple[int, ...] = ()
     holding: list[int] = []
     covering = chart.rules_at(state) if general else None
-    hard = signals.hard if signals.pending else None
     if covering is not None:
         numbers = covering.numbers
         try:
@@ -56,8 +54,7 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
         cursor.raise_signal(
             StopSignal(chart.spec.reason("error"), error.message if error else "", {}, state)
         )
-    if signals.new:
-        hard = signals.hard
+    hard = cursor.hard if cursor.draft.signals else None
     fired = (hard is not None or bool(holding)) and _fire(cursor, hard, holding, trigger)
     if cursor.looks is not None and (numbers or hard is not None):
         taken = cursor.taken[-1] if fired else ""
@@ -115,7 +112,7 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
             verdicts[number] = cursor.may_detour(rule.id)
         else:
             cursor.raise_signal(_signal_of(cursor, number), soft=rule.kind == "signal")
-            verdicts[number] = rule.kind == "stop" and not cursor.signals.continued
+            verdicts[number] = rule.kind == "stop" and not cursor.facts.signals.continued
     if hard is None and True not in verdicts:
         return False
     known = "" if hard is None else str(hard)
@@ -130,12 +127,9 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
         _interrupt(cursor, taken, trigger)
     else:
         cursor.draft = cursor.draft.replace(stopping=True, attempt=0)
-        cursor.winner = cursor.signals.top
+        cursor.winner = cursor.top
     cursor.retry_in = None
-    cursor.failed = cursor.retrying = False
-    cursor.state = taken.dest
-    cursor.perform(taken)
-    cursor.enter(taken.dest)
+    cursor.take(taken, taken.dest)
     return True
 
 

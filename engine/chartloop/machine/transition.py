@@ -17,8 +17,6 @@ Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from chartloop.core.position import RETRY
 from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
@@ -30,9 +28,18 @@ from chartloop.machine.rules import check_rules, warn
 
 
 def settle(cursor: Cursor) -> None:
-    """Start a wait or end the run, if the decision has led to a wait or end."""
+    """Come to rest: start the clock of a wait, back off before a retry, pause, or end the run."""
     if cursor.path:
-        _come_to_rest(cursor)
+        cursor.draft = cursor.draft.replace(
+            entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None
+        )
+        if cursor.state in cursor.chart.waiting:
+            _wait(cursor)
+        elif cursor.retry_in and cursor.state not in cursor.chart.ends:
+            _back_off(cursor, cursor.retry_in)
+        elif cursor.draft.pause_asked and cursor.state not in cursor.chart.ends:
+            cursor.draft = cursor.draft.replace(pause_asked=False)
+            cursor.pause()
     if cursor.state in cursor.chart.ends:
         _end(cursor, cursor.chart.ends[cursor.state])
 
@@ -42,18 +49,11 @@ def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
 
     Without a trigger (start, resume, stop) a state that rests stays unless `check` fires.
     """
-    if cursor.looks is not None:
-        cursor.keep_facts()
+    chart, moves = cursor.chart, 0
+    cursor.before_move = cursor.facts
     if cursor.draft.stopping or not check_rules(cursor, trigger, general=rules):
         if trigger is not None:
             _move(cursor, trigger)
-    _run_to_rest(cursor)
-
-
-def _run_to_rest(cursor: Cursor) -> None:
-    """Move through deciding and passing states to the next resting state."""
-    chart = cursor.chart
-    moves = 0
     while cursor.state not in chart.resting:
         moves += 1
         if moves > chart.bound:
@@ -69,8 +69,7 @@ def _move(cursor: Cursor, trigger: str) -> None:
     """Take an edge of the state; if none holds, leave with a `guard_error`."""
     chart = cursor.chart
     state = cursor.state
-    if cursor.looks is not None:
-        cursor.keep_facts()
+    cursor.before_move = cursor.facts
     if state in chart.joins and trigger == "advance" and not cursor.leaves_for_failure:
         _fork(cursor, state)
         return
@@ -82,24 +81,29 @@ def _move(cursor: Cursor, trigger: str) -> None:
     if taken.dest in chart.before and state not in chart.resting and not cursor.draft.stopping:
         if check_rules(cursor, trigger, general=False):
             return
-    cursor.state = taken.dest
     if taken.kind == "return":
-        _return(cursor, taken)
+        _return(cursor, taken, taken.dest)
         return
     if taken.kind == "retry":
         cursor.draft = cursor.draft.replace(attempt=cursor.draft.attempt + 1)
-    cursor.failed = cursor.retrying = False
-    cursor.perform(taken)
-    cursor.enter(taken.dest)
+    cursor.take(taken, taken.dest)
 
 
 def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
     """Choose an edge; if a guard raises or none holds, leave with a `guard_error`."""
-    state, taken = cursor.state, None
+    state, event, taken = cursor.state, cursor.chart.event(trigger), None
+    chosen = cursor.chosen
+    if cursor.draft.returns:
+        cursor.find_return()
     try:
-        taken = cursor.choose_now(trigger)
+        if (
+            chosen is not None and chosen[:2] == (trigger, state) and chosen[2] is cursor.facts
+            and cursor.branch is None
+        ):  # fmt: skip
+            taken = chosen[3]
+        elif event is not None:
+            taken = event.choose(cursor)
     except FAILURES as error:
-        event = cursor.chart.event(trigger)
         candidates = event.at(state) if event is not None else ()
         guards = [g.__name__ for t in candidates for g in t.guards]
         cursor.raise_guard_error("` or `".join(guards), error, state)
@@ -117,20 +121,21 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
     return taken
 
 
-def _return(cursor: Cursor, taken: GuardedTransition) -> None:
+def _return(cursor: Cursor, taken: GuardedTransition, dest: str) -> None:
     """Continue with the edge that a detour interrupted."""
-    cursor.taken.append(taken.origin)
+    cursor.state = dest
+    cursor.taken += (taken.origin,)
     *others, last = cursor.draft.returns
     cursor.draft = cursor.draft.replace(returns=tuple(others))
     cursor.failed = cursor.retrying = False
-    if last.point.kind == "fork":
-        _fork(cursor, cursor.state)
-        return
-    if last.point.kind == "edge":
-        cursor.perform(cursor.chart.by_origin[last.point.name])
     if last.attempt is not None:
         cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
-    cursor.enter(cursor.state)
+    if last.point.kind == "fork":
+        _fork(cursor, dest)
+    elif last.point.kind == "edge":
+        cursor.take(cursor.chart.by_origin[last.point.name], dest)
+    else:
+        cursor.enter(dest)
 
 
 def _fork(cursor: Cursor, fork: str) -> None:
@@ -163,13 +168,12 @@ def _branch(cursor: Cursor, join: str | None, stops: list[str]) -> bool:
     """
     chart = cursor.chart
     for _ in range(chart.bound):
-        if cursor.looks is not None:
-            cursor.keep_facts()
+        cursor.before_move = cursor.facts
         taken = _choose_or_leave(cursor, "advance")
         cursor.branch = None
         if taken is None or taken.dest is None:
             return False
-        cursor.taken.append(taken.origin)
+        cursor.taken += (taken.origin,)
         cursor.state = taken.dest
         if taken.dest == join:
             return True
@@ -200,37 +204,21 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
     cursor.enter(cursor.state)
 
 
-def _come_to_rest(cursor: Cursor) -> None:
-    """Come to rest: start the clock of a wait, back off before a retry, or pause."""
-    cursor.draft = cursor.draft.replace(
-        entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None
-    )
-    if cursor.state in cursor.chart.waiting:
-        _wait(cursor)
-    elif cursor.state in cursor.chart.ends:
-        return
-    elif cursor.retry_in:
-        wait = min((cursor.retry_in, *_seconds_to_stops(cursor)))
-        cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
-        cursor.pause()
-    elif cursor.draft.pause_asked:
-        cursor.draft = cursor.draft.replace(pause_asked=False)
-        cursor.pause()
-
-
 A_TICK = 0.001
 """The seconds by which a wait ends after a time limit, so that rounding cannot undercut it."""
 
 
-def _seconds_to_stops(cursor: Cursor) -> Iterator[float]:
-    """Yield the seconds until each time limit that stops the run for certain."""
+def _back_off(cursor: Cursor, wait: float) -> None:
+    """Pause before the next attempt, but not past a time limit that stops the run for certain."""
     for left_by_rule in cursor.chart.stops_in:
         try:
             left = left_by_rule.fn(cursor.facts, no_oracle)
         except GUARD_ERRORS:
             continue
         if left is not None:
-            yield max(left, 0.0) + A_TICK
+            wait = min(wait, max(left, 0.0) + A_TICK)
+    cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
+    cursor.pause()
 
 
 def _wait(cursor: Cursor) -> None:
@@ -243,7 +231,7 @@ def _wait(cursor: Cursor) -> None:
     except GuardFailed as error:
         cursor.raise_guard_error(error.text, error, state)
         cursor.leave("guard_error")
-        _run_to_rest(cursor)
+        decide(cursor, None)
         return
     wake_at = None if seconds is None else cursor.input.at + seconds
     cursor.draft = cursor.draft.replace(wake_at=wake_at)
@@ -253,10 +241,10 @@ def _wait(cursor: Cursor) -> None:
 def _end(cursor: Cursor, word: str) -> None:
     """End the run: the word of the end gives the status, the highest signal the reason."""
     spec = cursor.chart.spec
-    if not cursor.signals.pending:
+    if not cursor.draft.signals:
         reason = spec.reason(word if word in ("completed", "error") else "unknown")
         cursor.raise_signal(StopSignal(reason, "", {}, cursor.state))
-    top = cursor.signals.pending.highest
+    top = cursor.draft.signals.highest
     assert top is not None
     cursor.winner = str(top.reason)
     status = top.reason.status if word == "by_reason" else word

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 import anyio
 from anyio.to_thread import run_sync
 
+from chartloop.adapters.journal.opening import journal_of
 from chartloop.api import Machine, Run
-from chartloop.api.wiring import journal_of
 from chartloop.core.errors import (
     ArgumentsError,
     ChartloopError,

@@ -35,8 +35,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, takewhile
+from pathlib import Path
 from typing import Any, Protocol
 
+from chartloop.core.durability import Durability
 from chartloop.core.errors import (
     Driven,
     Fenced,
@@ -85,7 +87,17 @@ class Journal(Leases, Requests, Protocol):
 
     @property
     def name(self) -> str:
-        """Where it is, for people: a file, ``memory``."""
+        """Where it is, for people: a file, ``memory``, a URL without its password."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The file that holds it; None if it is not kept in one."""
+        ...
+
+    @property
+    def durability(self) -> Durability | None:
+        """What a completed write survives; None if the journal ends with this process."""
         ...
 
     async def create(self, row: RunRow) -> None:
@@ -369,6 +381,8 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     suspends = False
     name = "memory"
+    path = None
+    durability = None
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemoryLeases.__init__(self, now)

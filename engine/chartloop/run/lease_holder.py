@@ -130,7 +130,7 @@ class Holder:
         if acquired.lease is not None and run_id == self.run_id:
             self.driver, self.before, self._journal = driver, acquired, journal
             here[driver.token] = self
-            if journal.name != "memory":  # no other process can see a journal in memory
+            if journal.durability is not None:  # no other process can see a journal in memory
                 self._lasts_from(began)
                 _renewal().add(self)
         return row
@@ -181,7 +181,7 @@ class Holder:
 
     def _forget(self) -> None:
         self.driver, self.take_over, self.until = None, False, FOR_EVER
-        if self._journal is not None and self._journal.name != "memory":
+        if self._journal is not None and self._journal.durability is not None:
             _renewal().drop(self)
 
     def lose(self, to: Driver | None) -> None:

@@ -30,7 +30,6 @@ from chartloop.run.journal import (
     Event,
     InboxMessage,
     Journal,
-    MemoryJournal,
     RunRow,
     digest,
 )
@@ -357,7 +356,7 @@ class Session:
         if self.ports.tracer is not None and (where := (await self.trace()).carrier):
             own[CARRIER] = dict(where)
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
-        if self._certify is None or self.journal.name == MemoryJournal.name:
+        if self._certify is None or self.journal.durability is None:
             return begun
         if self.journal.suspends:  # a proof would block the event loop
             text = await off_loop(self._certify)

@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from chartloop.api.wiring import journal_of
+from chartloop.adapters.journal.opening import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__

@@ -12,8 +12,10 @@ Source: design "architecture", section 4: a recorded call is never paid again
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+from chartloop.core.durability import Durability
 from chartloop.run.journal import (
     Check,
     Event,
@@ -59,6 +61,14 @@ class CrashAt:
     @property
     def name(self) -> str:
         return self.journal.name
+
+    @property
+    def path(self) -> Path | None:
+        return self.journal.path
+
+    @property
+    def durability(self) -> Durability | None:
+        return self.journal.durability
 
     async def _write(self, write: Callable[[], Awaitable[T]]) -> T:
         self._live()

@@ -140,7 +140,7 @@ class SqliteJournal(JournalFace):
                 self._together,
                 self._attempt,
                 self._one_worker,
-                self.name,
+                self.path,
                 durability,
                 self._close,
                 weakref.ref(self),

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -45,7 +46,7 @@ class Engine(NamedTuple):
     """Performs a job in this thread; None if it would have to wait."""
     worker: Callable[[], Executor]
     """The executor with one thread. Raises if the journal is closed."""
-    name: str
+    path: Path
     durability: Durability
     close: Callable[[], None]
     direct: Callable[[], JournalFace | None]
@@ -67,8 +68,12 @@ class GroupedJournal(JournalFace):
 
     @property
     def name(self) -> str:
-        """The path of the file."""
-        return self._engine.name
+        return str(self._engine.path)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._engine.path
 
     @property
     def durability(self) -> Durability:

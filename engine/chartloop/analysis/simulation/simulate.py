@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from chartloop import catalog
+from chartloop.adapters.journal.opening import JournalOrPath, journal_of
 from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.analysis.simulation.learn import learn
 from chartloop.analysis.simulation.limits import suggestions
@@ -22,7 +23,6 @@ from chartloop.analysis.simulation.world_file import read_world, world_of
 from chartloop.api.caller_values import checked_values, first_tasks
 from chartloop.api.machine import Machine
 from chartloop.api.run import Run
-from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.language.yaml.document import Document

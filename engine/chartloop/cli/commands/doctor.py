@@ -18,7 +18,7 @@ from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_table
-from chartloop.core.errors import ChartloopError
+from chartloop.core.errors import ChartloopError, SetupError, UnknownRunError
 from chartloop.core.units import say_count
 from chartloop.extras import install, requirements
 
@@ -233,30 +233,28 @@ def _keys() -> Check:
 
 
 def _journal(options: RunOptions) -> Check:
-    from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
-    from chartloop.cli.journal_access import close_later, display_path
+    from chartloop.adapters.journal.opening import journal_of
+    from chartloop.cli.journal_access import close_later, journal_at, name_of
     from chartloop.run.sync import by_hand
 
-    path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
-    if not path.exists():
-        return Check(
-            "journal", "ok", f"{display_path(path)}: does not exist yet, the first run creates it"
-        )
+    where = journal_at(options.journal)
     try:
-        journal = SqliteJournal(path, wait=2)
+        journal = journal_of(where, make=False, wait=2)
         close_later(journal)
         rows = by_hand(journal.rows())
+    except UnknownRunError:
+        return Check("journal", "ok", f"{where}: does not exist yet, the first run creates it")
+    except SetupError as error:  # its text names what was given
+        return Check("journal", "broken", error.message, error.hint)
     except ChartloopError as error:
-        return Check("journal", "broken", f"{display_path(path)}: {error.message}", error.hint)
-    open_ones = sum(not r.ended for r in rows)
-    size = path.stat().st_size / 1024
-    return Check(
-        "journal",
-        "ok",
-        f"{display_path(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, "
-        f"{size:,.0f} kB"
-        + (", kept through the loss of power" if options.durability == "power" else ""),
-    )
+        return Check("journal", "broken", f"{where}: {error.message}", error.hint)
+    text = f"{name_of(journal)}: {say_count(len(rows), 'run')}, "
+    text += f"{sum(not row.ended for row in rows)} not ended"
+    if journal.path is not None:
+        text += f", {journal.path.stat().st_size / 1024:,.0f} kB"
+    if options.durability == "power":
+        text += ", kept through the loss of power"
+    return Check("journal", "ok", text)
 
 
 def _terminal() -> Check:

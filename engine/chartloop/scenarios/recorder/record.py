@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from chartloop.actions import builtin
+from chartloop.adapters.journal.opening import JournalOrPath, journal_of
 from chartloop.analysis.recorded_runs import recorded_runs
 from chartloop.api import Run
-from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record, to_json
 from chartloop.core.text_table import Line, text_of

@@ -1,0 +1,142 @@
+"""One door to every journal: what a user wrote, a path or a URL, or an open journal.
+
+Belongs here: which kind it is, and the refusal of anything else. Never: how one is read or written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import unquote
+
+from chartloop.core.durability import Durability, known_durability
+from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
+from chartloop.run.journal import Journal
+from chartloop.run.redact import Redactor
+
+if TYPE_CHECKING:
+    from chartloop.core.specs import PluginSpec
+
+JournalOrPath: TypeAlias = Journal | str | Path
+"""An open journal, or a SQLite file by its path or as ``sqlite:///runs.db``.
+
+A file is opened once per process and shared by all its users. ``sqlite:////var/runs.db``, with four
+slashes, is an absolute path.
+"""
+
+_SQLITE = "sqlite:///"
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/+", re.IGNORECASE)
+"""With one slash too, as a `Path` writes it."""
+
+
+def journal_of(
+    given: JournalOrPath, *, make: bool = True, durability: Durability | None = None,
+    plugins: Iterable[PluginSpec] = (), wait: float | None = None,
+) -> Journal:  # fmt: skip
+    """The open journal, or the one at a path or URL. `make` creates the file if it is missing.
+
+    A plugin opens the URLs of its scheme. With `wait`, the seconds that another process may lock
+    it, a file is not shared: the caller closes it.
+
+    Raises:
+        SetupError: this is neither a journal nor a path, or it is open with another durability.
+        UnknownRunError: the file is missing, and `make` is false.
+        JournalError: the file is not a journal, or cannot be opened.
+    """
+    wanted = None if durability is None else known_durability(durability)
+    if isinstance(given, str) and (opened := _by_plugin(given, make, plugins)) is not None:
+        return _with(wanted, opened)
+    if isinstance(given, (str, Path)):
+        return _with(wanted, _at(given, make, wanted or "process", wait))
+    if not hasattr(given, "suspends"):  # what an untyped caller may give
+        raise SetupError(
+            f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
+        )
+    return _with(wanted, given)
+
+
+def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal | None:
+    """The journal of a URL with a plugin's scheme; None for any other text."""
+    scheme, sign, _ = url.partition("://")
+    for plugin in plugins if sign else ():
+        if plugin.name == scheme and plugin.opens is not None:
+            try:
+                opened = plugin.opens(url, make=make)
+            except ChartloopError:
+                raise
+            except (Exception, SystemExit) as error:
+                from chartloop.run.exceptions import describe  # noqa: PLC0415  slow, and rare
+
+                why = Redactor().text(describe(error))
+                text = f"plugin `{scheme}` cannot open its journal: {why}"
+                raise PluginError(text, hint="see what the plugin says of its URLs") from error
+            if not hasattr(opened, "suspends"):
+                text = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
+                raise PluginError(text, hint="it must honour `chartloop.run.journal.Journal`")
+            return opened
+    return None
+
+
+def _with(durability: Durability | None, journal: Journal) -> Journal:
+    """The journal; `SetupError` if it has another durability than the one requested."""
+    known = journal.durability
+    if durability in (None, known):
+        return journal
+    if known is None:
+        raise SetupError(
+            f"`durability` is of a journal's file, and this one is `{journal.name}`",
+            hint='name a file: `journal="runs.db"`',
+        )
+    raise SetupError(
+        f"`{journal.name}` is open in this process with the durability `{known}`, not "
+        f"`{durability}`",
+        hint="use the same value wherever the file is named, or open your own: "
+        f'`SqliteJournal(path, durability="{durability}")`',
+    )
+
+
+_PATH = (
+    'the path of a SQLite file, `journal="runs.db"` or `"sqlite:///runs.db"`, '
+    "or an open `SqliteJournal`"
+)
+
+
+def file_of(given: str | Path) -> Path:
+    """The path that a user wrote, or that of a ``sqlite:///`` URL. `SetupError` for other URLs."""
+    text = str(given)
+    if text.lower().startswith(_SQLITE):
+        text = unquote(text[len(_SQLITE) :])
+    if text == ":memory:":
+        raise SetupError(
+            "`:memory:` is not the path of a journal",
+            hint="leave `journal` out, or share a `MemoryJournal()`: both keep runs in memory",
+        )
+    if url := _URL.match(text):  # what follows may hold a password
+        raise SetupError(
+            f"`{url[0]}...` is not the path of a journal, and nothing here opens such URLs",
+            hint=f"give {_PATH}; a plugin may open other URLs: `--plugin NAME`",
+        )
+    if not text.strip():
+        raise SetupError(f"`{text}` is not the path of a journal", hint=f"give {_PATH}")
+    return Path(text).expanduser()
+
+
+def _at(given: str | Path, make: bool, durability: Durability, wait: float | None) -> Journal:
+    path = file_of(given)
+    if path.suffix == ".jsonl":
+        raise SetupError(
+            f"`{path}` is named like an export, which holds records and cannot be added to",
+            hint=f"give {_PATH}; `stats`, `coverage` and `what_if` read exports",
+        )
+    if not make and not path.exists():
+        raise UnknownRunError(
+            f"there is no journal at `{path}`", hint="name the file that the run was started with"
+        )
+    # in-memory runs load no SQLite
+    from chartloop.adapters.journal.sqlite import SqliteJournal, shared_journal  # noqa: PLC0415
+
+    if wait is not None:
+        return SqliteJournal(path, durability=durability, wait=wait)
+    return shared_journal(path, durability)
