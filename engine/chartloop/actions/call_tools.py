@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from chartloop.actions.approval import Cleared, Gate
 from chartloop.actions.builtin_tools import append_text, replace_text

@@ -45,7 +45,7 @@ from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.proofs.bound import Assume
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
@@ -343,10 +343,10 @@ class Machine:
                 own machine it can be read; driving it raises this error.
         """
         session = self._session(run_id, journal, ports, make=False)
-        driven_through, session.log.journal = session.journal, direct_journal(session.journal)
+        driven_through, session.journal = session.journal, direct_journal(session.journal)
         opened = wait(self._open(session, changed), suspends=session.journal.suspends)
         session, other = opened
-        session.holder.take_over, session.log.journal = take_over, driven_through
+        session.holder.take_over, session.journal = take_over, driven_through
         return Run(
             self,
             session,
@@ -414,7 +414,7 @@ class Machine:
             if kept.row.machine_hash != self.hash:
                 raise machine_changed_error(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
-            run.session.begun, run.session.log.row = kept.begun, kept.row
+            run.session.begun, run.session.row = kept.begun, kept.row
             return run
         if journal is None and not kept.logs:
             raise SetupError(
@@ -443,7 +443,7 @@ class Machine:
         cancel = ports.get("cancel")
         session.cancels = [cancel] if cancel is not None else []
         if suspends(session):
-            session.log.journal = getattr(opened, "grouped", opened)
+            session.journal = getattr(opened, "grouped", opened)
         return session
 
 

@@ -26,15 +26,15 @@ from chartloop.core.position import SUBMITTER, Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.child_budget import rest
-from chartloop.run.context import CALLER, LATE, PARENT, Context, StopRequest
+from chartloop.run.context import Context
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
-from chartloop.run.loop import advance
+from chartloop.run.loop import advance, open_children
 from chartloop.run.model_wrapper import ModelWrapper
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.run.question import question_of, wait_of
 from chartloop.run.result import Result, result_of
-from chartloop.run.session import Session, start_data
+from chartloop.run.session import CALLER, LATE, PARENT, Session, StopRequest, start_data
 from chartloop.run.shared_budget import SharedBudget, pays
 
 SHARED = ("messages", "memory", "queue")
@@ -74,7 +74,7 @@ class Child:
     ) -> None:
         self.ctx = ctx
         self.given = given
-        self.session: Session = ctx.host.child(given.machine, run_id)
+        self.session = ctx.host.child(given.machine, run_id)
         self.session.ports = ctx.ports.with_model(model)
         if ctx.deadline is not None:
             self.session.deadline = ctx.deadline - grace
@@ -250,7 +250,7 @@ class Child:
 
     def own_messages(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
         """The messages added to the shared ones; or, if those were changed, all of its own."""
-        before, now = self.ctx.messages.whole(), self.session.messages.whole()
+        before, now = self.ctx.messages.whole(), self.session.position.messages.whole()
         if now[: len(before)] == before:
             return now[len(before) :], None
         return (), now
@@ -289,6 +289,6 @@ async def calls_of(session: Session) -> int:
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:
         return count
-    for child in await session.open_children():
+    for child in await open_children(session):
         count += await calls_of(child)
     return count

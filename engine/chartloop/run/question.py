@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
 from chartloop.core.facts import EMPTY, Facts
@@ -25,27 +25,13 @@ from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.journal_records import OpenQuestion, RunRow, Update
-from chartloop.run.tally import Tally
+from chartloop.run.journal_records import OpenQuestion, Update
+from chartloop.run.session import Session
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
 """The answers of a run that is blocked on a call in doubt."""
 LONGEST = 10_000
 """The characters of a question, with what it is about, that a face shows before more is opened."""
-
-
-class Standing(Protocol):
-    """The parts of a run that its question depends on. A `Session` has them."""
-
-    chart: Chart
-    position: Position
-    tally: Tally
-
-    @property
-    def run_id(self) -> str: ...
-
-    @property
-    def row(self) -> RunRow: ...
 
 
 class Question(NamedTuple):
@@ -103,7 +89,7 @@ class Question(NamedTuple):
         return row.replace(calls=() if self.rest else calls, rest=self.rest)
 
 
-def question_of(session: Standing) -> Question | None:
+def question_of(session: Session) -> Question | None:
     """The current question; None if the run does not wait for an answer, or was moved."""
     if session.row.moved_to:
         return None
@@ -138,12 +124,12 @@ def due_at(chart: Chart, position: Position) -> float | None:
     return position.wake_at if asks else None
 
 
-def asked_here(session: Standing) -> Asked | None:
+def asked_here(session: Session) -> Asked | None:
     """The question of a child of this run, if it waits for one."""
     return _asked_by_child(session.run_id, session.position)
 
 
-def wait_of(session: Standing) -> str:
+def wait_of(session: Session) -> str:
     """The id of the current wait; meaningless while the run does not wait."""
     return _wait_at(session.run_id, session.position, session.tally.rest)
 
