@@ -52,7 +52,7 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
     action = state.action
     fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
     given = {n: g for n, g in state.args.items() if n not in fixed}
-    tools, schemas = chart.tools_at(name), chart.offered_at(name)
+    tools, schemas = tuple(chart.tools_at(name).values()), chart.offered_at(name)
     if action is None:
         return Job(state, None, fixed, given, tools, schemas, False, False, False, False)
     paid = action.effect is Effect.PAID
@@ -64,6 +64,18 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
         cuttable=not action.own_deadline
         and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
     )  # fmt: skip
+
+
+class Jobs(dict[str, Job]):
+    """The jobs of a run's states, by name; each is prepared when it is first done."""
+
+    def __init__(self, chart: Chart, ports: Ports) -> None:
+        super().__init__()
+        self._chart, self._ports = chart, ports
+
+    def __missing__(self, state: str) -> Job:
+        job = self[state] = job_of(self._chart, state, self._ports)
+        return job
 
 
 def suspends(spec: MachineSpec, ports: Ports) -> bool:

@@ -68,8 +68,7 @@ class Tally(Struct):
     moments: list[tuple[float, str, int]] = []
     """For each finished action: seconds since the start, its state, tokens used so far."""
     costs: list[float | None] = []
-    """The cost in USD at each of the newest moments; None where no price is known. Shorter than
-    `moments` if read from a snapshot of an older version."""
+    """The cost in USD at each of the moments; None where no price is known."""
     signals: list[StopSignal] = []
     warnings: list[str] = []
     errors: list[dict[str, Any]] = []
