@@ -85,7 +85,7 @@ class Asked(Value, frozen=True, gc=False):
     waiting: int = 1
     """The number of waiting children."""
     wait: str = ""
-    """The id of the wait in the child's run; empty in a journal of an older version."""
+    """The id of the wait in the child's run."""
     form: Mapping[str, Any] = EMPTY
     """The form that an MCP server wants filled in; empty for any other question."""
     calls: tuple[Mapping[str, Any], ...] = ()

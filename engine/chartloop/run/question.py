@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
-from chartloop.core.errors import Fenced
 from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
@@ -26,7 +25,7 @@ from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.journal_records import OpenQuestion, RunRow, Update
+from chartloop.run.journal_records import OpenQuestion, Update
 from chartloop.run.session import Session
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
@@ -204,21 +203,3 @@ def update_at(
         None if asked is None else asked.to_row(), usage.total_tokens,
         0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
     )  # fmt: skip
-
-
-async def complete_row(session: Session) -> RunRow:
-    """The run's row, with its question, tokens and cost if an older version left them out.
-
-    They are written once, and lists of runs have them from then on. The run need not be
-    driven for that; if it is, its driver is not disturbed.
-    """
-    row = session.row
-    if row.tokens is not None or row.moved_to or not row.head or row.head != session.head:
-        return row
-    now = update_at(session.chart, session.run_id, session.position, session.tally.rest)
-    update = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
-    try:
-        await session.journal.append(row.run_id, row.head, row.epoch, (), update=update)
-    except Fenced:  # driven on since it was read: its driver writes the row
-        return await session.journal.row(row.run_id) or row
-    return row.replace(**update.to_mapping())
