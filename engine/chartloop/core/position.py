@@ -68,6 +68,10 @@ REMEMBERED = "remembered"
 which they need none."""
 
 
+ENDED = ("completed", "error")
+"""The status of a run that has ended."""
+
+
 class Asked(Value, frozen=True, gc=False):
     """The question of a waiting child run; the parent passes its answer on."""
 
@@ -182,7 +186,7 @@ class Position(Value, frozen=True, gc=False):
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
-        return self.status in ("completed", "error")
+        return self.status in ENDED
 
     @property
     def closing(self) -> bool:

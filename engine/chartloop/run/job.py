@@ -52,7 +52,7 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
     action = state.action
     fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
     given = {n: g for n, g in state.args.items() if n not in fixed}
-    tools, schemas = chart.tools_at(name), chart.offered_at(name)
+    tools, schemas = tuple(chart.tools_at(name).values()), chart.offered_at(name)
     if action is None:
         return Job(state, None, fixed, given, tools, schemas, False, False, False, False)
     paid = action.effect is Effect.PAID
