@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -400,6 +400,27 @@ def test_a_record_that_could_not_be_read_back_is_refused(tmp_path: Path, value: 
     record = Record(0, "s", Input("step", outcome=Outcome(result=value)))
     with pytest.raises(RunError, match="cannot be kept"):
         by_hand(journal.append("r", 0, 0, [Event(0, "record", 1.0, record)]))
+    assert by_hand(journal.events("r")) == []
+    by_hand(journal.close())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "place"),
+    [
+        (Outcome(partial=cast(Any, (3,))), "`outcome.partial[0]`: expected `str`, got `int`"),
+        (Outcome(context_tokens=10**16), "`outcome.context_tokens`: expected `int` <= 10"),
+        (Outcome(kept=cast(Any, ["a"])), "`outcome.kept`: expected `object`, got `array`"),
+    ],
+)
+def test_a_record_of_other_types_is_refused_when_it_is_written(
+    tmp_path: Path, outcome: Outcome, place: str
+) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.create(RunRow("r")))
+    record = Record(0, "s", Input("step", outcome=outcome))
+    with pytest.raises(RunError, match="cannot be kept") as refused:
+        by_hand(journal.append("r", 0, 0, [Event(0, "record", 1.0, record)]))
+    assert place in str(refused.value)
     assert by_hand(journal.events("r")) == []
     by_hand(journal.close())
 

@@ -123,8 +123,11 @@ class Record(Value, frozen=True, gc=False):
             raise ValueError(f"record {seq}: {error}") from None
 
     def to_json(self) -> str:
-        """The record as one line of JSON, as journals hold it."""
-        return to_json_fast(_stored(self), _decode)
+        """The record as one line of JSON, as journals hold it.
+
+        Raises `ValueError` if it could not be read back: an action of your own may return anything.
+        """
+        return to_json_fast(_stored(self), _decode, _read_text)
 
     @classmethod
     def from_json(cls, seq: int, text: str) -> Record:
@@ -232,6 +235,10 @@ def _restored(seq: int, stored: StoredRecord) -> Record:
 
 
 _decode = msgspec.json.Decoder(StoredRecord, dec_hook=hook(REASONS)).decode
+
+
+def _read_text(text: str) -> StoredRecord:
+    return read(from_json(text), StoredRecord, REASONS)
 
 
 def _say_time_taken(input_: Input) -> str:
