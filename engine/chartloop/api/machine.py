@@ -294,14 +294,13 @@ class Machine:
         spec, ports, at = self.spec, session.ports, session.ports.clock.now()
         plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
         data = values.to_data(context_window=ports.window(spec), plugins=plugins)
-        row = RunRow(
+        session.row = RunRow(
             session.run_id, self.name, self.hash, state=spec.start, agent=values.agent,
             session=values.session, created=at, updated=at, parent=parent,
         )  # fmt: skip
-        session.prepare_start(
-            Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
-            certify=self._bounds.certificate(values, ports),
-        )  # fmt: skip
+        session.begun = Input("start", started=at, at=at, data=data)
+        session.spec_text = self.canonical
+        session.certify = self._bounds.certificate(values, ports)
 
     @cached_property
     def _upkeep(self) -> tuple[str, ...]:

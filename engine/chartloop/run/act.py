@@ -41,7 +41,7 @@ from chartloop.run.session import Session
 async def act(session: Session, started: float) -> Outcome | Blocked:
     """Do the action of the current state."""
     position, ports = session.position, session.ports
-    job = session.jobs.get(position.state) or session.job(position.state)
+    job = session.jobs[position.state]
     state, action, facts = job.state, job.action, position.facts
     assert action is not None, f"{state.name} has no action"
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
@@ -71,7 +71,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
             return Outcome.failure(Category.CRITICAL, message, kind="with")
     if job.notes and not in_flight:
         about = {"state": state.name, "action": action.name}
-        await session.note("intent", key, about, ports.clock.now())
+        await session.note("intent", key, about, started)
     if ports.tracer is None:
         return await _call(job, action, context, fields)
     with (await session.trace()).action(position, action.name):
@@ -82,8 +82,8 @@ async def _call(
     job: Job, action: ActionSpec, context: Context, fields: Mapping[str, Any]
 ) -> Outcome | Blocked:
     scope = _NO_BOUND
-    if job.cuttable and context.deadline is not None:
-        scope = context.ports.clock.deadline(context.deadline)
+    if job.cuttable and (deadline := context.deadline) is not None:
+        scope = context.ports.clock.deadline(deadline)
     entered: Any = None
     try:
         with scope as entered:

@@ -74,8 +74,7 @@ class Child:
     ) -> None:
         self.ctx = ctx
         self.given = given
-        self.session = ctx.host.child(given.machine, run_id)
-        self.session.ports = ctx.ports.with_model(model)
+        self.session = ctx.host.child(given.machine, run_id, ctx.ports.with_model(model))
         if ctx.deadline is not None:
             self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]
@@ -121,16 +120,18 @@ class Child:
         spec, given = session.chart.spec, self.given
         left = rest(self.ctx.machine, spec, facts, among)
         chosen = {name: limit_value(spec, name, value) for name, value in given.limits.items()}
-        limits = {name: _lesser(chosen.get(name, spec.limits[name].value), left[name])
-                  for name in left}  # fmt: skip
+        for name, most in left.items():
+            own = chosen.get(name, spec.limits[name].value)
+            chosen[name] = most if own is None else min(own, most)
         shared = facts.memory if "memory" in given.share else EMPTY
         data = start_data(
             task=given.task, agent=facts.run.agent, session=facts.run.session,
-            depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
+            depth=facts.run.depth + 1, start=given.start, limits=chosen,
             vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
             memory={n: v for n, v in shared.items() if n in spec.memory}
             | {n: block_value(spec, n, v) for n, v in given.memory.items()},
-            messages=self._shared_messages(), context_window=session.ports.window(spec),
+            messages=[dict(m) for m in self.ctx.messages] if "messages" in given.share else [],
+            context_window=session.ports.window(spec),
             submitter=self.ctx.kept.get(SUBMITTER, ""),
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
@@ -142,10 +143,7 @@ class Child:
             created=now, updated=now,
         )  # fmt: skip
         begun = Input("start", started=now, at=now, data=data)
-        session.prepare_start(begun, row, spec_text=lambda: text)
-
-    def _shared_messages(self) -> list[dict[str, Any]]:
-        return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
+        session.begun, session.row, session.spec_text = begun, row, lambda: text
 
     # continuing -------------------------------------------------------------------------------
 
@@ -254,10 +252,6 @@ class Child:
         if now[: len(before)] == before:
             return now[len(before) :], None
         return (), now
-
-
-def _lesser(own: Any, left: Any) -> Any:
-    return left if own is None else min(own, left)
 
 
 # model calls --------------------------------------------------------------------------------

@@ -66,6 +66,18 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
     )  # fmt: skip
 
 
+class Jobs(dict[str, Job]):
+    """The jobs of a run's states, by name; each is prepared when it is first done."""
+
+    def __init__(self, chart: Chart, ports: Ports) -> None:
+        super().__init__()
+        self._chart, self._ports = chart, ports
+
+    def __missing__(self, state: str) -> Job:
+        job = self[state] = job_of(self._chart, state, self._ports)
+        return job
+
+
 def suspends(spec: MachineSpec, ports: Ports) -> bool:
     """Whether anything that a run of a machine may do yields to the event loop."""
     return any(

@@ -21,13 +21,15 @@ from typing import Any, Literal
 import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.core.position import ELICITATION
+from chartloop.core.records import Record
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
 from chartloop.run.lease_holder import Holder
 
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
 so that the cost of snapshots stays proportional to it."""
-SNAPSHOT_FORMAT = 4
+SNAPSHOT_FORMAT = 5
 """The format of snapshots. One of another format is ignored: the log has everything."""
 
 PAGE = 256
@@ -55,6 +57,8 @@ class RunLog:
         """The intent of each paid call since the last record, by its key: written before it."""
         self.results: dict[str, Mapping[str, Any]] = {}
         """The results of these calls that arrived, by key."""
+        self.doubt_noted = False
+        """The journal says already that the results which are missing are unknown."""
         self.snapshot_at = SNAPSHOT_AFTER
         """The number of records after which a snapshot is due; 0 if one was asked for."""
         self._held: list[Event] = []
@@ -179,6 +183,28 @@ class RunLog:
                 lock.release()
         if type != "in_doubt":
             (self.intents if type == "intent" else self.results)[key] = content
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """The keys of the calls without a result; none once the doubt is in the journal."""
+        return [] if self.doubt_noted else [k for k in self.intents if k not in self.results]
+
+    def close_calls(self, record: Record) -> None:
+        """Drop the calls that a record settles.
+
+        While the current action stays the same, its results are kept: no call is paid twice.
+        """
+        input = record.input
+        if input.kind == "step":
+            self.intents, self.results, self.doubt_noted = {}, {}, False
+        elif not record.aside:
+            # a waiting state makes no calls, so an answer is to a server
+            if input.kind == "blocked" and input.data.get("on") != ELICITATION:
+                # it is called again, and its doubtful calls are on record
+                self.intents = {k: data for k, data in self.intents.items() if k in self.results}
+            elif input.kind not in ("answer", "blocked"):
+                self.intents, self.results = {}, {}
+            self.doubt_noted = False  # calls to a server stay in flight
 
     def end_action(self) -> None:
         """Allow the next action to run on another event loop."""

@@ -16,7 +16,7 @@ from typing import Any
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Blocked, Outcome
-from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT, Position
+from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
@@ -25,6 +25,7 @@ from chartloop.run.breakpoints import Watch
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, digest
+from chartloop.run.lease_holder import FOR_EVER
 from chartloop.run.question import update_at
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
@@ -69,7 +70,7 @@ async def advance(session: Session) -> Record | None:
         except BaseException:
             await leave(session)
             raise
-        if made is None or session.position.ended:
+        if made is None or (session.position.status != "running" and session.position.ended):
             await leave(session)
         return made
 
@@ -130,7 +131,7 @@ async def _next_record(session: Session) -> Record | None:
             return await begin(session)
         if position.ended:
             return None
-    if holder.doubtful:
+    if holder.until != FOR_EVER and holder.doubtful:
         await holder.check()
     if not session.owned or holder.driver is None:
         await session.take_over()
@@ -220,17 +221,22 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         decision.next, decision.status, position.wake_at, decision.warnings,
     )  # fmt: skip
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
-    rest = tally.rest_after(made, decision)
-    reason = decision.winner if position.ended else ""
+    running = position.status == "running"
+    rest = tally.rest if running else tally.rest_after(made, decision)
+    reason = decision.winner if not running and position.ended else ""
     update = update_at(session.chart, session.run_id, position, rest, reason=reason)
     if session.spent:
         consumed, session.spent = (*consumed, *session.spent), ()
     # write at once: a held record would leave its message in the inbox, to be read again
-    if session.goes_on and not consumed and _leads_to_a_call(session, position):
+    next_is_call = session.goes_on and running and session.jobs[position.state].holds
+    if next_is_call and not consumed and session.listener is None and session.may_hold(made.seq):
         session.hold(event, update)
     else:
         await session.append(event, update=update, consumed=consumed)
-    session.adopt(made, decision, position)
+    session.position = position
+    tally.add(made, decision, position.facts)
+    if session.intents or session.results:
+        session.close_calls(made)
     if session.journal.suspends:
         session.end_action()
     if session.listener is not None:
@@ -240,13 +246,6 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if tally.records >= session.snapshot_at and not session.intents:
         await session.put_snapshot()
     return made
-
-
-def _leads_to_a_call(session: Session, position: Position) -> bool:
-    """Whether the next thing to happen is that an intent is written."""
-    if position.status != "running" or session.listener is not None:
-        return False
-    return session.may_hold(session.tally.records) and session.job(position.state).holds
 
 
 async def _when_due(session: Session) -> Record | None:
@@ -316,7 +315,7 @@ async def _doubt_calls(session: Session) -> None:
     position = session.position
     if position.form is None:
         return
-    action = session.job(position.state).action
+    action = session.jobs[position.state].action
     about = {"state": position.state, "action": "" if action is None else action.name}
     about["left"] = "stopped"
     await session.note_doubts(about)

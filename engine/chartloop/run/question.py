@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
-from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
@@ -192,16 +192,14 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
 def update_at(
     chart: Chart, run_id: str, position: Position, rest: int, *, reason: str = ""
 ) -> Update:
-    """The update of a run's row at a position to which record `rest` brought it."""
-    facts = position.facts
+    """The update of a run's row at a position to which record `rest` brought it.
+
+    Its cost is None if model calls were made and no price is known.
+    """
+    facts, usage = position.facts, position.facts.usage
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
     return Update(
         position.status, position.state, reason, facts.run.steps, position.wake_at,
-        None if asked is None else asked.to_row(), facts.usage.total_tokens, cost_of(facts),
+        None if asked is None else asked.to_row(), usage.total_tokens,
+        0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
     )  # fmt: skip
-
-
-def cost_of(facts: Facts) -> float | None:
-    """The cost of all model calls in USD; None if some were made and no price is known."""
-    usage = facts.usage
-    return 0.0 if usage.cost is None and not usage.llm_calls else usage.cost

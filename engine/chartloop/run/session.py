@@ -17,23 +17,23 @@ from typing import Any, NamedTuple, cast
 from chartloop.core.errors import RunError
 from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
-from chartloop.core.position import ELICITATION, Position
+from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
 from chartloop.machine.build import Chart
-from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoint, Breakpoints, times_reached
 from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.job import Job, job_of
+from chartloop.run.job import Jobs
 from chartloop.run.journal import Event, Journal, RunRow
 from chartloop.run.journal_records import MOVED
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
-from chartloop.run.redact_events import EventRedactor, event_redactor
+from chartloop.run.redact import Redactor
+from chartloop.run.redact_events import EventRedactor
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
 from chartloop.run.tracing import CARRIER, RunTracer, TracedRun
@@ -97,8 +97,6 @@ class Session(RunLog):
         self.tally = Tally()
         self.rules: int | None = RULES
         """The version of the decision rules that its records were made with; None if unrecorded."""
-        self.doubt_noted = False
-        """The journal says already that the results which are missing are unknown."""
         self._last_read: tuple[Record, Position] | None = None
         # how it starts, and how its records are read
         self.begun: Input | None = None
@@ -128,24 +126,11 @@ class Session(RunLog):
         """The run stops as soon as the child that it waits for has stopped."""
         self.spent: Sequence[str] = ()
         """The ids of messages without effect, which leave the inbox with the next record."""
-        self.jobs: dict[str, Job] = {}
-        """The prepared actions of its states."""
+        self.jobs = Jobs(chart, ports)
         self.listener: Callable[[StreamEvent], None] | None = None
         self._unfinished: dict[Hashable, Piece] = {}
         """The newest piece of each part of a reply whose end the redactor may hold back."""
         self._trace: RunTracer | None = None
-
-    def prepare_start(
-        self, begun: Input, row: RunRow, *, spec_text: Callable[[], str],
-        certify: Callable[[], str] | None = None,
-    ) -> None:  # fmt: skip
-        """Prepare a run that is not yet in the journal.
-
-        `spec_text` returns its canonical spec, stored by hash with the first record. `certify`
-        returns its worst-case cost, stored likewise if the journal outlives the process.
-        """
-        self.begun, self.row = begun, row
-        self.spec_text, self.certify = spec_text, certify
 
     # reading --------------------------------------------------------------------------------
 
@@ -243,7 +228,9 @@ class Session(RunLog):
             record, before = as_now(event.record, *self.names), self.position
             self._last_read = record, before
             position, decision = evolve(self.chart, before, record.input)
-            self.adopt(record, decision, position)
+            self.position = position
+            self.tally.add(record, decision, position.facts)
+            self.close_calls(record)
             if decision.next != record.next:
                 if self.rules is None:
                     raise rules_version.Otherwise
@@ -264,27 +251,6 @@ class Session(RunLog):
         state = self.names.state(str(data.get("state", "")))
         self.tally.warnings.append(say_doubt(f"{data.get('action', key)} at {state}", data))
 
-    def adopt(self, record: Record, decision: Decision, position: Position) -> None:
-        """Stand where a record leads, count it, and drop the calls that it settles.
-
-        While the current action stays the same, its results are kept: no call is paid twice.
-        """
-        self.position = position
-        self.tally.add(record, decision, position.facts)
-        if not (self.intents or self.results):
-            return
-        input = record.input
-        if input.kind == "step":
-            self.intents, self.results, self.doubt_noted = {}, {}, False
-        elif not record.aside:
-            # a waiting state makes no calls, so an answer is to a server
-            if input.kind == "blocked" and input.data.get("on") != ELICITATION:
-                # it is called again, and its doubtful calls are on record
-                self.intents = {k: data for k, data in self.intents.items() if k in self.results}
-            elif input.kind not in ("answer", "blocked"):
-                self.intents, self.results = {}, {}
-            self.doubt_noted = False  # calls to a server stay in flight
-
     # writing --------------------------------------------------------------------------------
 
     async def take_over(self) -> bool:
@@ -292,11 +258,6 @@ class Session(RunLog):
         if unread := await super().take_over():
             await self._read_on()
         return unread
-
-    @property
-    def in_doubt(self) -> list[str]:
-        """The keys of the calls without a result; none once the doubt is in the journal."""
-        return [] if self.doubt_noted else [k for k in self.intents if k not in self.results]
 
     async def note_doubts(self, about: Mapping[str, Any]) -> None:
         """Record that the results of the calls in doubt are unknown."""
@@ -353,13 +314,6 @@ class Session(RunLog):
         """How often a breakpoint was reached so far; for a guard, whether it holds."""
         return times_reached(of, self.position.facts, self.tally.taken, self.ask)
 
-    def job(self, state: str) -> Job:
-        """The prepared action of a state."""
-        job = self.jobs.get(state)
-        if job is None:
-            job = self.jobs[state] = job_of(self.chart, state, self.ports)
-        return job
-
     def tell(self, piece: Piece, of: Hashable = "") -> None:
         """Pass a piece of a reply, of its text or another part, to the listener, if there is one.
 
@@ -390,7 +344,8 @@ class Session(RunLog):
     @cached_property
     def _redactor(self) -> EventRedactor | None:
         """Hides from listeners the secrets that the journal hides; None if it hides none."""
-        return event_redactor(self.journal)
+        redactor: Redactor | None = getattr(self.journal, "redactor", None)
+        return None if redactor is None else EventRedactor(redactor)
 
     @property
     def stays_for_answers(self) -> bool:
@@ -429,9 +384,10 @@ class Session(RunLog):
                 return StopRequest(reason, str(data.get("message", "")), "outside")
         return None
 
-    def child(self, machine: str, run_id: str) -> Session:
+    def child(self, machine: str, run_id: str, ports: Ports | None = None) -> Session:
         """A run of a child machine, not yet started, with the same journal and ports."""
-        return Session(self.chart.child(machine), self.journal, run_id, self.ports, above=self)
+        chart, ports = self.chart.child(machine), ports or self.ports
+        return Session(chart, self.journal, run_id, ports, above=self)
 
     async def find_children(self) -> list[RunRow]:
         """The children that the current action has started, ended ones too."""
