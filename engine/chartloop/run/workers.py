@@ -46,7 +46,7 @@ class _Worker(threading.Thread):
                 waiting.made = waiting.context.run(waiting.call), None
             except BaseException as error:  # noqa: BLE001  the caller gets every exception
                 waiting.made = None, error
-            if perf_counter() - began < QUICK:
+            if perf_counter() - began < MOMENT / 2:
                 _slow.discard(waiting.name)
             # idle before it delivers: the receiver may submit its next call at once
             stays = len(_idle) < MOST_IDLE
@@ -99,12 +99,9 @@ class _Waiting:
                 self.loop.call_soon_threadsafe(_set, done, self.made)
 
 
-QUICK = 0.0001
-"""Seconds that a quick tool takes at most."""
-MOMENT = 0.001
-"""Seconds for which the event loop blocks for a tool that was quick before: leaving the loop and
-being woken costs twice the call of a small function. Longer than the tool takes, because on a busy
-machine its thread is late."""
+MOMENT = 0.0002
+"""Seconds for which the event loop blocks for a tool that was as quick as that before: leaving the
+loop and being woken costs twice the call of a small function."""
 _slow: set[str] = set()
 """The names of tools that took longer the last time."""
 
