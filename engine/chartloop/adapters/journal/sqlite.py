@@ -27,11 +27,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Literal, TypeVar
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from chartloop.adapters.journal.face import Done, Job, JournalFace
-from chartloop.adapters.journal.sqlite_group import Engine, GroupedJournal
+from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.sqlite_group import GroupedJournal
 from chartloop.adapters.journal.sqlite_migrations import (
     FOLDER,
     MIGRATIONS,
@@ -41,12 +41,12 @@ from chartloop.adapters.journal.sqlite_migrations import (
     is_busy,
     open_database,
 )
-from chartloop.adapters.journal.sqlite_rows import Writer
+from chartloop.adapters.journal.sqlite_rows import Rows
+from chartloop.adapters.journal.writes import Writer
 from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
 from chartloop.run.redact import Redactor
 
-T = TypeVar("T")
 NAME = "journal.db"
 COMMITS = 1_000
 """The number of transactions between checkpoints of the write-ahead log."""
@@ -119,7 +119,7 @@ class SqliteJournal(JournalFace):
         now: Callable[[], float] = time.time,
     ) -> None:
         writer = Writer(Redactor() if redactor == "environment" else redactor)
-        super().__init__(writer, now)
+        super().__init__(writer)
         self.path = Path(path).absolute()
         self._wait = wait
         self.durability: Durability = known_durability(durability)
@@ -129,25 +129,14 @@ class SqliteJournal(JournalFace):
         )
         self._database.execute(f"PRAGMA wal_autocheckpoint = {LARGEST_LOG}")
         self._database.execute("PRAGMA busy_timeout = 0")
+        self._rows = Rows(self._database, now)
         self._process = os.getpid()
         self._lock = Lock()
         self._closed = False
         self._commits = 0
         """Transactions since the last checkpoint. The first one after it waits for the disk."""
         self._worker: Executor | None = None
-        self.grouped = GroupedJournal(
-            Engine(
-                self._together,
-                self._attempt,
-                self._one_worker,
-                self.path,
-                durability,
-                self._close,
-                weakref.ref(self),
-            ),
-            writer,
-            now,
-        )
+        self.grouped = GroupedJournal(self, writer)
         """The same journal for event loops."""
 
     @property
@@ -164,73 +153,75 @@ class SqliteJournal(JournalFace):
         return self._closed
 
     async def close(self) -> None:
-        self._close()
+        self.close_file()
 
-    async def _perform(
-        self,
-        run_id: str,
-        work: Callable[[Connection], T],
-        *,
-        writes: bool = True,
-        long: bool = False,
-    ) -> T:
-        return self._together((Job(work, writes, long),))[0].get()
+    async def _perform(self, call: Call) -> Any:
+        return self.perform((call,))[0].get()
 
-    def _together(self, jobs: Sequence[Job]) -> list[Done]:
-        """Perform jobs in one transaction; each has its own outcome.
+    def perform(self, calls: Sequence[Call]) -> list[Done]:
+        """Perform calls in one transaction; each has its own outcome.
 
-        If one of them fails, the jobs are performed one by one, so that the others succeed. If the
+        If one of them fails, they are performed one by one, so that the others succeed. If the
         file is locked, all fail, because each would wait as long again.
         """
         with self._lock:
             try:
-                return self._patiently(jobs)
+                return self._patiently(calls)
             except Exception as error:  # noqa: BLE001 - passed to the callers
                 failure = self._explain(error)
-                if len(jobs) == 1 or isinstance(failure, JournalLocked):
-                    return [Done(error=failure)] * len(jobs)
-        return [done for job in jobs for done in self._together((job,))]
+                if len(calls) == 1 or isinstance(failure, JournalLocked):
+                    return [Done(error=failure)] * len(calls)
+        return [done for call in calls for done in self.perform((call,))]
 
-    def _attempt(self, job: Job) -> Done | None:
-        """Perform a short job in this thread; None if it would wait, and then nothing was done."""
-        if job.writes and (self.durability == "power" or not 0 < self._commits < COMMITS):
+    def attempt(self, call: Call) -> Done | None:
+        """Perform a short call in this thread; None if it would wait, and then nothing was done."""
+        if not isinstance(call, Read) and (
+            self.durability == "power" or not 0 < self._commits < COMMITS
+        ):
             return None
         if not self._lock.acquire(blocking=False):
             return None
         try:
-            return self._transaction((job,))[0]
+            return self._transaction((call,))[0]
         except Exception as error:  # noqa: BLE001 - passed to the caller
             return None if is_busy(error) else Done(error=self._explain(error))
         finally:
             self._lock.release()
 
-    def _patiently(self, jobs: Sequence[Job]) -> list[Done]:
-        """Perform jobs in one transaction, waiting while another process locks the file."""
+    def _patiently(self, calls: Sequence[Call]) -> list[Done]:
+        """Perform calls in one transaction, waiting while another process locks the file."""
         try:
-            return self._transaction(jobs)
+            return self._transaction(calls)
         except sqlite3.Error as error:
             if not is_busy(error):
                 raise
         self._database.execute(f"PRAGMA busy_timeout = {round(self._wait * 1000)}")
         try:
-            return self._transaction(jobs)
+            return self._transaction(calls)
         finally:
             self._database.execute("PRAGMA busy_timeout = 0")
 
-    def _transaction(self, jobs: Sequence[Job]) -> list[Done]:
+    def _transaction(self, calls: Sequence[Call]) -> list[Done]:
         self._check()
-        database = self._database
-        writes = long = False
-        for job in jobs:
-            writes, long = writes or job.writes, long or job.long
+        database, rows = self._database, self._rows
+        writes = any(not isinstance(call, Read) for call in calls)
         if writes:
             if self._commits >= COMMITS:
                 self._end_log()
             database.execute("BEGIN IMMEDIATE")
-        elif long:
+        elif any(map(is_long, calls)):
             database.execute("BEGIN")
+        outcomes: list[Done] = []
         try:
-            outcomes = [self._outcome(job) for job in jobs]
+            for call in calls:
+                try:
+                    if isinstance(call, Read):
+                        value = call.method(rows, *call.arguments)
+                    else:
+                        value = rows.perform(call)
+                    outcomes.append(Done(value))
+                except ChartloopError as refusal:
+                    outcomes.append(Done(error=refusal))
             if database.in_transaction:
                 database.execute("COMMIT")
         except BaseException:
@@ -245,12 +236,6 @@ class SqliteJournal(JournalFace):
         with contextlib.suppress(sqlite3.Error):  # nothing is lost: the log still has it
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self._commits = 0
-
-    def _outcome(self, job: Job) -> Done:
-        try:
-            return Done(job.work(self._database))
-        except ChartloopError as refusal:
-            return Done(error=refusal)
 
     def _check(self) -> None:
         if self._closed:
@@ -274,15 +259,17 @@ class SqliteJournal(JournalFace):
         failure.__cause__ = error
         return failure
 
-    def _one_worker(self) -> Executor:
+    def worker(self) -> Executor:
+        """The executor with one thread. Raises if the journal is closed."""
         with self._lock:
             self._check()
             if self._worker is None:
                 self._worker = ThreadPoolExecutor(1, thread_name_prefix="chartloop-journal")
             return self._worker
 
-    def _close(self) -> None:
-        with self._lock:  # wait for a transaction in progress
+    def close_file(self) -> None:
+        """Close the file, once a transaction in progress is finished."""
+        with self._lock:
             if not self._closed:
                 self._closed = True
                 self._database.close()

@@ -15,19 +15,16 @@ Belongs here: grouping. Never: SQL, transactions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from chartloop.adapters.journal.face import Done, Job, JournalFace
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.sqlite_rows import Writer
-from chartloop.core.durability import Durability
+from chartloop.adapters.journal.face import Call, Done, JournalFace, is_long
+from chartloop.adapters.journal.writes import Writer
 from chartloop.core.errors import JournalError
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from chartloop.adapters.journal.sqlite import SqliteJournal
 
 PACE = 0.001
 """The least time in seconds between the starts of two groups. With a thousand agents it turns
@@ -35,22 +32,6 @@ groups of ten into groups of dozens, for a third less CPU."""
 FEW = 4
 """The number of runs that may call in turn, with less than `PACE` in between, before calls are
 grouped. A smaller group costs more than separate transactions."""
-
-
-class Engine(NamedTuple):
-    """The functions that perform groups."""
-
-    perform: Callable[[Sequence[Job]], list[Done]]
-    """Performs jobs in one transaction, and returns an outcome for each."""
-    attempt: Callable[[Job], Done | None]
-    """Performs a job in this thread; None if it would have to wait."""
-    worker: Callable[[], Executor]
-    """The executor with one thread. Raises if the journal is closed."""
-    path: Path
-    durability: Durability
-    close: Callable[[], None]
-    direct: Callable[[], JournalFace | None]
-    """The journal that performs each job at once."""
 
 
 class GroupedJournal(JournalFace):
@@ -61,69 +42,47 @@ class GroupedJournal(JournalFace):
 
     suspends = True
 
-    def __init__(self, engine: Engine, writer: Writer, now: Callable[[], float]) -> None:
-        super().__init__(writer, now)
-        self._engine = engine
-        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, _Group] = WeakKeyDictionary()
-
-    @property
-    def name(self) -> str:
-        return str(self._engine.path)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._engine.path
-
-    @property
-    def durability(self) -> Durability:
-        """The failures that a completed write survives."""
-        return self._engine.durability
-
-    @property
-    def direct(self) -> JournalFace:
+    def __init__(self, direct: SqliteJournal, writer: Writer) -> None:
+        super().__init__(writer)
+        self.direct = direct
         """The same journal for threads without an event loop: no method suspends."""
-        return self._engine.direct() or self
+        self.path = direct.path
+        """The file."""
+        self.name = direct.name
+        self.durability = direct.durability
+        """The failures that a completed write survives."""
+        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, _Group] = WeakKeyDictionary()
 
     async def close(self) -> None:
         """Close the file. A write in progress is finished, a waiting one is refused."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._engine.close)
+        await asyncio.get_running_loop().run_in_executor(None, self.direct.close_file)
 
-    async def _perform(
-        self,
-        run_id: str,
-        work: Callable[[Connection], T],
-        *,
-        writes: bool = True,
-        long: bool = False,
-    ) -> T:
-        job = Job(work, writes, long)
+    async def _perform(self, call: Call) -> Any:
         loop = asyncio.get_running_loop()
-        if long:
-            done = await loop.run_in_executor(None, self._engine.perform, [job])
+        if is_long(call):
+            done = await loop.run_in_executor(None, self.direct.perform, (call,))
             return done[0].get()
         group = self._gathered.get(loop)
         if group is None:
-            group = self._gathered[loop] = _Group(self._engine)
-        if group.has_room(run_id, loop.time()):
-            at_once = self._engine.attempt(job)
+            group = self._gathered[loop] = _Group(self.direct)
+        if group.has_room(call.run_id, loop.time()):
+            at_once = self.direct.attempt(call)
             group.last = loop.time()
             if at_once is not None:
                 return at_once.get()
-        return await group.add(loop, job)
+        return await group.add(loop, call)
 
 
 class _Waiting(NamedTuple):
-    job: Job
+    call: Call
     answer: asyncio.Future[Any]
 
 
 class _Group:
-    """The jobs that one loop has collected. Used only in the thread of that loop."""
+    """The calls that one loop has collected. Used only in the thread of that loop."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, direct: SqliteJournal) -> None:
+        self._direct = direct
         self._waiting: list[_Waiting] = []
         self._busy = False
         self._begun = 0.0
@@ -141,9 +100,9 @@ class _Group:
         self._recent.add(run_id)
         return len(self._recent) <= FEW
 
-    def add(self, loop: asyncio.AbstractEventLoop, job: Job) -> asyncio.Future[Any]:
+    def add(self, loop: asyncio.AbstractEventLoop, call: Call) -> asyncio.Future[Any]:
         answer = loop.create_future()
-        self._waiting.append(_Waiting(job, answer))
+        self._waiting.append(_Waiting(call, answer))
         if not self._busy:
             self._busy = True
             self._schedule(loop)
@@ -157,13 +116,13 @@ class _Group:
             loop.call_soon(self._begin, loop)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand the collected jobs to the worker, except those whose caller was cancelled."""
+        """Hand the collected calls to the worker, except those whose caller was cancelled."""
         self._begun = loop.time()
         group = [waiting for waiting in self._waiting if not waiting.answer.cancelled()]
         self._waiting = []
-        jobs = [waiting.job for waiting in group]
+        calls = [waiting.call for waiting in group]
         try:
-            written = loop.run_in_executor(self._engine.worker(), self._engine.perform, jobs)
+            written = loop.run_in_executor(self._direct.worker(), self._direct.perform, calls)
         except Exception as error:  # noqa: BLE001 - passed to the callers
             self._end(loop, group, [Done(error=error)] * len(group))
         else:
