@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
@@ -19,8 +19,10 @@ from chartloop.proofs.bound.bound import WORDS, Figure
 from chartloop.proofs.query import Answer, Questions
 from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.view.focus import around as around_state
-from chartloop.view.of_machine import OfMachine
-from chartloop.view.witness import WitnessPath, WitnessPicture
+
+if TYPE_CHECKING:
+    from chartloop.view.of_machine import OfMachine
+    from chartloop.view.witness import WitnessPicture
 
 _TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
@@ -47,8 +49,8 @@ class DrawnBound(Bound):
             states.update(dict.fromkeys(loop, times))
         uncut = chosen.value is None and not chosen.unit and bool(witness.loops)
         message = f"{WORDS[chosen.resource]}: {chosen.text}"
-        path = WitnessPath(states, witness.edges, frozenset(witness.closing), uncut, message)
-        return _picture(self.of, path, rules, self.limits)
+        path = (states, witness.edges, frozenset(witness.closing), uncut, message)
+        return _picture(self.of, rules, self.limits, *path)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the figures, and the run with the most actions."""
@@ -72,10 +74,8 @@ class DrawnAnswer(Answer):
     def draw(self, *, rules: RuleDrawing = "box") -> WitnessPicture:
         """The witness on the picture of the machine; only the machine if there is none."""
         text = f"{self.query}: {self.word}\n{self.reason}"
-        path = WitnessPath(
-            Counter(self.witness), Counter(self.edges) if self.witness else None, text=text
-        )
-        return _picture(self.of, path, rules, {})
+        edges = Counter(self.edges) if self.witness else None
+        return _picture(self.of, rules, {}, Counter(self.witness), edges, frozenset(), False, text)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the text, and the picture if there is a witness."""
@@ -119,10 +119,15 @@ def _image(picture: WitnessPicture, caption: str) -> str:
 
 
 def _picture(
-    machine: OfMachine, path: WitnessPath, rules: RuleDrawing, limits: Mapping[str, Any]
+    machine: OfMachine, rules: RuleDrawing, limits: Mapping[str, Any], *path: Any
 ) -> WitnessPicture:
+    from chartloop.view.witness import (  # noqa: PLC0415 - a bound is proven at each start
+        WitnessPath,
+        WitnessPicture,
+    )
+
     facts = Facts(limits={**{n: x.value for n, x in machine.spec.limits.items()}, **limits})
-    return WitnessPicture(machine.draw(rules=rules, facts=facts).chart, path)
+    return WitnessPicture(machine.draw(rules=rules, facts=facts).chart, WitnessPath(*path))
 
 
 class DrawOptions(TypedDict, total=False):

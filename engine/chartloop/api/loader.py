@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from chartloop import catalog
 from chartloop.actions import with_own
@@ -33,7 +33,9 @@ from chartloop.language.load import load as load_text
 from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.machine.build import Chart
 from chartloop.proofs.guards.z3_solver import solver
-from chartloop.view.picture import Picture
+
+if TYPE_CHECKING:
+    from chartloop.view.picture import Picture
 
 Own = object
 """What a file names of an application, tools, actions, guards and classes: a function, a class, a

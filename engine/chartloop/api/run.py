@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
 
 from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api.continuing import (
@@ -49,11 +49,12 @@ from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
 from chartloop.run.sync import off_loop, wait
 from chartloop.run.trace import Trace, trace
-from chartloop.view.live.bundle import live_bundle
-from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.of_machine import OfMachine
-from chartloop.view.picture import Picture
-from chartloop.view.report.run_picture import Look, RunPicture
+
+if TYPE_CHECKING:
+    from chartloop.view.live.live_picture import LivePicture
+    from chartloop.view.picture import Picture
+    from chartloop.view.report.run_picture import Look
 
 T = TypeVar("T")
 
@@ -249,7 +250,7 @@ class Run:
 
     async def astep(self) -> Record | None:
         """Do the current action; see `step`."""
-        if self._prepare is not None or self._moved or self._listeners:  # a step costs microseconds
+        if self._prepare is not None or self._moved or self._listeners.callbacks:  # else ready
             await self._ready()
         return await act_once(self.session)
 
@@ -259,7 +260,7 @@ class Run:
 
     async def aadvance(self) -> Record | None:
         """Make one record; see `advance`."""
-        if self._prepare is not None or self._moved or self._listeners:
+        if self._prepare is not None or self._moved or self._listeners.callbacks:
             await self._ready()
         return await advance(self.session)
 
@@ -307,7 +308,7 @@ class Run:
             self._listeners.remove(callback)
             self._listeners.attach(self.session)
 
-        self._listeners.add(callback)
+        self._listeners.callbacks += (callback,)
         self._listeners.attach(self.session)
         return stop
 
@@ -499,7 +500,7 @@ class Run:
             forked = await self.afork(first_taken_back(self.session, records))
             await leave(self.session)
         self.session, self._moved = forked.session, False
-        if self._listeners:
+        if self._listeners.callbacks:
             self._listeners.attach(self.session)
             self._listeners.notify(Rewound(self.id, self.session.position))
         return self
@@ -533,6 +534,11 @@ class Run:
         `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
         `report` also shows the current value of every decision and rule against its bound.
         """
+        from chartloop.view.report.run_picture import (  # noqa: PLC0415 - few runs are drawn
+            Look,
+            RunPicture,
+        )
+
         refuse_unknown("look", look, get_args(Look))
         session = self.session
         picture = self.machine.draw(**options, facts=session.position.facts)
@@ -545,6 +551,9 @@ class Run:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the current picture of the run."""
+        from chartloop.view.live.bundle import live_bundle  # noqa: PLC0415 - only a notebook asks
+        from chartloop.view.live.live_picture import LivePicture  # noqa: PLC0415
+
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:
             self._painter = LivePicture(chart)
@@ -617,34 +626,23 @@ class Listeners:
     """The listeners of one run. They receive its events, and cannot change it."""
 
     def __init__(self) -> None:
-        self._callbacks: tuple[Callback, ...] = ()
-
-    @property
-    def callbacks(self) -> tuple[Callback, ...]:
+        self.callbacks: tuple[Callback, ...] = ()
         """The callbacks, in the order in which they were added."""
-        return self._callbacks
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
-
-    def add(self, callback: Callback) -> None:
-        """Start calling back with each event."""
-        self._callbacks = (*self._callbacks, callback)
 
     def remove(self, callback: Callback) -> None:
         """Stop calling back."""
-        self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+        self.callbacks = tuple(c for c in self.callbacks if c is not callback)
 
     def attach(self, session: Session) -> None:
         """Receive the events of this session, unless another listener is in place."""
         if session.listener == self.notify:
             session.listener = None
-        if self._callbacks and session.listener is None:
+        if self.callbacks and session.listener is None:
             session.listener = self.notify
 
     def notify(self, event: Event) -> None:
         """Pass an event to every callback. One that raises is removed: it must not fail the run."""
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             try:
                 callback(event)
             except Exception:  # noqa: BLE001  whatever it is, the run is not to blame

@@ -18,7 +18,7 @@ import gc
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
-    gc.set_threshold(50_000, 20, 20)  # imports make many objects, and none of them is garbage
+    gc.set_threshold(200_000, 20, 20)  # imports make many objects, and none of them is garbage
     from chartloop.cli.app import app
 
     app.main(prog_name="chartloop")

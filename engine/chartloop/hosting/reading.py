@@ -66,8 +66,8 @@ class OpenRuns:
         run = self._follow(known, row) if known is not None else None
         if run is None:
             run = self.fresh(row)
-            log = run.session.log
-            log.journal = direct_journal(log.journal)  # read from many threads
+            session = run.session
+            session.journal = direct_journal(session.journal)  # read from many threads
         self._kept.put(row.run_id, _Opened(run.session.row, run))
         return run
 

@@ -187,7 +187,7 @@ class Holder:
     def lose(self, to: Driver | None) -> None:
         """Mark the lease as lost to another driver."""
         by = f": {to} took it over, {say_time(time.time())}" if to is not None else " meanwhile"
-        self._lost = f"run `{self.run_id}` is driven by another process{by}"
+        self._lost, self.until = f"run `{self.run_id}` is driven by another process{by}", 0.0
 
     def _refuse_lost(self) -> None:
         if self._lost:

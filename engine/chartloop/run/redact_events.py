@@ -8,22 +8,15 @@ Belongs here: hiding secrets in live events. Never: what is secret (`run.redact`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 
+from chartloop.core.codec import from_json
 from chartloop.core.reasons import StopReason
-from chartloop.core.records import Record, to_json
-from chartloop.run.journal import Journal
+from chartloop.core.records import Record
 from chartloop.run.redact import Redactor
 
 LONGEST = 8_192
 """The most characters held back: more than a private key has."""
-
-
-def event_redactor(journal: Journal) -> EventRedactor | None:
-    """The redactor of a journal's live events; None if the journal does not hide secrets."""
-    redactor: Redactor | None = getattr(journal, "redactor", None)
-    return None if redactor is None else EventRedactor(redactor)
 
 
 class EventRedactor:
@@ -52,8 +45,8 @@ class EventRedactor:
 
     def record(self, record: Record, reasons: Mapping[str, StopReason]) -> Record:
         """The record as a journal stores it."""
-        text = to_json(record.to_dict())
+        text = record.to_json()
         hidden = self._redactor.json(text)
         if hidden == text:
             return record
-        return Record.from_dict(record.seq, json.loads(hidden), reasons)
+        return Record.from_dict(record.seq, from_json(hidden), reasons)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chartloop.core.facts import Facts
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.view.flowchart import Direction, RuleDrawing
-from chartloop.view.picture import Picture
+
+if TYPE_CHECKING:
+    from chartloop.view.picture import Picture
 
 
 class OfMachine(Protocol):

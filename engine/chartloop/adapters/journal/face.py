@@ -1,7 +1,7 @@
 """The journal's port over tables, independent of how its calls are performed.
 
 Each call of the port becomes data: a `Write`, or a `Read` of the rows. A subclass performs them:
-each at once (`sqlite.SqliteJournal`) or several together (`sqlite_group.GroupedJournal`). Texts are
+each at once (`sqlite.SqliteJournal`) or several together (`sqlite.GroupedJournal`). Texts are
 made, and secrets hidden, before a call is performed, so outside of any transaction.
 
 Belongs here: the port's methods, once. Never: SQL, locks, threads.

@@ -75,7 +75,7 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
 from chartloop.run.lease import Acquired
-from chartloop.run.payload import unpack
+from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.validate_record import as_row, is_number, wrong_with, wrong_with_message
 
@@ -585,12 +585,15 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
         raise TypeError("its number, epoch or time is not valid")
     if (kind == "record") != (type(number) is int):
         raise ValueError(f"it is a {kind}, and its number as a record is {number}")
-    data = unpack(stored if type(stored) is str else read_text(stored), fetch)
+    text = stored if type(stored) is str else read_text(stored)
     if number is None:
-        return Event(seq, kind, at, None, data, epoch)
-    if data["kind"] not in _KINDS and isinstance(data["kind"], str):
-        raise _too_new(seq, data["kind"])
-    record = Record.from_dict(number, data)
+        return Event(seq, kind, at, None, unpack(text, fetch), epoch)
+    if is_whole(text):
+        record = Record.from_json(number, text)
+    else:
+        record = Record.from_dict(number, unpack(text, fetch))
+    if record.kind not in _KINDS:
+        raise _too_new(seq, record.kind)
     if wrong := wrong_with(record):
         raise ValueError(f"record {number}: {wrong}")
     return Event(seq, kind, at, record, EMPTY, epoch)

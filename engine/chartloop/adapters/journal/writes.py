@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from chartloop.core.codec import to_json_fast
 from chartloop.core.errors import RunError
-from chartloop.core.records import to_json_fast
+from chartloop.core.records import Record
 from chartloop.run.journal import Check, Event, InboxMessage, Move, RunRow, Snapshot, Update
 from chartloop.run.journal_records import WholeRun
 from chartloop.run.lease import Claim
@@ -195,13 +196,13 @@ class Writer:
             self.redactor = self.redactor.also(values)
             self._hide, self.text = self.redactor.json, self.redactor.text
 
-    def document(self, data: Mapping[str, Any]) -> str:
+    def document(self, data: Mapping[str, Any] | Record) -> str:
         """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
         try:
-            text = to_json_fast(data)
+            text = data.to_json() if isinstance(data, Record) else to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise _unfit(str(error)) from error
-        if too_deep(data, text):
+        if too_deep(text):
             raise _unfit(f"it is nested more than {DEEPEST} levels deep")
         return self._hide(text)
 
@@ -230,11 +231,7 @@ class Writer:
         lines: list[Line] = []
         for event in events:
             record = event.record
-            try:
-                data = event.data if record is None else record.to_dict()
-            except RecursionError as error:
-                raise _unfit(str(error)) from error
-            packed = pack(self.document(data))
+            packed = pack(self.document(event.data if record is None else record))
             number = None if record is None else record.seq
             text = stored_text(packed.text)
             lines.append(Line(event.type, number, event.at, text, packed.blobs))
