@@ -1,9 +1,8 @@
-"""The journal's port over a SQLite file, independent of how its calls are performed.
+"""The journal's port over tables, independent of how its calls are performed.
 
-Each call of the port becomes a `Job`: work on the open file, and its requirements. A subclass
-performs jobs: each at once (`sqlite.SqliteJournal`) or several together
-(`sqlite_group.GroupedJournal`). Texts are made, and secrets hidden, before a job is performed, so
-outside of any transaction.
+Each call of the port becomes data: a `Write`, or a `Read` of the rows. A subclass performs them:
+each at once (`sqlite.SqliteJournal`) or several together (`sqlite.GroupedJournal`). Texts are
+made, and secrets hidden, before a call is performed, so outside of any transaction.
 
 Belongs here: the port's methods, once. Never: SQL, locks, threads.
 """
@@ -12,16 +11,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from chartloop.adapters.journal import (
-    sqlite_leases,
-    sqlite_requests,
-    sqlite_rows,
-    sqlite_texts,
+from chartloop.adapters.journal.sqlite_rows import Rows
+from chartloop.adapters.journal.writes import (
+    Acquire,
+    Append,
+    CreateWhole,
+    Fork,
+    PlaceRequest,
+    PutBlob,
+    PutSnapshot,
+    Release,
+    Remove,
+    Renew,
+    Send,
+    SettleRequest,
+    WithdrawRequest,
+    Write,
+    Writer,
+    stored_text,
 )
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.sqlite_rows import Append, Filled, Writer
 from chartloop.core.records import Record
 from chartloop.run.journal import (
     Check,
@@ -48,19 +58,33 @@ from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-class Job(NamedTuple):
-    """One call of the port."""
+class Read(NamedTuple):
+    """A reading call, of a run if it names one: a method of the rows, with its arguments."""
 
-    work: Callable[[Connection], Any]
-    writes: bool = True
-    long: bool = False
-    """Whether it may take long, so that it is not grouped with others."""
+    run_id: str
+    method: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+Call: TypeAlias = Write | Read
+
+_LONG = frozenset(
+    (Rows.events, Rows.records, Rows.rows, Rows.page, Rows.tail, Rows.blob, Rows.snapshot)
+)
+
+
+def is_long(call: Call) -> bool:
+    """Whether a call may take long, so that it is not grouped with others."""
+    if isinstance(call, Read):
+        return call.method in _LONG
+    return isinstance(call, (CreateWhole, Fork, Remove))
 
 
 class Done(NamedTuple):
-    """The outcome of a job."""
+    """The outcome of a call."""
 
     value: Any = None
     error: Exception | None = None
@@ -73,11 +97,10 @@ class Done(NamedTuple):
 
 
 class JournalFace(ABC):
-    """The port's methods, as jobs."""
+    """The port's methods, as calls."""
 
-    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
+    def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._now = now
 
     @property
     def redactor(self) -> Redactor | None:
@@ -89,85 +112,32 @@ class JournalFace(ABC):
         self._writer.hide(values)
 
     @abstractmethod
-    async def _perform(
-        self,
-        run_id: str,
-        work: Callable[[Connection], T],
-        *,
-        writes: bool = True,
-        long: bool = False,
-    ) -> T:
-        """Perform a job for a run; an empty `run_id` means no particular run."""
+    async def _perform(self, call: Call) -> Any:
+        """Perform a call; returns its value, or raises its error."""
+
+    # writing ----------------------------------------------------------------------------------
 
     async def create(self, row: RunRow) -> None:
-        columns = self._writer.row(row)
-        await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
+        await self._perform(self._writer.create(row))
 
     async def create_whole(
         self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
-        write = self._writer
-        given = [
-            Filled(
-                write.row(run.row.replace(head=len(run.events), epoch=0)),
-                write.lines(run.events),
-                run.inbox_of,
-                run.carries,
-            )
-            for run in runs
-        ]
+        filled = [self._writer.whole(run) for run in runs]
         claim = Claim(None, take_over=take_over)
-        await self._perform(
-            "", lambda db: sqlite_rows.create_whole(db, given, moves, claim, self._now()), long=True
-        )
+        await self._perform(CreateWhole("", filled, moves, claim))
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
         take_over: bool = False,
     ) -> tuple[RunRow, Acquired]:  # fmt: skip
-        claim = Claim(driver, ttl, take_over)
-        return await self._perform(
-            run_id, lambda db: sqlite_rows.acquire(db, run_id, claim, self._now())
-        )
+        return await self._perform(Acquire(run_id, Claim(driver, ttl, take_over)))
 
     async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
-        token = driver.token
-        return await self._perform(
-            run_id, lambda db: sqlite_leases.renew(db, run_id, token, self._now(), ttl)
-        )
+        return await self._perform(Renew(run_id, driver.token, ttl))
 
     async def release(self, run_id: str, driver: Driver) -> None:
-        await self._perform(run_id, lambda db: sqlite_leases.release(db, run_id, driver.token))
-
-    async def lease(self, run_id: str) -> Lease | None:
-        return await self._perform(run_id, lambda db: sqlite_leases.lease(db, run_id), writes=False)
-
-    async def place_request(self, request: StoredRequest) -> StoredRequest:
-        outcome = None if request.outcome is None else self._writer.document(request.outcome)
-        data = self._writer.document(request.data)
-        given = sqlite_requests.RequestText(request, data, outcome)
-        return await self._perform(request.run_id, lambda db: sqlite_requests.place(db, given))
-
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        text = self._writer.document(outcome)
-        return await self._perform(
-            "", lambda db: sqlite_requests.settle(db, key, text, epoch, self._now())
-        )
-
-    async def withdraw_request(self, key: str) -> None:
-        await self._perform("", lambda db: sqlite_requests.withdraw(db, key))
-
-    async def requests(
-        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
-        limit: int | None = None,
-    ) -> list[StoredRequest]:  # fmt: skip
-        return await self._perform(
-            run_id or "",
-            lambda db: sqlite_requests.select(
-                db, run_id, key=key, open_only=open_only, limit=limit
-            ),
-            writes=False,
-        )
+        await self._perform(Release(run_id, driver.token))
 
     async def append(
         self,
@@ -180,29 +150,58 @@ class JournalFace(ABC):
         consumed: Sequence[str] = (),
     ) -> int:
         write = self._writer
-        given = Append(run_id, head, epoch, write.lines(events), write.update(update), consumed)
-        return await self._perform(run_id, lambda db: sqlite_rows.append(db, given))
+        lines, columns = write.lines(events), write.update(update)
+        return await self._perform(Append(run_id, head, epoch, lines, columns, consumed))
+
+    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
+        data = stored_text(self._writer.document(message.data))
+        return await self._perform(Send(run_id, message, data, check))
+
+    async def put_blob(self, data: str) -> str:
+        # the key is the hash of the text before redaction, by which callers look it up
+        return await self._perform(PutBlob("", digest(data), data, self._writer.text))
+
+    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        data = self._writer.document(snapshot.data)
+        await self._perform(PutSnapshot(run_id, snapshot, data))
+
+    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+        new = self._writer.create(row.replace(parent=run_id, fork_seq=record_seq))
+        return await self._perform(Fork(run_id, record_seq, new))
+
+    async def remove(self, run_ids: Iterable[str]) -> int:
+        return await self._perform(Remove("", tuple(run_ids)))
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        write, result = self._writer, request.outcome
+        data = stored_text(write.document(request.data))
+        outcome = None if result is None else stored_text(write.document(result))
+        return await self._perform(PlaceRequest(request.run_id, request, data, outcome))
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        text = stored_text(self._writer.document(outcome))
+        return await self._perform(SettleRequest("", key, text, epoch))
+
+    async def withdraw_request(self, key: str) -> None:
+        await self._perform(WithdrawRequest("", key))
+
+    # reading ----------------------------------------------------------------------------------
+
+    async def _read(
+        self, run_id: str, method: Callable[Concatenate[Rows, P], T], *given: P.args, **_: P.kwargs
+    ) -> T:
+        return await self._perform(Read(run_id, method, given))
 
     async def events(
         self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
     ) -> list[Event]:
-        return await self._perform(
-            run_id,
-            lambda db: sqlite_rows.events(db, run_id, start, limit, size=size),
-            writes=False,
-            long=True,
-        )
+        return await self._read(run_id, Rows.events, run_id, start, limit, size)
 
     async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        return await self._perform(
-            run_id,
-            lambda db: sqlite_rows.records(db, run_id, start, limit),
-            writes=False,
-            long=True,
-        )
+        return await self._read(run_id, Rows.records, run_id, start, limit)
 
     async def row(self, run_id: str) -> RunRow | None:
-        return await self._perform(run_id, lambda db: sqlite_rows.row(db, run_id), writes=False)
+        return await self._read(run_id, Rows.row, run_id)
 
     async def rows(
         self,
@@ -216,78 +215,42 @@ class JournalFace(ABC):
         children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
-        columns = {
-            "machine": machine, "status": status, "agent": agent, "session": session,
-            "parent": parent,
-        }  # fmt: skip
-        wanted = {name: value for name, value in columns.items() if value is not None}
-        return await self._perform(
-            "",
-            lambda db: sqlite_rows.rows(db, wanted, prefix, limit, children=children),
-            writes=False,
-            long=True,
-        )
+        filter = RunFilter(
+            machine=machine, status=status, agent=agent, session=session, parent=parent,
+            prefix=prefix, children=children,
+        )  # fmt: skip
+        return await self._read("", Rows.rows, filter, limit)
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         check_page(limit)
-        return await self._perform(
-            "", lambda db: sqlite_rows.page(db, filter, cursor, limit), writes=False, long=True
-        )
+        return await self._read("", Rows.page, filter, cursor, limit)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
     ) -> Tail:
         check_page(limit, 0)
-        return await self._perform(
-            "", lambda db: sqlite_rows.tail(db, cursor, limit, size=size, run=run),
-            writes=False, long=True,
-        )  # fmt: skip
+        return await self._read("", Rows.tail, cursor, limit, size, run)
 
     async def changed(self, token: str = "") -> str | None:
-        return await self._perform("", lambda db: sqlite_rows.changed(db, token), writes=False)
-
-    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
-        data = self._writer.document(message.data)
-        return await self._perform(
-            run_id, lambda db: sqlite_rows.send(db, run_id, message, data, check)
-        )
+        return await self._read("", Rows.changed, token)
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:
-        return await self._perform(
-            run_id, lambda db: sqlite_rows.has_message(db, run_id, msg_id), writes=False
-        )
+        return await self._read(run_id, Rows.has_message, run_id, msg_id)
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
-        return await self._perform(run_id, lambda db: sqlite_rows.inbox(db, run_id), writes=False)
+        return await self._read(run_id, Rows.inbox, run_id)
 
-    async def put_blob(self, data: str) -> str:
-        # the key is the hash of the text before redaction, by which callers look it up
-        key, hide = digest(data), self._writer.text
-        return await self._perform(
-            "", lambda db: sqlite_texts.put_blob(db, key, lambda: hide(data))
-        )
+    async def lease(self, run_id: str) -> Lease | None:
+        return await self._read(run_id, Rows.lease, run_id)
+
+    async def requests(
+        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredRequest]:  # fmt: skip
+        return await self._read(run_id or "", Rows.requests, run_id, key, open_only, limit)
 
     async def blob(self, digest: str) -> str | None:
-        return await self._perform(
-            "", lambda db: sqlite_texts.blob(db, digest), writes=False, long=True
-        )
-
-    async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
-        data = self._writer.document(snapshot.data)
-        await self._perform(run_id, lambda db: sqlite_rows.put_snapshot(db, run_id, snapshot, data))
+        return await self._read("", Rows.blob, digest)
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
-        return await self._perform(
-            run_id, lambda db: sqlite_rows.snapshot(db, run_id), writes=False, long=True
-        )
-
-    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
-        return await self._perform(
-            run_id,
-            lambda db: sqlite_rows.fork(db, run_id, record_seq, row, self._writer),
-            long=True,
-        )
-
-    async def remove(self, run_ids: Iterable[str]) -> int:
-        given = tuple(run_ids)
-        return await self._perform("", lambda db: sqlite_rows.remove(db, given), long=True)
+        return await self._read(run_id, Rows.snapshot, run_id)

@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.writes import Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
 from chartloop.run.processes import Process
 from chartloop.run.validate_record import is_number
 
 
-def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
-    """Replace the lease of a run by that of a claim. Raises `Driven` before anything is written."""
-    acquired = try_claim(db, run_id, claim, now)
-    db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
-    if acquired.lease is not None:
-        driver, *times = acquired.lease
-        columns = (run_id, driver.token, driver.face, *driver.process, *times)
-        db.execute("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns)
-    return acquired
+class LeaseRows:
+    """The table `lease`."""
 
+    db: Connection
+    now: Callable[[], float]
 
-def try_claim(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
-    """The lease that a claim would get, without writing it."""
-    return grant(run_id, _leases(db, *ancestry(run_id)), claim, now)
+    def take(self, run_id: str, claim: Claim) -> Acquired:
+        """Replace the lease of a run by that of a claim. `Driven` before anything is written."""
+        acquired = self.try_claim(run_id, claim)
+        self.db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
+        if acquired.lease is not None:
+            driver, *times = acquired.lease
+            columns = (run_id, driver.token, driver.face, *driver.process, *times)
+            self.db.execute("INSERT INTO lease VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns)
+        return acquired
 
+    def try_claim(self, run_id: str, claim: Claim) -> Acquired:
+        """The lease that a claim would get, without writing it."""
+        return grant(run_id, self._leases(*ancestry(run_id)), claim, self.now())
 
-def lease(db: Connection, run_id: str) -> Lease | None:
-    """The run's lease, or None."""
-    return _leases(db, run_id).get(run_id)
+    def lease(self, run_id: str) -> Lease | None:
+        """The run's lease, or None."""
+        return self._leases(run_id).get(run_id)
 
+    def _leases(self, *run_ids: str) -> dict[str, Lease]:
+        """The leases of these runs by id, in the order of the ids."""
+        sql = f"SELECT * FROM lease WHERE run_id IN ({', '.join('?' * len(run_ids))})"  # noqa: S608  marks alone
+        leases = {
+            run_id: Lease(Driver(token, face, Process(*process)), since, renewed, until)
+            for run_id, token, face, *process, since, renewed, until in self.db.execute(
+                sql, run_ids
+            )
+            if _is_sound((token, face), Process(*process), (since, renewed, until))
+        }
+        return {run_id: leases[run_id] for run_id in run_ids if run_id in leases}
 
-def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
-    """The leases of these runs by id, in the order of the ids."""
-    marks = ", ".join("?" * len(run_ids))
-    leases = {
-        run_id: Lease(Driver(token, face, Process(*process)), since, renewed, until)
-        for run_id, token, face, *process, since, renewed, until in db.execute(
-            f"SELECT * FROM lease WHERE run_id IN ({marks})",  # noqa: S608  marks alone
-            run_ids,
-        )
-        if _is_sound((token, face), Process(*process), (since, renewed, until))
-    }
-    return {run_id: leases[run_id] for run_id in run_ids if run_id in leases}
+    def renew(self, write: Renew) -> bool:
+        """Renew a driver's lease. False if it has none."""
+        run_id, token, ttl = write
+        now = self.now()
+        sql = "UPDATE lease SET renewed = ?, until = ? WHERE run_id = ? AND token = ?"
+        return self.db.execute(sql, (now, now + ttl, run_id, token)).rowcount == 1
+
+    def release(self, write: Release) -> None:
+        """Delete a driver's lease."""
+        self.db.execute("DELETE FROM lease WHERE run_id = ? AND token = ?", write)
 
 
 def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:
@@ -50,14 +64,3 @@ def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]
     host, pid, place, born = process
     named = all(isinstance(text, str) for text in (*names, host, place, born))
     return named and type(pid) is int and 0 <= pid < 1 << 31 and all(map(is_number, times))
-
-
-def renew(db: Connection, run_id: str, token: str, now: float, ttl: float) -> bool:
-    """Renew a driver's lease. False if it has none."""
-    sql = "UPDATE lease SET renewed = ?, until = ? WHERE run_id = ? AND token = ?"
-    return db.execute(sql, (now, now + ttl, run_id, token)).rowcount == 1
-
-
-def release(db: Connection, run_id: str, token: str) -> None:
-    """Delete a driver's lease."""
-    db.execute("DELETE FROM lease WHERE run_id = ? AND token = ?", (run_id, token))

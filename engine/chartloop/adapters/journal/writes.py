@@ -1,0 +1,245 @@
+"""What is written to a journal, as data: one record for each write of the port.
+
+A write names its run, holds no connection, and is already redacted text, so writes can be grouped,
+ordered by run and sent together. `Writer` makes their texts, outside of any transaction.
+
+Belongs here: what every database with tables needs. Never: SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from chartloop.core.codec import to_json_fast
+from chartloop.core.errors import RunError
+from chartloop.core.records import Record
+from chartloop.run.journal import Check, Event, InboxMessage, Move, RunRow, Snapshot, Update
+from chartloop.run.journal_records import WholeRun
+from chartloop.run.lease import Claim
+from chartloop.run.payload import DEEPEST, pack, too_deep
+from chartloop.run.redact import Redactor
+from chartloop.run.requests import StoredRequest
+
+Stored: TypeAlias = str | bytes
+"""A text in a column: bytes if it has lone surrogates."""
+Columns: TypeAlias = tuple[Any, ...]
+"""The values of the columns of a row."""
+
+
+def stored_text(text: str) -> Stored:
+    """Encode a text for a column."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return text
+
+
+class Line(NamedTuple):
+    """An event as the values of a row."""
+
+    type: str
+    record: int | None
+    at: float
+    data: Stored
+    blobs: Mapping[str, str]
+
+
+class Create(NamedTuple):
+    """A new run."""
+
+    run_id: str
+    row: Columns
+
+
+class Filled(NamedTuple):
+    """A new run with its whole content."""
+
+    run_id: str
+    row: Columns
+    lines: Sequence[Line]
+    inbox_of: str
+    carries: Callable[[InboxMessage], bool] | None
+
+
+class CreateWhole(NamedTuple):
+    """New runs with their whole content, and the runs that they replace."""
+
+    run_id: str
+    runs: Sequence[Filled]
+    moves: Sequence[Move]
+    claim: Claim
+
+
+class Acquire(NamedTuple):
+    """A claim to drive a run."""
+
+    run_id: str
+    claim: Claim
+
+
+class Renew(NamedTuple):
+    """A lease that lasts `ttl` seconds longer."""
+
+    run_id: str
+    token: str
+    ttl: float
+
+
+class Release(NamedTuple):
+    """A lease that ends."""
+
+    run_id: str
+    token: str
+
+
+class Append(NamedTuple):
+    """Events at the end of a run's log, which has an expected head and epoch."""
+
+    run_id: str
+    head: int
+    epoch: int
+    lines: Sequence[Line]
+    update: Columns | None
+    """The columns of `Writer.update`."""
+    consumed: Sequence[str]
+
+
+class Send(NamedTuple):
+    """A message for the inbox of a run."""
+
+    run_id: str
+    message: InboxMessage
+    data: Stored
+    check: Check | None
+
+
+class PutBlob(NamedTuple):
+    """A text that stays; `hide` is called only if it is new."""
+
+    run_id: str
+    key: str
+    text: str
+    hide: Callable[[str], str]
+
+
+class PutSnapshot(NamedTuple):
+    """A snapshot in place of the run's earlier one."""
+
+    run_id: str
+    snapshot: Snapshot
+    data: str
+
+
+class Fork(NamedTuple):
+    """A new run with the events before a record of this one."""
+
+    run_id: str
+    record_seq: int
+    new: Create
+
+
+class Remove(NamedTuple):
+    """Runs that are deleted with their children."""
+
+    run_id: str
+    run_ids: Sequence[str]
+
+
+class PlaceRequest(NamedTuple):
+    """A request to a run."""
+
+    run_id: str
+    request: StoredRequest
+    data: Stored
+    outcome: Stored | None
+
+
+class SettleRequest(NamedTuple):
+    """The outcome of an open request, from the driver of its run since `epoch`."""
+
+    run_id: str
+    key: str
+    outcome: Stored
+    epoch: int
+
+
+class WithdrawRequest(NamedTuple):
+    """A request that had no effect."""
+
+    run_id: str
+    key: str
+
+
+Write: TypeAlias = (
+    Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
+    | Remove | PlaceRequest | SettleRequest | WithdrawRequest
+)  # fmt: skip
+"""`run_id` is empty for a write to no particular run."""
+
+
+class Writer:
+    """Converts data to redacted text for the journal."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self.redactor = redactor
+        self._hide: Callable[[str], str] = redactor.json if redactor else str
+        self.text: Callable[[str], str] = redactor.text if redactor else str
+        """Redacts plain text."""
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Hide these secrets too, unless nothing is hidden."""
+        if self.redactor is not None:
+            self.redactor = self.redactor.also(values)
+            self._hide, self.text = self.redactor.json, self.redactor.text
+
+    def document(self, data: Mapping[str, Any] | Record) -> str:
+        """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
+        try:
+            text = data.to_json() if isinstance(data, Record) else to_json_fast(data)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unfit(str(error)) from error
+        if too_deep(text):
+            raise _unfit(f"it is nested more than {DEEPEST} levels deep")
+        return self._hide(text)
+
+    def create(self, row: RunRow) -> Create:
+        """A new run."""
+        return Create(row.run_id, self._columns(row))
+
+    def whole(self, run: WholeRun) -> Filled:
+        """A new run with its content."""
+        row = run.row.replace(head=len(run.events), epoch=0)
+        lines = self.lines(run.events)
+        return Filled(row.run_id, self._columns(row), lines, run.inbox_of, run.carries)
+
+    def update(self, update: Update | None) -> Columns | None:
+        """The columns that an append updates; None for no update."""
+        return None if update is None else self._columns(update)
+
+    def _columns(self, row: RunRow | Update) -> Columns:
+        """The columns of a row or its update; both end with the question and the usage."""
+        question = row.question
+        text = None if question is None else stored_text(self.document(question.to_mapping()))
+        return (*row.to_tuple()[:-3], text, row.tokens, row.cost)
+
+    def lines(self, events: Iterable[Event]) -> list[Line]:
+        """Convert events to rows."""
+        lines: list[Line] = []
+        for event in events:
+            record = event.record
+            packed = pack(self.document(event.data if record is None else record))
+            number = None if record is None else record.seq
+            text = stored_text(packed.text)
+            lines.append(Line(event.type, number, event.at, text, packed.blobs))
+        return lines
+
+
+def _unfit(why: str) -> RunError:
+    return RunError(
+        f"this cannot be kept in a journal: {why}",
+        hint="actions, tools and answers give JSON data: text, numbers, lists and mappings",
+    )
