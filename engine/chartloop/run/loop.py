@@ -156,7 +156,7 @@ async def begin(session: Session) -> Record | None:
         await session.take_over()
         if session.position.status != "idle":
             return await _next_record(session)
-    return await session.apply(await session.complete_start(start))
+    return await session.apply(await session.complete_start(session.begun or start))
 
 
 async def step(session: Session) -> Record:

@@ -130,7 +130,7 @@ class Session:
         self.above = above
         """The parent run, if its action drives this one."""
         self.turn = Turn(run_id)
-        holder = Holder(run_id, self.turn) if above is None else above.log.holder
+        holder = Holder(run_id, self.turn, ports.clock) if above is None else above.log.holder
         self.log = RunLog(journal, run_id, holder)
         self.engine = "" if above is None else above.engine
         """The version of chartloop, as a `start` records it."""
@@ -215,6 +215,8 @@ class Session:
     async def open(self, *, snapshot: bool = True, upto: int | None = None) -> None:
         """Fold the run's log, from its snapshot if it has one. Writes nothing."""
         await self.log.open()
+        if self.above is None:
+            self.ports.clock.follow(await self.journal.now())
         if snapshot and upto is None:
             await self._from_snapshot()
         await self._read_on(upto)
@@ -347,7 +349,12 @@ class Session:
             await self._read_on()
 
     async def create(self) -> None:
-        """Put a new run into the journal."""
+        """Put a new run into the journal, begun by the journal's clock."""
+        begun, row = self.begun, self.log.row
+        if begun is not None and self.above is None:
+            shift = self.ports.clock.follow(await self.journal.now())
+            self.begun = begun.replace(started=begun.started + shift, at=begun.at + shift)
+            self.log.row = row.replace(created=row.created + shift, updated=row.updated + shift)
         await self.log.create(None if self._spec_text is None else self._spec_text())
 
     async def complete_start(self, begun: Input) -> Input:

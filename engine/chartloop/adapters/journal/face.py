@@ -42,7 +42,7 @@ from chartloop.run.journal_pages import (
     Tail,
     check_page,
 )
-from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
+from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease, ancestry, living
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
 
@@ -98,6 +98,9 @@ class JournalFace(ABC):
     ) -> T:
         """Perform a job for a run; an empty `run_id` means no particular run."""
 
+    async def now(self) -> float:
+        return self._now()
+
     async def create(self, row: RunRow) -> None:
         columns = self._writer.row(row)
         await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
@@ -140,6 +143,13 @@ class JournalFace(ABC):
 
     async def lease(self, run_id: str) -> Lease | None:
         return await self._perform(run_id, lambda db: sqlite_leases.lease(db, run_id), writes=False)
+
+    async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        return await self._perform(
+            run_id,
+            lambda db: living(sqlite_leases.leases(db, *ancestry(run_id)), self._now()),
+            writes=False,
+        )
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         outcome = None if request.outcome is None else self._writer.document(request.outcome)

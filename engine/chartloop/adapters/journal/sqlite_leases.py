@@ -23,18 +23,18 @@ def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
 
 def try_claim(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
     """The lease that a claim would get, without writing it."""
-    return grant(run_id, _leases(db, *ancestry(run_id)), claim, now)
+    return grant(run_id, leases(db, *ancestry(run_id)), claim, now)
 
 
 def lease(db: Connection, run_id: str) -> Lease | None:
     """The run's lease, or None."""
-    return _leases(db, run_id).get(run_id)
+    return leases(db, run_id).get(run_id)
 
 
-def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
+def leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
     """The leases of these runs by id, in the order of the ids."""
     marks = ", ".join("?" * len(run_ids))
-    leases = {
+    found = {
         run_id: Lease(Driver(token, face, Process(*process)), since, renewed, until)
         for run_id, token, face, *process, since, renewed, until in db.execute(
             f"SELECT * FROM lease WHERE run_id IN ({marks})",  # noqa: S608  marks alone
@@ -42,7 +42,7 @@ def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
         )
         if _is_sound((token, face), Process(*process), (since, renewed, until))
     }
-    return {run_id: leases[run_id] for run_id in run_ids if run_id in leases}
+    return {run_id: found[run_id] for run_id in run_ids if run_id in found}
 
 
 def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:

@@ -5,6 +5,7 @@ Belongs here: stand-ins for the run, its clock and its ports. Never: a port that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -34,6 +35,10 @@ class PositionClock:
     def now(self) -> float:
         """The time, in seconds."""
         return self.at
+
+    def follow(self, now: float, within: float = math.inf) -> float:
+        """Do nothing: the simulator sets the time."""
+        return 0.0
 
     async def sleep(self, seconds: float) -> None:
         """Return at once: the simulator moves time."""
