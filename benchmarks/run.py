@@ -45,8 +45,11 @@ class Subject(NamedTuple):
     """The first arguments of the script."""
     lacks: tuple[str, ...] = ()
     """Works that the library has nothing for."""
+    engine: str = ""
+    """The folder `engine` of another version of chartloop."""
 
 
+BEFORE = " before"
 ON_DISK = ("w2", "w3 on disk")
 OURS = Subject(CHARTLOOP, "loop_in_chartloop.py")
 INLINE = Subject("chartloop, tool inline", "loop_in_chartloop.py", first=("inline",))
@@ -74,14 +77,23 @@ CALLERS = (
 )
 
 
-def subjects(cell: Cell, *, peers: bool) -> list[tuple[Subject, list[str]]]:
+def before(engine: str) -> tuple[Subject, Subject]:
+    """Another version of chartloop, with its tool on a thread and inline."""
+    versions = (one._replace(name=f"{one.name}{BEFORE}", engine=engine) for one in (OURS, INLINE))
+    return next(versions), next(versions)
+
+
+def subjects(cell: Cell, *, peers: bool, engine: str = "") -> list[tuple[Subject, list[str]]]:
     """Who does the work of a cell, each with the arguments of its script."""
     if cell.work in PARTS:
-        return [(Subject(CHARTLOOP, "parts.py"), [cell.work])]
+        ours = Subject(CHARTLOOP, "parts.py")
+        both = (ours, ours._replace(name=CHARTLOOP + BEFORE, engine=engine))
+        return [(one, [cell.work]) for one in both[: 2 if engine else 1]]
     size = [str(cell.turns), str(cell.agents)]
     if cell.work == "http":
         return [(one, [*one.first, *size]) for one in CALLERS]
-    able = [OURS, INLINE, BARE, *(LIBRARIES if peers else ())]
+    others = before(engine) if engine else ()
+    able = [OURS, INLINE, *others, BARE, *(LIBRARIES if peers else ())]
     return [(one, [*one.first, cell.work, *size]) for one in able if cell.work not in one.lacks]
 
 
@@ -105,6 +117,8 @@ def measure(subject: Subject, arguments: list[str], cap: float) -> dict[str, flo
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         # A process that is cut off leaves its files here.
         variables = {**os.environ, "TMPDIR": folder}
+        if subject.engine:
+            variables["PYTHONPATH"] = subject.engine
         try:
             done = subprocess.run(
                 command, check=False, env=variables, capture_output=True, text=True, timeout=cap
@@ -125,7 +139,7 @@ def measured(cells: list[Cell], options: argparse.Namespace) -> Found:
     for number in range(options.rounds):
         for cell in cells:
             row = found.setdefault(cell.key, {})
-            for subject, arguments in subjects(cell, peers=options.peers):
+            for subject, arguments in subjects(cell, peers=options.peers, engine=options.before):
                 known = row.setdefault(subject.name, {})
                 if known.keys() & {"over", "failed"}:
                     continue
@@ -157,6 +171,10 @@ def options() -> Any:
     names = [*WORKS, *PARTS]
     parser.add_argument("--only", default=",".join(names), help=f"of: {', '.join(names)}")
     parser.add_argument("--peers", action="store_true", help="the other libraries too")
+    parser.add_argument(
+        "--before", default="", metavar="ENGINE", type=lambda name: str(Path(name).resolve()),
+        help="another version too: its folder `engine`, as `git worktree` gives it",
+    )  # fmt: skip
     parser.add_argument("--short", action="store_true", help="without the runs of 25 x the length")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(

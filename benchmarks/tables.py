@@ -19,7 +19,7 @@ README, PAGE = HERE.parent / "README.md", HERE.parent / "docs" / "benchmarks.md"
 
 CHARTLOOP, FLOOR = "chartloop", "bare loop"
 COLUMNS = (
-    CHARTLOOP, "chartloop, tool inline", FLOOR, "LangGraph", "LangGraph, deltas", "pydantic-graph 1", "pydantic-graph 2", "Burr",
+    CHARTLOOP, f"{CHARTLOOP} before", "chartloop, tool inline", "chartloop, tool inline before", FLOOR, "LangGraph", "LangGraph, deltas", "pydantic-graph 1", "pydantic-graph 2", "Burr",
 )  # fmt: skip
 BRIEF = (CHARTLOOP, "LangGraph", "pydantic-graph 2", "Burr", FLOOR)
 

@@ -292,6 +292,16 @@ def test_what_a_newer_version_wrote_is_refused_as_that(case: Newer, edited: Shel
         assert case.says in done.err
 
 
+def test_a_file_from_before_the_first_release_is_refused_in_a_line(edited: Shell) -> None:
+    assert edit(edited.folder, "UPDATE schema_version SET title = 'the first tables'")
+    for args in (*READING, RESUME, ("runs",), ("run", "ask.yaml", "x", "--script", "replies.yaml")):
+        done = edited(*args)
+        assert done.code == 2, args
+        assert "was written before the first release of chartloop" in done.err
+        assert "= help: name another file, or move this one away" in done.err
+        assert "Traceback" not in done.err
+
+
 # fields of stored records -------------------------------------------------------------------------
 
 

@@ -208,7 +208,7 @@ def test_who_drives_a_run_that_is_moved_is_fenced() -> None:
     journal = MemoryJournal()
     here = machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r")
     here.advance()
-    assert here.session.log.owned
+    assert here.session.owned
     new = opened(journal)
     new.run()
     with pytest.raises(Fenced):  # in the middle of its work

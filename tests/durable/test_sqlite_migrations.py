@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
-from chartloop.core.errors import JournalError, JournalTooNew
+from chartloop.core.errors import JournalError, JournalTooNew, JournalTooOld
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Input, Record
 from chartloop.run.journal import Event, InboxMessage, Snapshot, digest
+from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.sync import by_hand
 
 VERSION_1 = """
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL);
-INSERT INTO schema_version VALUES(1,'the first tables');
+INSERT INTO schema_version VALUES(1,'the tables of the first release');
+CREATE TABLE journal (id TEXT NOT NULL);
+INSERT INTO journal VALUES('0a1b2c3d');
 CREATE TABLE run (
     run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, machine_hash TEXT NOT NULL,
     epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
     state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
     agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
-    fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
+    fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
+    updated REAL NOT NULL, question, tokens INTEGER, cost REAL
 );
-INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,1.0,3.0);
+INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5);
+CREATE INDEX run_created ON run (created);
+CREATE INDEX run_agent ON run (agent, created);
+CREATE INDEX run_session ON run (session, created);
+CREATE INDEX run_machine ON run (machine, created);
+CREATE INDEX run_status ON run (status, created);
+CREATE INDEX run_reason ON run (reason, created) WHERE reason != '';
+CREATE INDEX run_parent ON run (parent, created) WHERE parent != '';
+CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL;
 CREATE TABLE event (
-    run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
-    type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
-    PRIMARY KEY (run_id, seq)
+    number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
+    epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
+    data NOT NULL, UNIQUE (run_id, seq)
 );
-INSERT INTO event VALUES('old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
-INSERT INTO event VALUES('old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
-INSERT INTO event VALUES('old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529"}},"next":"ask","status":"paused","wake_at":99.5}');
+INSERT INTO event VALUES(1,'old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
+INSERT INTO event VALUES(2,'old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
+INSERT INTO event VALUES(3,'old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529"}},"next":"ask","status":"paused","wake_at":99.5}');
+CREATE INDEX event_record ON event (run_id, record) WHERE record IS NOT NULL;
 CREATE TABLE inbox (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
     at REAL NOT NULL, data NOT NULL, seq INTEGER, UNIQUE (run_id, msg_id)
 );
 INSERT INTO inbox VALUES(1,'old','m1',2.5,'{"kind":"pause"}',2);
 INSERT INTO inbox VALUES(2,'old','m2',3.5,'{"kind":"answer"}',NULL);
+CREATE INDEX inbox_open ON inbox (run_id) WHERE seq IS NULL;
 CREATE TABLE blob (hash TEXT PRIMARY KEY, data NOT NULL, kept INTEGER NOT NULL);
 INSERT INTO blob VALUES('f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529','a large text',0);
 INSERT INTO blob VALUES('0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1','the machine',1);
@@ -48,16 +63,23 @@ CREATE TABLE event_blob (
     PRIMARY KEY (run_id, seq, hash)
 ) WITHOUT ROWID;
 INSERT INTO event_blob VALUES('old',2,'f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529');
+CREATE INDEX event_blob_hash ON event_blob (hash);
 CREATE TABLE snapshot (
     run_id TEXT PRIMARY KEY, seq INTEGER NOT NULL, record_seq INTEGER NOT NULL,
     data NOT NULL
 );
-INSERT INTO snapshot VALUES('old',3,2,'{"position":{}}');
-CREATE INDEX run_created ON run (created);
-CREATE INDEX run_agent ON run (agent, created);
-CREATE INDEX run_session ON run (session, created);
-CREATE INDEX inbox_open ON inbox (run_id) WHERE seq IS NULL;
-CREATE INDEX event_blob_hash ON event_blob (hash);
+INSERT INTO snapshot VALUES('old',3,2,'9fa9c95fe7a9e7ba360a9c4708576717d15ed434e8a2bfc97d7aa100db2ec920 {"position":{}}');
+CREATE TABLE lease (
+    run_id TEXT PRIMARY KEY, token TEXT NOT NULL, face TEXT NOT NULL,
+    host TEXT NOT NULL, pid INTEGER NOT NULL, place TEXT NOT NULL, born TEXT NOT NULL,
+    since REAL NOT NULL, renewed REAL NOT NULL, until REAL NOT NULL
+);
+CREATE TABLE request (
+    key TEXT PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL,
+    digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome
+);
+CREATE INDEX request_run ON request (run_id);
+CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL;
 PRAGMA journal_mode = WAL;
 """
 """A file as version 1 left it. Later versions must read it; it is never edited."""
@@ -121,8 +143,21 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
     row = by_hand(journal.row("old"))
     assert row is not None
     assert row.to_tuple()[:12] == (
-        "old", "agent", MACHINE, 2, 3, "paused", "ask", "", 1, 99.5,
-        "me" if migrations is MIGRATIONS else "agent me", "",
+        "old",
+        "agent",
+        MACHINE,
+        2,
+        3,
+        "paused",
+        "ask",
+        "",
+        1,
+        99.5,
+        "me" if migrations is MIGRATIONS else "agent me",
+        "",
+    )
+    assert row.to_tuple()[15:] == (
+        1.0, 3.0, OpenQuestion("1", "Ship it?", {"yes": {}}, "old", "ask"), 12, 0.5,
     )  # fmt: skip
     assert by_hand(journal.events("old")) == [
         Event(0, "record", 1.0, Record(0, "", Input("start", at=1.0, started=1.0, data={"task": "x"}), next="think", status="running"), {}, 1),
@@ -167,11 +202,28 @@ def test_a_newer_file_is_refused_and_stays_as_it_is(old: Path) -> None:
 
 def test_an_older_file_is_copied_before_it_is_changed(old: Path) -> None:
     before, rows = schema(old), dump(old)
-    by_hand(SqliteJournal(old).close())
+    by_hand(SqliteJournal(old, migrations=NEXT).close())
     kept = old.with_name("journal.db.version-1")
     assert (schema(kept), dump(kept)) == (before, rows)
     assert schema(old) != before
-    by_hand(SqliteJournal(kept).close())  # it opens as the other did
+    by_hand(SqliteJournal(kept, migrations=NEXT).close())  # it opens as the other did
+
+
+@pytest.mark.parametrize("newest", [1, 5])
+def test_a_file_from_before_the_first_release_is_refused_and_stays_as_it_is(
+    old: Path, newest: int
+) -> None:
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("UPDATE schema_version SET title = 'the first tables'")
+        for number in range(2, newest + 1):
+            database.execute("INSERT INTO schema_version VALUES (?, 'more')", (number,))
+        database.commit()
+    before, beside = old.read_bytes(), {file.name for file in old.parent.iterdir()}
+    with pytest.raises(JournalTooOld, match="written before the first release") as refused:
+        SqliteJournal(old)
+    assert str(old) in refused.value.message
+    assert "name another file" in refused.value.hint
+    assert (old.read_bytes(), {file.name for file in old.parent.iterdir()}) == (before, beside)
 
 
 def test_a_new_file_has_no_copy(tmp_path: Path) -> None:

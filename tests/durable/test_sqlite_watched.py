@@ -1,4 +1,4 @@
-"""A journal's file, watched: other writers, other processes, `VACUUM`, edited rows, older files."""
+"""A journal's file, watched: other writers, other processes, `VACUUM`, edited rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS
 from chartloop.core.errors import CursorGoneError
 from chartloop.run.journal import Event, RunRow, Update
 from chartloop.run.journal_pages import RunFilter, Tail
@@ -184,77 +182,3 @@ def test_a_question_is_kept_without_secrets(tmp_path: Path) -> None:
     assert row.question == asked.replace(text="Is «redacted:PIN» right?")
     by_hand(journal.close())
     assert b"correct-horse" not in b"".join(f.read_bytes() for f in tmp_path.iterdir())
-
-
-ASKS = """\
-chartloop: 1
-machine: asker
-states:
-  gate: {ask: "Ship {run.task}?", on: {yes: {data: {note: str}, to: z}, no: z}}
-  z: {stop: completed}
-"""
-
-
-def test_an_older_row_is_completed_once_the_run_is_opened(tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(ASKS)
-    machine = load(tmp_path / "m.yaml")
-    path = tmp_path / "journal.db"
-    new = SqliteJournal(path)
-    machine.run("it", journal=new, run_id="r")
-    [written] = by_hand(new.page(RunFilter(waiting=True))).rows
-    by_hand(new.close())
-    as_version_2(path)
-    journal = SqliteJournal(path)
-    [row] = by_hand(journal.page(RunFilter(waiting=True))).rows
-    assert row == written.replace(
-        question=OpenQuestion(run="r", state="gate"), tokens=None, cost=None
-    )
-    run = machine.open("r", journal=journal)
-    token = by_hand(journal.changed()) or ""
-    assert by_hand(run.session.complete_row()) == written
-    assert by_hand(journal.row("r")) == written
-    assert run.question is not None
-    assert written.question == OpenQuestion(
-        run.question.wait, "Ship it?", {"yes": {"note": "str"}, "no": {}}, "r", "gate"
-    )
-    assert by_hand(journal.changed(token)) is not None
-    assert by_hand(machine.open("r", journal=journal).session.complete_row()) == written
-    run.send("no")  # and it goes on: its epoch is what it was
-    assert run.run().reason == "completed"
-    assert by_hand(journal.page(RunFilter(waiting=True))).rows == []
-    by_hand(journal.close())
-
-
-def test_a_run_that_goes_on_meanwhile_writes_its_row_itself(tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(ASKS)
-    machine = load(tmp_path / "m.yaml")
-    path = tmp_path / "journal.db"
-    new = SqliteJournal(path)
-    machine.run("it", journal=new, run_id="r")
-    by_hand(new.close())
-    as_version_2(path)
-    journal = SqliteJournal(path)
-    late = machine.open("r", journal=journal)
-    run = machine.open("r", journal=journal)
-    run.send("no")
-    run.run()
-    row = by_hand(late.session.complete_row())
-    assert row == by_hand(journal.row("r"))
-    assert (row.status, row.question, row.tokens, row.cost) == ("completed", None, 0, 0.0)
-    by_hand(journal.close())
-
-
-def as_version_2(path: Path) -> None:
-    """Write what a journal holds into a file of version 2, in its place."""
-    older = path.with_name("older.db")
-    by_hand(SqliteJournal(older, migrations=MIGRATIONS[:2]).close())
-    with closing(sqlite3.connect(older)) as database:
-        database.execute("ATTACH ? AS new", (str(path),))
-        for table in ("run", "event", "inbox", "blob", "event_blob", "snapshot"):
-            columns = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            names = ", ".join(name for (name,) in columns)
-            sql = f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}"  # noqa: S608
-            database.execute(sql)
-        database.commit()
-    path.unlink()
-    older.replace(path)

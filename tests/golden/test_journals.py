@@ -14,7 +14,8 @@ from chartloop.api.loader import find_faults
 from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import RunFilter
-from chartloop.run.sync import by_hand, wait
+from chartloop.run.question import update_at
+from chartloop.run.sync import by_hand
 
 NEWER = {"should_stop"}
 """Machines that are newer than the oldest journal."""
@@ -72,21 +73,25 @@ def test_a_run_goes_on(journal: SqliteJournal) -> None:
 
 
 @pytest.mark.slow("takes seconds")
-def test_a_row_is_completed_with_what_the_run_asks_and_has_used(journal: SqliteJournal) -> None:
-    """A file of an older version lists what may wait; opened, each run says what it asks."""
-    maybe = {row.run_id for row in by_hand(journal.page(RunFilter(waiting=True))).rows}
+def test_a_row_says_what_the_run_asks_and_has_used(journal: SqliteJournal) -> None:
     asks: set[str] = set()
     for row in by_hand(journal.rows(children=False)):
         run = machine_of(journal, row).open(row.run_id, journal=journal)
-        now = wait(run.session.complete_row(), suspends=run.session.journal.suspends)
-        assert now == by_hand(journal.row(row.run_id))
-        assert now.tokens == run.facts.usage.total_tokens
-        assert (now.question is None) is (run.question is None)
-        assert now.replace(question=None, tokens=None, cost=None) == row.replace(question=None)
-        asks |= {row.run_id} if now.question else set()
-        # the half of a run that the file was made with says that it runs, wherever it stands
-        assert row.run_id in maybe or now.question is None or row.status == "running"
+        session = run.session
+        position, rest = session.position, session.tally.rest
+        now = update_at(run.machine.chart, run.id, position, rest, reason=row.reason)
+        assert row.standing() == now
+        assert row.tokens == run.facts.usage.total_tokens
+        assert (row.question is None) is (run.question is None)
+        asks |= {row.run_id} if row.question else set()
     assert {row.run_id for row in by_hand(journal.page(RunFilter(waiting=True))).rows} == asks
+
+
+def test_its_records_are_found_by_number(journal: SqliteJournal) -> None:
+    for row in by_hand(journal.rows()):
+        whole = [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
+        assert by_hand(journal.records(row.run_id)) == whole
+        assert by_hand(journal.records(row.run_id, 1, 2)) == whole[1:3]
 
 
 def test_its_events_are_followed_in_the_order_of_its_runs(journal: SqliteJournal) -> None:

@@ -119,7 +119,7 @@ class Inbox(RuleBasedStateMachine):
         self.send(self.who(who), event, ahead=state)
 
     @rule(event=EVENTS)
-    def an_answer_of_an_older_version(self, event: str) -> None:
+    def an_answer_without_a_wait(self, event: str) -> None:
         data = {"kind": "answer", "event": event, "data": {"n": -1}}
         by_hand(
             self.there.send("r", InboxMessage(f"old{next(self.numbers)}", self.clock.now(), data))

@@ -18,10 +18,9 @@ from chartloop.core.outcome import Message
 from chartloop.core.transcript import (
     NO_REPLY,
     Conversation,
+    Joined,
     estimate,
     estimate_messages,
-    sendable,
-    with_head,
 )
 from tests.talks import provider_says
 
@@ -72,12 +71,12 @@ def test_a_conversation_that_grows_is_what_it_is_whole(
     for piece, asked in parts:
         grown, talk = grown.add(piece), [*talk, *piece]
         if asked:
-            assert same(sendable(grown), as_sent(talk))
+            assert same(grown.sendable(), as_sent(talk))
             assert estimate(grown) == estimate_messages(talk)
     assert grown == Conversation(talk)
-    assert same(sendable(grown), as_sent(talk))
-    assert estimate(sendable(grown)) == estimate_messages(as_sent(talk))
-    assert not talk or not (sent := tuple(sendable(grown))) or provider_says(sent) is None
+    assert same(grown.sendable(), as_sent(talk))
+    assert estimate(grown.sendable()) == estimate_messages(as_sent(talk))
+    assert not talk or not (sent := tuple(grown.sendable())) or provider_says(sent) is None
     assert len(grown) == len(talk)
     assert list(reversed(grown)) == talk[::-1]
     assert pickle.loads(pickle.dumps(grown)) == grown  # noqa: S301
@@ -90,28 +89,28 @@ def test_two_that_grow_from_one_do_not_meet(
     root = Conversation(before)
     first = root.add(one)
     if asked:
-        sendable(first)
+        first.sendable()
     second = root.add(other)
     for found, talk in ((first, [*before, *one]), (second, [*before, *other]), (root, before)):
         assert list(found) == talk
         assert estimate(found) == estimate_messages(talk)
-        assert same(sendable(found), as_sent(talk))
+        assert same(found.sendable(), as_sent(talk))
 
 
 @given(TALK)
 def test_what_is_sent_is_sent_as_it_is_where_it_is_sound(talk: list[Message]) -> None:
-    sent = tuple(sendable(tuple(talk)))
-    assert same(sendable(sent), sent)
+    sent = tuple(Conversation(talk).sendable())
+    assert same(Conversation(sent).sendable(), sent)
     if same(sent, talk):
         whole = Conversation(talk)
-        assert sendable(whole) is whole
+        assert whole.sendable() is whole
 
 
 @given(TALK, st.integers(-20, 20), st.integers(-20, 20))
 def test_messages_with_a_head_are_a_sequence(talk: list[Message], at: int, to: int) -> None:
     head = (user("instructions"),)
-    sent = sendable(Conversation(talk))
-    made, whole = with_head(head, sent), [*head, *sent]
+    sent = Conversation(talk).sendable()
+    made, whole = Joined(head, sent), [*head, *sent]
     assert list(made) == whole
     assert len(made) == len(whole)
     assert tuple(made[at:to]) == tuple(whole[at:to])

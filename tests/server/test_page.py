@@ -189,9 +189,6 @@ def test_spending_is_thinned_to_its_ends() -> None:
     assert [p.step for p in found] == sorted({p.step for p in found})
     assert [p.step for p in spending_of(tally, 1000)] == [0, *steps]
     assert spending_of(Tally(), 10) == [Spent(0, 0.0, 0, 0.0)]
-    del tally.costs[:900]  # of a snapshot that was written before costs were kept
-    costs = [p.cost for p in spending_of(tally, 1000)]
-    assert (costs[900], costs[901]) == (None, 901 / 8)
 
 
 def test_coverage_and_changes_of_a_machine(served: Served, waits: str, machines: Path) -> None:

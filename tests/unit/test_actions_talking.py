@@ -10,7 +10,7 @@ from chartloop.actions.declare import tool_spec
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
-from chartloop.core.transcript import NO_REPLY, sendable
+from chartloop.core.transcript import NO_REPLY, Conversation
 from chartloop.run.ports import ModelReply
 from tests.support import start
 from tests.talks import Listening, call, outcomes, provider_says, talk, written
@@ -362,7 +362,7 @@ MESSES = [
 
 @pytest.mark.parametrize("case", MESSES, ids=lambda case: case.id)
 def test_what_is_sent_is_what_providers_take(case: Mess) -> None:
-    sent = sendable(case.messages)
+    sent = Conversation(case.messages).sendable()
     assert [m["content"] for m in sent] == case.sent
     assert provider_says(sent) is None
 

@@ -225,7 +225,7 @@ def test_the_data_of_an_answer_are_checked_when_it_is_sent() -> None:
             run.send("correct", data)
         with pytest.raises(AnswerError):
             gate().send("correct", data, ahead="approve")
-    assert by_hand(run.session.inbox()) == []
+    assert by_hand(run.session.journal.inbox(run.id)) == []
 
 
 def test_the_same_message_may_come_again_after_its_wait() -> None:
@@ -291,13 +291,13 @@ def message(id: str, run: Run, **data: Any) -> InboxMessage:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        ({"event": "accept"}, "it names no question; an older version sent it"),
+        ({"event": "accept"}, "it names no question"),
         ({"event": "accept", "wait": "0"}, "wait 0, which it was for, is over"),
         ({"event": "accept", "wait": "3"}, "wait 3, which it was for, is over"),
         ({"event": "nope", "wait": "1"}, "wait 1 does not take it"),
         ({"event": "accept", "ahead": "think"}, "`think`, which it was given ahead for"),
     ],
-    ids=["of-an-older-version", "past", "to-come", "another-event", "ahead-of-no-wait"],
+    ids=["without-a-wait", "past", "to-come", "another-event", "ahead-of-no-wait"],
 )
 def test_a_message_that_fits_no_wait_opens_none_and_the_record_says_so(
     data: dict[str, Any], why: str
@@ -309,7 +309,7 @@ def test_a_message_that_fits_no_wait_opens_none_and_the_record_says_so(
     assert kinds(run) == ["start", "step", "drop"]
     assert any(why in warning for warning in result.warnings)
     assert run.result.wait == "1"  # and the question is the same one
-    assert by_hand(run.session.inbox()) == []
+    assert by_hand(run.session.journal.inbox(run.id)) == []
     assert run.replay().same
     assert why in str(run.why())
 

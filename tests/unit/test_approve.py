@@ -258,7 +258,7 @@ def test_an_answer_ahead_never_opens_a_gate() -> None:
     assert DONE == []
 
 
-def test_an_answer_that_an_older_version_kept_ahead_of_a_gate_is_dropped() -> None:
+def test_an_answer_kept_ahead_of_a_gate_is_dropped() -> None:
     journal = MemoryJournal()
     run = load(TEXT, tools=TOOLS).start("t", script=[calls(("buy", 3)), "end"], journal=journal)
     run.step()

@@ -90,6 +90,7 @@ READS: list[Call] = [
     call("living_lease", lambda j: j.living_lease("held/a"), leases),
     call("now", lambda j: j.now(), leases),
     call("events", lambda j: j.events("a"), rows),
+    call("records", lambda j: j.records("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),

@@ -197,7 +197,7 @@ def test_a_certificate_is_proved_in_another_thread(tmp_path: Path) -> None:
         session = run.session
         assert session.begun is not None
         text = run.machine.chart.text
-        session.prepare_start(session.begun, session.row, spec_text=lambda: text, certify=certify)
+        session.spec_text, session.certify = lambda: text, certify
         await run.astep()
         assert await run.acertificate() == {}
         return threading.get_ident()

@@ -20,7 +20,7 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import ToolResult
 from chartloop.core.reasons import REASONS, StopSignal
 from chartloop.run.context import Context
-from chartloop.run.execute import AgentStop
+from chartloop.run.exceptions import AgentStop
 from chartloop.run.ports import ModelReply
 from chartloop.run.sanitize import LONGEST
 from tests.talks import Listening, call, calls, outcomes, provider_says, talk, written

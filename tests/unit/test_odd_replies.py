@@ -17,7 +17,7 @@ from chartloop import load, simulate, tool
 from chartloop.core.conversation import assistant, calls_of, tool_reply, user
 from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.facts import ToolCall
-from chartloop.core.transcript import Conversation, sendable, sent_arguments
+from chartloop.core.transcript import Conversation, sent_arguments
 from chartloop.proofs.bound import bound
 from chartloop.run.sanitize import bare_json, read_json
 from chartloop.testing.chat_rules import is_object
@@ -54,7 +54,7 @@ RAW = [
 def test_arguments_go_back_as_an_object_and_stay_as_they_came(case: Arguments) -> None:
     call = ToolCall("c", "add", case.given)
     talk = [user("hi"), assistant("", [call]), tool_reply(call, "3"), user("more")]
-    sent = sendable(talk)
+    sent = Conversation(talk).sendable()
     assert calls_of(sent[1])[0].arguments == (case.sent or case.given)
     assert [m for n, m in enumerate(sent) if n != 1] == [m for n, m in enumerate(talk) if n != 1]
     assert calls_of(talk[1]) == (call,)

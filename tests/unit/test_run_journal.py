@@ -54,9 +54,9 @@ def interrupted(policy: str, shop: Shop, *, answered: bool) -> tuple[Machine, Me
     run.advance()
     run.advance()
     key = "r/b/1/call_0_0"
-    by_hand(run.session.note("intent", key, {"state": "b", "tool": "one"}))
+    by_hand(run.session.note("intent", key, {"state": "b", "tool": "one"}, 1.0))
     if answered:
-        by_hand(run.session.note("result", key, {"text": "1", "ok": True, "result": "1"}))
+        by_hand(run.session.note("result", key, {"text": "1", "ok": True, "result": "1"}, 1.0))
     return made, journal
 
 
@@ -122,7 +122,7 @@ class TestDoubt:
         made, journal = interrupted("ask", shop, answered=True)
         run = reopened(made, journal)
         by_hand(run.session.take_over())
-        by_hand(run.session.note("intent", "r/b/1/call_0_1", {"state": "b", "tool": "two"}))
+        by_hand(run.session.note("intent", "r/b/1/call_0_1", {"state": "b", "tool": "two"}, 1.0))
         run = reopened(made, journal)
         run.run()
         run.send("retry")
@@ -138,7 +138,7 @@ class TestDoubt:
         )
         run.advance()
         run.advance()
-        by_hand(run.session.note("intent", "r/b/1/call_0_0", {"state": "b", "tool": "one"}))
+        by_hand(run.session.note("intent", "r/b/1/call_0_0", {"state": "b", "tool": "one"}, 1.0))
         run = reopened(made, journal)
         run.set("vars.n", 1)
         run.run()

@@ -134,7 +134,7 @@ def test_a_doubt_says_how_the_call_was_left(left: str) -> None:
     made.start("t", journal=journal, run_id="r").advance()
     row, _ = by_hand(journal.acquire("r", FAR if left else None))
     run = made.open("r", journal=journal)
-    run.session.log.epoch = row.epoch - 1
+    run.session.epoch = row.epoch - 1
     by_hand(run.session.journal.append("r", row.head, row.epoch, [_intent(row.head)]))
     now[0] += 100 if left == "silent" else 0
     run = made.open("r", journal=journal, take_over=left == "alive")

@@ -27,7 +27,8 @@ def begun() -> tuple[MemoryJournal, RunLog]:
 
 
 def note(log: RunLog, key: str, *, last: bool = False) -> Event:
-    return by_hand(log.note("intent", {"key": key}, lambda: NOW, last=last))
+    by_hand(log.note("intent", key, {}, NOW, last=last))
+    return Event(log.head - 1, "intent", NOW, None, log.intents[key], log.epoch)
 
 
 def keys(journal: MemoryJournal) -> list[str]:
@@ -89,7 +90,7 @@ def test_an_event_that_does_not_follow_is_refused() -> None:
 
 def test_a_snapshot_is_of_this_machine_and_format_or_none() -> None:
     journal, log = begun()
-    by_hand(log.put_snapshot(3, {"position": {}}))
+    by_hand(log.store_snapshot(3, {"position": {}}))
     found = by_hand(log.snapshot())
     assert found is not None
     assert found.record_seq == 3
@@ -101,11 +102,10 @@ def test_a_snapshot_is_of_this_machine_and_format_or_none() -> None:
 
 def test_when_there_should_be_a_snapshot() -> None:
     _, log = begun()
-    assert not log.wants_snapshot(SNAPSHOT_AFTER - 1)
-    assert log.wants_snapshot(SNAPSHOT_AFTER)
+    assert log.snapshot_at == SNAPSHOT_AFTER
     assert not log.may_hold(SNAPSHOT_AFTER - 1)
-    by_hand(log.put_snapshot(SNAPSHOT_AFTER, {}))
-    assert not log.wants_snapshot(2 * SNAPSHOT_AFTER)
-    log.ask_for_snapshot()
-    assert log.wants_snapshot(1)
+    by_hand(log.store_snapshot(SNAPSHOT_AFTER, {}))
+    assert log.snapshot_at > 2 * SNAPSHOT_AFTER
+    log.ask_to_save()
+    assert log.snapshot_at <= 1
     assert not log.may_hold(1)

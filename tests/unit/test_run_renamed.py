@@ -163,7 +163,7 @@ class TestRenamed:
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         run.advance()
         run.advance()
-        by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}))
+        by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}, 1.0))
         with pytest.raises(MachineChangedError, match="in doubt") as caught:
             opened(journal)
         assert "until that is settled" in caught.value.hint
@@ -216,7 +216,7 @@ class TestChanged:
         made, journal = machine(body), MemoryJournal()
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         other = json.dumps(json.loads(made.canonical()), indent=4)
-        run.session.log.row = run.session.row.replace(machine_hash=by_hand(journal.put_blob(other)))
+        run.session.row = run.session.row.replace(machine_hash=by_hand(journal.put_blob(other)))
         run.run()
         again = made.open("r", journal=journal, clock=ManualClock())
         again.send("yes")

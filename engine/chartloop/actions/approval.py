@@ -42,7 +42,7 @@ def ask_approval(
         request = dict(gate.request)
         held = [one for one in open_held(request) if gate.holds(shown(one))]
     else:
-        open_ = list(keyed(open_calls(ctx.messages, ctx.machine.wire_names)))
+        open_ = keyed(open_calls(ctx.messages, ctx.machine.wire_names))
         request = {"wait": wait, "edit": gate.edit, "remember": gate.remember}
         held = [
             {"key": key, **call.to_mapping()}

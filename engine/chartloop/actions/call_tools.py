@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from chartloop.actions.approval import Cleared, Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
@@ -125,20 +125,27 @@ class _Batch:
     def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
         self.ctx = ctx
         self.calls = calls
-        self.known = {tool.name: tool for tool in ctx.tools}
-        approve = ctx.machine.approve
-        self.gate = Gate(ctx, approve.when if approve is not None else None)
+        self.known = ctx.host.chart.tools_at(ctx.state.name)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
         self.done: dict[int, ToolResult] = {}
-        named = list(keyed(calls))
-        self.cleared = [self.gate.clear(key, call) for key, call in named]
-        self.keys = [f"{ctx.key}/{key}" for key, _ in named]
+        approve = ctx.machine.approve
+        self.gate = None if approve is None else Gate(ctx, approve.when)
+        self.keys: list[str] = []
+        self.cleared: list[Cleared | ToolResult] = []
+        for key, call in keyed(calls):
+            self.keys.append(f"{ctx.key}/{key}")
+            self.cleared.append(Cleared(call) if self.gate is None else self.gate.clear(key, call))
 
     async def carry_out(self) -> None:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""
-        memory = [n for n, call in enumerate(self.calls) if self._edits_memory(call)]
-        others = [n for n in range(len(self.calls)) if n not in memory]
-        if len(others) < 2 or not any(self._suspends(n) for n in others):
+        memory: list[int] = []
+        others: list[int] = []
+        suspends = False
+        for n, call in enumerate(self.calls):
+            spec = self.known.get(call.name)
+            (memory if spec is not None and spec.memory else others).append(n)
+            suspends = suspends or (spec is not None and spec.suspends)
+        if len(others) < 2 or not suspends:
             for n in others:
                 await self._do(self.ctx, n)
         else:
@@ -159,6 +166,9 @@ class _Batch:
         """The outcome of the finished calls, in the order of the reply."""
         done: list[tuple[ToolCall, ToolResult]] = []
         counts: dict[str, int] = {}
+        told: list[dict[str, Any]] = []
+        messages: list[Message] = []
+        only_texts = True
         for n in sorted(self.done):
             call, cleared, result = self.calls[n], self.cleared[n], self.done[n]
             if isinstance(cleared, Cleared):
@@ -167,24 +177,23 @@ class _Batch:
                 if cleared.note:
                     result = result.replace(text=f"{cleared.note}\n{result.text}")
             done.append((call, result))
+            message = tool_reply(call, result.text, result.parts)
+            messages.append(message)
+            told.append({
+                "id": sound_text(call.id), "name": sound_text(call.name), "ok": result.ok,
+                "content": text_of(message) if result.parts else result.text,
+                "result": result.result,
+            })  # fmt: skip
+            only_texts = only_texts and result.is_text
+        used_up = self.gate is not None and len(done) == len(self.calls)
         outcome = Outcome(
-            result=[
-                {
-                    "id": sound_text(c.id),
-                    "name": sound_text(c.name),
-                    "ok": d.ok,
-                    "content": text_of(tool_reply(c, d.text, d.parts)) if d.parts else d.text,
-                    "result": d.result,
-                }
-                for c, d in done
-            ],
-            messages=tuple([tool_reply(c, d.text, d.parts) for c, d in done]),
+            result=told, messages=tuple(messages),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
-            kept=self.gate.kept_after_use if len(done) == len(self.calls) else EMPTY,
-        )
+            kept=self.gate.kept_after_use if self.gate is not None and used_up else EMPTY,
+        )  # fmt: skip
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
-        if all(d.is_text for _, d in done):
+        if only_texts:
             return outcome
         return outcome.replace(
             tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
@@ -195,68 +204,59 @@ class _Batch:
             progressed=any(d.progressed for _, d in done),
         )
 
-    def _edits_memory(self, call: ToolCall) -> bool:
-        return call.name in self.known and self.known[call.name].memory
-
-    def _suspends(self, n: int) -> bool:
-        tool = self.known.get(self.calls[n].name)
-        return tool is not None and tool.suspends
-
     async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
         async with places:
             await self._do(self.ctx, n)
 
     async def _do(self, ctx: Context, n: int) -> None:
+        """Execute one call, or keep the question at which it waits."""
         cleared = self.cleared[n]
         call = cleared.call if isinstance(cleared, Cleared) else self.calls[n]
-        spec = self.known.get(call.name)
-        with around_tool(ctx.ports.tracer, call, spec) as trace:
-            if isinstance(cleared, ToolResult):
-                trace(cleared)
-                self.done[n] = cleared
-                return
-            try:
-                await self._carry_out_one(ctx, n, call, spec)
-            except InputRequired as question:
-                assert self.servers is not None
-                self.servers.blocked.append(question)
-            else:
-                trace(self.done[n])
+        spec, tracer = self.known.get(call.name), ctx.ports.tracer
+        if tracer is None:
+            result = await self._result_of(ctx, n, call, spec)
+        else:
+            with tracer.tool_call(call, spec) as trace:
+                result = await self._result_of(ctx, n, call, spec)
+                if result is not None:
+                    trace(result)
+        if result is not None:
+            self.done[n] = result
 
-    async def _carry_out_one(
+    async def _result_of(
         self, ctx: Context, n: int, call: ToolCall, spec: ToolSpec | None
-    ) -> None:
-        """Execute one call, whatever the model wrote."""
+    ) -> ToolResult | None:
+        """The result of one call, whatever the model wrote; None if its server asks a question.
+
+        A paid call is made between a note of its intent and one of its result.
+        """
+        cleared, key, servers = self.cleared[n], self.keys[n], self.servers
+        if isinstance(cleared, ToolResult):
+            return cleared
         if spec is None:
-            self.done[n] = refusal(ctx, call.name, "may not be called here")
-            return
+            return refusal(ctx, call.name, "may not be called here")
         try:
             arguments = spec.parse(call.arguments)
         except Exception as error:  # noqa: BLE001  the application's own types may raise anything
-            text = str(error) if isinstance(error, ValueError) else describe(error)
-            self.done[n] = failed_result(text)
-            return
-        if (known := ctx.recorded.get(self.keys[n])) is not None:
-            self.done[n] = _read_result(ctx, known)
-            return
-        if self.servers is not None and spec.server:
-            ctx = replace(ctx, client=self.servers.call(self.keys[n], spec.name))
-        if spec.effect is not Effect.PAID:
+            return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
+        if (known := ctx.recorded.get(key)) is not None:
+            return _read_result(ctx, known)
+        if servers is not None and spec.server:
+            ctx = replace(ctx, client=servers.call(key, spec.name))
+        paid = spec.effect is Effect.PAID
+        if not paid:
             await ctx.settle()
-            self.done[n] = await run_tool(ctx, spec, arguments)
-        else:
-            self.done[n] = await self._pay(ctx, n, spec, arguments)
-
-    async def _pay(
-        self, ctx: Context, n: int, spec: ToolSpec, arguments: Mapping[str, Any]
-    ) -> ToolResult:
-        """Make a paid call: write its intent, call, write its result."""
-        key = self.keys[n]
-        if ctx.client is None or not self._is_in_flight(key):
+        elif ctx.client is None or not self._is_in_flight(key):
             await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
-        result = await run_tool(ctx, spec, arguments)
-        last = len(self.done) == len(self.calls) - 1
-        await ctx.result(key, _written_result(result), last=last)
+        try:
+            result = await run_tool(ctx, spec, arguments)
+        except InputRequired as question:
+            assert servers is not None
+            servers.blocked.append(question)
+            return None
+        if paid:
+            last = len(self.done) == len(self.calls) - 1
+            await ctx.result(key, _written_result(result), last=last)
         return result
 
     def _is_in_flight(self, key: str) -> bool:
@@ -347,11 +347,11 @@ async def update_memory(
 ) -> Outcome:
     """Edit memory blocks, by the model's calls of memory tools or by `with`."""
     if not block:
-        memory_tools = {tool.name for tool in ctx.tools if tool.memory}
+        here, memory = ctx.host.chart.tools_at(ctx.state.name), ctx.host.chart.memory_tools
         calls = [
             call
             for call in open_calls(ctx.messages, ctx.machine.wire_names)
-            if call.name in memory_tools
+            if call.name in here and call.name in memory
         ]
         outcome = await _carry_out(ctx, calls[:MOST_CALLS], "reply")
         excess = calls[MOST_CALLS:]

@@ -7,7 +7,7 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -20,14 +20,13 @@ from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cos
 from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
+from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
-from chartloop.run.tracing import around_model
 
 KEEP = "prompt"
 """The key of `Position.kept` for the note that `prompt` leaves for the next `infer`."""
@@ -70,31 +69,28 @@ def prompt(
     )
 
 
-def system_message(ctx: Context) -> str:
-    """The instructions, then every memory block that they do not contain.
+def request_messages(ctx: Context) -> Conversation | Joined:
+    """The messages for the model: a prompt, or the system message and the conversation.
 
+    The system message holds the instructions, then every memory block that they do not contain.
     Source: 004 "System message includes persona and memory blocks".
     """
-    machine, facts = ctx.machine, ctx.facts
+    machine, facts, prompt = ctx.machine, ctx.facts, ctx.position.prompt
+    talk = ctx.position.messages if prompt is None else Conversation(prompt)
+    messages = talk.sendable()
+    first = next(iter(messages), None)
+    if first is not None and first.get("role") == "system":
+        return messages
     parts: list[str] = []
     shown: frozenset[str] = frozenset()
     if machine.instructions is not None:
         shown = machine.instructions.reads
         parts.append(machine.instructions.render(template_names(machine, facts, shown)).strip())
     for name, block in machine.memory.items():
-        if f"memory.{name}" in shown or "memory" in shown:
-            continue
-        parts.append(block.in_prompt(name, facts.memory.get(name, "")))
-    return "\n\n".join(p for p in parts if p)
-
-
-def request_messages(ctx: Context) -> Sequence[Message]:
-    """The messages for the model: a prompt, or the system message and the conversation."""
-    messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
-    if messages and messages[0].get("role") == "system":
-        return messages
-    head = system_message(ctx)
-    return with_head((system(head),), messages) if head else messages
+        if f"memory.{name}" not in shown and "memory" not in shown:
+            parts.append(block.in_prompt(name, facts.memory.get(name, "")))
+    head = "\n\n".join(filter(None, parts))
+    return Joined((system(head),), messages) if head else messages
 
 
 class CallSettings(NamedTuple):
@@ -131,24 +127,26 @@ _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """Make one model call."""
     call = CallSettings(**fields) if fields else NO_SETTINGS
-    for name in _ABOVE_ZERO:
+    for name in _ABOVE_ZERO if fields else ():
         value = fields.get(name)
         if value is not None and not value > 0:
             message = f"`{name}` of this call is {value:,}: it must be above zero"
             return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
     completion = await complete(ctx, request_messages(ctx), ctx.tool_schemas, call)
-    outcome = _refuse_unoffered(ctx, _outcome(ctx, completion, call.keep), completion.reply)
+    outcome, reply = _outcome(ctx, completion, call.keep), completion.reply
+    if reply.tool_calls:
+        outcome = _refuse_unoffered(ctx, outcome, reply.tool_calls)
     if call.output is None or not outcome.ok:
         return outcome
-    structured = _parse_structured(outcome, completion.reply.text, call.output)
-    if structured.ok or _calls_offered(ctx, completion.reply):
+    structured = _parse_structured(outcome, reply.text, call.output)
+    if structured.ok or _calls_offered(ctx, reply):
         return structured if structured.ok else outcome
     return ask_again(ctx, structured, call)
 
 
 def _calls_offered(ctx: Context, reply: Reply) -> bool:
     """Whether a reply calls a tool of this state, so that its data comes with a later reply."""
-    offered = {tool.name for tool in ctx.tools} if reply.tool_calls else set[str]()
+    offered = ctx.host.chart.tools_at(ctx.state.name)
     return any(call.name in offered for call in reply.tool_calls)
 
 
@@ -156,6 +154,8 @@ class Completion(NamedTuple):
     """The result of a model call."""
 
     reply: Reply
+    message: Message
+    """The reply as the conversation holds it."""
     spent: Spent
     warnings: tuple[str, ...] = ()
     """Warnings about the call: estimated usage, a reply that was cut off."""
@@ -188,77 +188,68 @@ async def complete(
         call.tool_choice if tools else None, call.output and call.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
-    with around_model(ctx.ports.tracer, request) as trace:
+    if ctx.ports.tracer is None:
+        return await _send(ctx, model, request)
+    with ctx.ports.tracer.model_call(request) as trace:
         completion = await _send(ctx, model, request)
         trace(completion.reply, completion.spent)
     return completion
 
 
 async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion:
-    settings = request.settings
-    streaming = ctx.streaming or bool(settings.get("stream"))
+    streaming = ctx.streaming or bool(request.settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    raw = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
+    raw = await model.complete(request, ctx.pieces if streaming else None)
     ctx.so_far = before
-    asked = raw.tool_calls
-    if len(asked) > MOST_KEPT:
-        raw = raw.replace(
-            tool_calls=asked[:MOST_KEPT], warnings=(*raw.warnings, TOO_MANY.format(len(asked)))
-        )
-    memory = ctx.host.chart.memory_tools
-    wants_memory = bool(raw.tool_calls) and all(c.name in memory for c in raw.tool_calls)
-    reply = Reply(
-        raw.text, raw.finish_reason, raw.tool_calls, wants_memory, raw.model, raw.reasoning
-    )
-    spent, warnings = _measure_spent(raw, request, model, reply)
-    if raw.warnings:
-        warnings += tuple(w for w in raw.warnings if w not in ctx.host.tally.warnings)
-    if raw.finish_reason in _CUT:
-        warnings += (_CUT[raw.finish_reason],)
+    reply, dropped = _sound(raw, ctx)
+    message = reply.message
+    spent, warnings = _measure_spent(raw, request, model, reply, message)
+    told = raw.warnings
+    if dropped:
+        told = (*told, TOO_MANY.format(MOST_KEPT + len(dropped)))
+    if told:
+        warnings += tuple(w for w in told if w not in ctx.host.tally.warnings)
+    if reply.finish_reason in _CUT:
+        warnings += (_CUT[reply.finish_reason],)
     if raw.refusal:
         raise ModelError(
-            raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=raw.text,
+            raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=reply.text,
             spent=spent,
         )  # fmt: skip
-    return Completion(reply, spent, warnings, asked[MOST_KEPT:])
+    return Completion(reply, message, spent, warnings, dropped)
 
 
 def _measure_spent(
-    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
+    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply, message: Message
 ) -> tuple[Spent, tuple[str, ...]]:
     """The usage of a call as reported, estimated where the report is missing or implausible."""
-    sent, written, warnings, estimated = _count_tokens(raw, request, model, reply)
-    cost = raw.cost
+    sent, written, cost = raw.prompt_tokens, raw.completion_tokens, raw.cost
+    warnings: tuple[str, ...] = ()
+    if sent == written == 0:  # some servers send zeros for "not counted"
+        sent = written = None
+    estimated = False
+    if sent is None or written is None or not (is_tokens(sent) and is_tokens(written)):
+        estimated = True
+        wrong: list[str] = []
+        if sent is None or not is_tokens(sent):
+            wrong += [] if sent is None else [f"prompt_tokens {say(sent)}"]
+            sent = estimate(request.messages)
+        if written is None or not is_tokens(written):
+            wrong += [] if written is None else [f"completion_tokens {say(written)}"]
+            written = estimate_messages((message,))
+        if wrong:
+            warnings = (UNBELIEVED.format(", ".join(wrong)),)
+        elif not getattr(model, "scripted", False):  # else it costs nothing
+            warnings = (ESTIMATED,)
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if cost is None:
-        cost = _cost(raw, request.settings, model, (sent, written))
+        cost = _cost(reply.model, request.settings, model, (sent, written))
     spent = Spent(1, sent, written, cost, estimated)
     if raw.cached_tokens or raw.cache_write_tokens or raw.reasoning_tokens:
         parts, part_warnings = _parts_of(raw, spent)
         return spent.replace(**parts), (*warnings, *part_warnings)
     return spent, warnings
-
-
-def _count_tokens(
-    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
-) -> tuple[int, int, tuple[str, ...], bool]:
-    """The sent and written tokens, warnings, and whether any of the tokens are estimated."""
-    sent, written = raw.prompt_tokens, raw.completion_tokens
-    if is_tokens(sent) and is_tokens(written) and (sent or written):
-        return sent, written, (), False
-    if sent == written == 0:  # some servers send zeros for "not counted"
-        sent = written = None
-    usage = {"prompt_tokens": sent, "completion_tokens": written}
-    wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
-    costs = not getattr(model, "scripted", False)
-    guessed = costs and None in usage.values()
-    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if guessed else ()
-    if not is_tokens(sent):
-        sent = estimate(request.messages)
-    if not is_tokens(written):
-        written = estimate_messages((reply.message,))
-    return sent, written, warnings, bool(wrong) or None in usage.values()
 
 
 def _parts_of(raw: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -289,15 +280,16 @@ LONGEST_ID = 200
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
-    """Sanitize a model's reply for the conversation and the journal.
+def _sound(raw: ModelReply, ctx: Context) -> tuple[Reply, tuple[ToolCall, ...]]:
+    """Sanitize a model's reply for the conversation and the journal; return calls over the limit.
 
     Providers refuse invalid names and missing or duplicate ids, and the conversation would carry
     them into every later call.
     """
     calls: list[ToolCall] = []
     ids: set[str] = set()
-    for n, call in enumerate(reply.tool_calls):
+    memory, others = ctx.host.chart.memory_tools, 0
+    for n, call in enumerate(raw.tool_calls):
         unique = sound_text(str(call.id or ""))
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
@@ -305,11 +297,15 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         name = str(call.name or "")
         if not (ctx.machine.servers and (name := _server_tool(ctx, name))):
             name = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        others += n < MOST_KEPT and name not in memory
         calls.append(ToolCall(unique, name, cut_text(call.arguments or "{}")))
-    return reply.replace(
-        text=sound_text(reply.text or ""), tool_calls=tuple(calls),
-        finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
+    texts = raw.text or "", str(raw.finish_reason), str(raw.model)
+    text, finish_reason, model = texts if "".join(texts).isascii() else map(sound_text, texts)
+    reply = Reply(
+        text, finish_reason, tuple(calls[:MOST_KEPT]), bool(calls) and not others, model,
+        raw.reasoning,
     )  # fmt: skip
+    return reply, tuple(calls[MOST_KEPT:])
 
 
 def _server_tool(ctx: Context, name: str) -> str:
@@ -319,47 +315,51 @@ def _server_tool(ctx: Context, name: str) -> str:
 
 
 def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
-    reply, spent, warnings, dropped = completion
-    if not (reply.text.strip() or reply.tool_calls):
+    """The outcome of a model call: its reply, and the messages that this adds."""
+    reply, message, spent, warnings, dropped = completion
+    if not (reply.tool_calls or reply.text.strip()):
         retry, filtered = ctx.state.retry, reply.finish_reason == "content_filter"
         if retry is not None and "EMPTY" in retry.on and not filtered:
             error = Failure(Category.TRANSIENT, EMPTY, "", "empty")
             return Outcome(ok=False, error=error, reply=reply, spent=spent, warnings=warnings)
         warnings += (EMPTY,)
+    messages: tuple[Message, ...] = (message,)
+    prompt = ctx.position.prompt
+    if prompt is None:
+        if keep is False and not reply.tool_calls:
+            messages = ()
+    elif not (keep or ctx.kept.get(KEEP, {}).get("keep")):
+        # the replies need their call, and the call its question
+        asked = (m for m in prompt if m.get("role") != "system")
+        messages = (*asked, message) if reply.tool_calls else ()
     size = spent.prompt_tokens + spent.completion_tokens
     return Outcome(
-        result=reply.result,
-        reply=reply,
-        messages=_messages_to_add(ctx, reply, keep),
-        spent=spent,
-        context_tokens=size if ctx.prompt is None else None,
-        warnings=warnings,
-        dropped=dropped,
-    )
+        result=reply.result, reply=reply, messages=messages, spent=spent,
+        context_tokens=size if prompt is None else None, warnings=warnings, dropped=dropped,
+    )  # fmt: skip
 
 
-def _refuse_unoffered(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
+def _refuse_unoffered(ctx: Context, outcome: Outcome, calls: Iterable[ToolCall]) -> Outcome:
     """Answer each call of a tool that this state did not offer with a refusal.
 
     The refusal stands right after the reply, so that no later state, run or child that continues
     the conversation finds an open call of a tool that was not offered. The state that executes
     calls answers those of unregistered tools.
     """
-    if not reply.tool_calls:
+    offered, known = ctx.host.chart.tools_at(ctx.state.name), ctx.machine.registry.tools
+    replies: list[Message] = []
+    errors: list[str] = []
+    for call in calls:
+        if call.name not in offered and call.name in known:
+            text = refusal(ctx, call.name, "was not offered here").text
+            replies.append(tool_reply(call, text))
+            errors.append(f"{call.name}: {text}")
+    if not replies:
         return outcome
-    offered, known = {tool.name for tool in ctx.tools}, ctx.machine.registry.tools
-    refused = [
-        (call, refusal(ctx, call.name, "was not offered here").text)
-        for call in reply.tool_calls
-        if call.name not in offered and call.name in known
-    ]
-    if not refused:
-        return outcome
-    replies = tuple(tool_reply(call, text) for call, text in refused)
     size = outcome.context_tokens
     return outcome.replace(
         messages=(*outcome.messages, *replies),
-        tool_errors=tuple(f"{call.name}: {text}" for call, text in refused),
+        tool_errors=tuple(errors),
         context_tokens=None if size is None else size + estimate_messages(replies),
     )
 
@@ -390,33 +390,21 @@ EMPTY = "the model gave an empty reply: neither text nor tool calls"
 
 
 def _cost(
-    raw: ModelReply, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
+    name: str, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
 ) -> float | None:
     """The cost of a call in USD by the file's prices, else by the port's; None if unknown.
 
-    After a fallback the file's prices are not used, because another model answered.
+    `name` is the model that answered. After a fallback the file's prices are not used.
     """
     prices = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
-    other = settings.get("fallbacks") and raw.model != settings.get("name")
+    other = settings.get("fallbacks") and name != settings.get("name")
     if None in prices or other:
         prices_of = getattr(model, "prices", None)
         if prices_of is None:
             return None
-        prices = prices_of({**settings, "name": raw.model or settings.get("name")}) or (None, None)
+        prices = prices_of({**settings, "name": name or settings.get("name")}) or (None, None)
     cost = sum(n * price for n, price in zip(tokens, prices, strict=True) if price is not None)
     return None if None in prices else cost
-
-
-def _messages_to_add(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
-    """The messages that a reply adds to the conversation."""
-    message = reply.message
-    if ctx.prompt is None:
-        return (message,) if keep is not False or reply.tool_calls else ()
-    if keep or ctx.kept.get(KEEP, {}).get("keep"):
-        return (message,)
-    if reply.tool_calls:  # the replies need their call, and the call its question
-        return (*(m for m in ctx.prompt if m.get("role") != "system"), message)
-    return ()
 
 
 def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:

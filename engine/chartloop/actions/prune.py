@@ -25,7 +25,7 @@ from chartloop.core.conversation import (
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import estimate_messages, sendable
+from chartloop.core.transcript import Conversation, estimate_messages
 from chartloop.core.types import COUNT, FRACTION, STR, struct
 from chartloop.run.context import Context
 
@@ -104,7 +104,7 @@ class SplitMessages(NamedTuple):
     @property
     def request(self) -> Messages:
         """The request to the model for the summary."""
-        return (*sendable(self.older), user(SUMMARIZE))
+        return (*Conversation(self.older).sendable(), user(SUMMARIZE))
 
     def with_summary(self, text: str) -> Messages:
         """The conversation with the summary in place of the older messages."""
@@ -127,8 +127,8 @@ async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> 
     if not parts.older:
         return Pruned(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    reply, spent, warnings, _ = await complete(ctx, parts.request)
-    return Pruned(parts.with_summary(reply.text), spent, warnings)
+    made = await complete(ctx, parts.request)
+    return Pruned(parts.with_summary(made.reply.text), made.spent, made.warnings)
 
 
 ACTIONS = (

@@ -38,10 +38,11 @@ from chartloop.core.types import (
 from chartloop.core.units import say_count
 from chartloop.machine.child_budget import AT_ONCE
 from chartloop.run.children import SHARED, STATUSES, Child, ChildStart, InOrder, calls_of
-from chartloop.run.context import Context, StopRequest
+from chartloop.run.context import Context
 from chartloop.run.exceptions import stop_with_parent, too_long
 from chartloop.run.result import Result
 from chartloop.run.sanitize import cut_text
+from chartloop.run.session import StopRequest
 from chartloop.run.shared_budget import SharedBudget, say_unbegun
 
 MOST = 1_000

@@ -43,45 +43,46 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
     server, and `InputRequired`.
     """
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
+    seconds = 0.0
     if not spec.suspends:
-        return _at_once(ctx, spec, call)
-    value, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
-    if error is None and inspect.isawaitable(value):  # a plain function that returns a coroutine
-        value, error = await _await_tool(partial(_await_value, value))
-    return _result_of(ctx, spec, value, error)
+        start = time.perf_counter()
+        value, error = _at_once(spec, call)
+        seconds = time.perf_counter() - start
+    else:
+        value, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
+        if error is None and inspect.isawaitable(value):  # a plain function that gave a coroutine
+            value, error = await _await_tool(partial(_await_value, value))
+    result = _result(ctx, value) if error is None else _result_of(ctx, spec, error)
+    if seconds > LONGEST_IN_PLACE:
+        held_up = HELD_UP.format(spec.name, seconds)
+        return result.replace(warnings=(*result.warnings, held_up))
+    return result
 
 
-def _result_of(ctx: Context, spec: ToolSpec, value: Any, error: BaseException | None) -> ToolResult:
+def _result_of(ctx: Context, spec: ToolSpec, error: BaseException) -> ToolResult:
+    """The result of a call that raised."""
     if isinstance(error, AgentStop):
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
     if isinstance(error, (ScriptError, ToolsChangedError, InputRequired)):
         raise error
-    if error is not None:
-        return failed_result(_error_text(error), _category(error))
-    return _result(ctx, value)
+    text = error.message if isinstance(error, ToolError) else describe(error)
+    return failed_result(text, _category(error))
 
 
-def _at_once(ctx: Context, spec: ToolSpec, call: Callable[[], Any]) -> ToolResult:
+def _at_once(spec: ToolSpec, call: Callable[[], Any]) -> Made:
     """Call a non-blocking tool on the thread that drives the run."""
-    start = time.perf_counter()
-    value: Any = None
-    error: BaseException | None = None
     try:
         value = call()
-    except BaseException as raised:
-        if not is_own(raised):
+    except BaseException as error:
+        if not is_own(error):
             raise
-        error = raised
-    seconds = time.perf_counter() - start
+        return None, error
     if inspect.iscoroutine(value):
         value.close()
-        error = ToolError(f"tool `{spec.name}` {NO_COROUTINE}")
-    result = _result_of(ctx, spec, value, error)
-    if seconds <= LONGEST_IN_PLACE:
-        return result
-    return result.replace(warnings=(*result.warnings, HELD_UP.format(spec.name, seconds)))
+        return None, ToolError(f"tool `{spec.name}` {NO_COROUTINE}")
+    return value, None
 
 
 LONGEST_IN_PLACE = 0.2
@@ -104,10 +105,6 @@ def refusal(ctx: Context, name: str, why: str) -> ToolResult:
     if name not in ctx.machine.registry.tools:
         return failed_result(f"there is no tool `{name}`; the tools are: {listed}")
     return failed_result(f"tool `{name}` {why}; you may call: {listed}")
-
-
-def _error_text(error: BaseException) -> str:
-    return error.message if isinstance(error, ToolError) else describe(error)
 
 
 def _category(error: BaseException) -> str:

@@ -12,8 +12,9 @@ Source: Model Context Protocol, "Elicitation", "Sampling".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from chartloop.actions.infer import CallSettings, complete
 from chartloop.core.errors import ModelError

@@ -362,15 +362,14 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     message = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
     request = user(message)
     try:
-        reply, spent, warnings, _ = await complete(ctx, (*request_messages(ctx), request))
+        made = await complete(ctx, (*request_messages(ctx), request))
     except ModelError as error:
         return Attempt(outcome_of_call(error))
     outcome = Outcome(
-        messages=(request, reply.message), spent=spent,
-        context_tokens=spent.prompt_tokens + spent.completion_tokens,
-        warnings=warnings,
+        messages=(request, made.message), spent=made.spent, warnings=made.warnings,
+        context_tokens=made.spent.prompt_tokens + made.spent.completion_tokens,
     )  # fmt: skip
-    return Attempt(outcome, reply.text, _as_report(reply.text))
+    return Attempt(outcome, made.reply.text, _as_report(made.reply.text))
 
 
 async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:

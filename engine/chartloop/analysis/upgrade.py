@@ -295,12 +295,8 @@ class _Upgrades:
         return self.made[hash]
 
     def _make(self, run: RecordedRun) -> Upgrade | None:
-        if self.old is not None and run.row.machine_hash in self.hashes:
-            return Upgrade(self.old, self.new)
-        if self.old is None and run.row.machine not in ("", self.new.name):
+        if self.old is not None:
+            return Upgrade(self.old, self.new) if run.row.machine_hash in self.hashes else None
+        if run.row.machine not in ("", self.new.name):
             return None
-        own = self.chart_of(run.machine) if run.machine else None
-        if self.old is not None:  # an earlier version of chartloop may have hashed another text
-            same = own is not None and own.text == self.old.text
-            return Upgrade(self.old, self.new) if same else None
-        return Upgrade(own, self.new)
+        return Upgrade(self.chart_of(run.machine) if run.machine else None, self.new)

@@ -17,7 +17,7 @@ from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
 from chartloop.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.lru_cache import LruCache
 
 if TYPE_CHECKING:

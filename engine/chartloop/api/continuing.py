@@ -197,7 +197,7 @@ async def move_session(old: Session, *, run_id: str, machine: str) -> Session:
     """
     now, hash = old.ports.clock.now(), await old.journal.put_blob(machine)
     row = sibling_row(old.row, run_id, now).replace(machine=old.chart.name, machine_hash=hash)
-    read = old.row.replace(head=old.head, epoch=old.log.epoch)
+    read = old.row.replace(head=old.head, epoch=old.epoch)
     row = await move(
         old.journal, read, row, old.chart, names=old.names, origin=old.origin,
         take_over=old.holder.take_over,

@@ -45,7 +45,7 @@ from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.proofs.bound import Assume
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
@@ -294,14 +294,13 @@ class Machine:
         spec, ports, at = self.spec, session.ports, session.ports.clock.now()
         plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
         data = values.to_data(context_window=ports.window(spec), plugins=plugins)
-        row = RunRow(
+        session.row = RunRow(
             session.run_id, self.name, self.hash, state=spec.start, agent=values.agent,
             session=values.session, created=at, updated=at, parent=parent,
         )  # fmt: skip
-        session.prepare_start(
-            Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
-            certify=self._bounds.certificate(values, ports),
-        )  # fmt: skip
+        session.begun = Input("start", started=at, at=at, data=data)
+        session.spec_text = self.canonical
+        session.certify = self._bounds.certificate(values, ports)
 
     @cached_property
     def _upkeep(self) -> tuple[str, ...]:
@@ -343,10 +342,10 @@ class Machine:
                 own machine it can be read; driving it raises this error.
         """
         session = self._session(run_id, journal, ports, make=False)
-        driven_through, session.log.journal = session.journal, direct_journal(session.journal)
+        driven_through, session.journal = session.journal, direct_journal(session.journal)
         opened = wait(self._open(session, changed), suspends=session.journal.suspends)
         session, other = opened
-        session.holder.take_over, session.log.journal = take_over, driven_through
+        session.holder.take_over, session.journal = take_over, driven_through
         return Run(
             self,
             session,
@@ -414,7 +413,7 @@ class Machine:
             if kept.row.machine_hash != self.hash:
                 raise machine_changed_error(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
-            run.session.begun, run.session.log.row = kept.begun, kept.row
+            run.session.begun, run.session.row = kept.begun, kept.row
             return run
         if journal is None and not kept.logs:
             raise SetupError(
@@ -443,7 +442,7 @@ class Machine:
         cancel = ports.get("cancel")
         session.cancels = [cancel] if cancel is not None else []
         if suspends(session):
-            session.log.journal = getattr(opened, "grouped", opened)
+            session.journal = getattr(opened, "grouped", opened)
         return session
 
 

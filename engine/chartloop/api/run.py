@@ -250,7 +250,7 @@ class Run:
 
     async def astep(self) -> Record | None:
         """Do the current action; see `step`."""
-        if self._prepare is not None or self._moved or self._listeners:  # a step costs microseconds
+        if self._prepare is not None or self._moved or self._listeners.callbacks:  # else ready
             await self._ready()
         return await act_once(self.session)
 
@@ -260,7 +260,7 @@ class Run:
 
     async def aadvance(self) -> Record | None:
         """Make one record; see `advance`."""
-        if self._prepare is not None or self._moved or self._listeners:
+        if self._prepare is not None or self._moved or self._listeners.callbacks:
             await self._ready()
         return await advance(self.session)
 
@@ -308,7 +308,7 @@ class Run:
             self._listeners.remove(callback)
             self._listeners.attach(self.session)
 
-        self._listeners.add(callback)
+        self._listeners.callbacks += (callback,)
         self._listeners.attach(self.session)
         return stop
 
@@ -500,7 +500,7 @@ class Run:
             forked = await self.afork(first_taken_back(self.session, records))
             await leave(self.session)
         self.session, self._moved = forked.session, False
-        if self._listeners:
+        if self._listeners.callbacks:
             self._listeners.attach(self.session)
             self._listeners.notify(Rewound(self.id, self.session.position))
         return self
@@ -626,34 +626,23 @@ class Listeners:
     """The listeners of one run. They receive its events, and cannot change it."""
 
     def __init__(self) -> None:
-        self._callbacks: tuple[Callback, ...] = ()
-
-    @property
-    def callbacks(self) -> tuple[Callback, ...]:
+        self.callbacks: tuple[Callback, ...] = ()
         """The callbacks, in the order in which they were added."""
-        return self._callbacks
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
-
-    def add(self, callback: Callback) -> None:
-        """Start calling back with each event."""
-        self._callbacks = (*self._callbacks, callback)
 
     def remove(self, callback: Callback) -> None:
         """Stop calling back."""
-        self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+        self.callbacks = tuple(c for c in self.callbacks if c is not callback)
 
     def attach(self, session: Session) -> None:
         """Receive the events of this session, unless another listener is in place."""
         if session.listener == self.notify:
             session.listener = None
-        if self._callbacks and session.listener is None:
+        if self.callbacks and session.listener is None:
             session.listener = self.notify
 
     def notify(self, event: Event) -> None:
         """Pass an event to every callback. One that raises is removed: it must not fail the run."""
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             try:
                 callback(event)
             except Exception:  # noqa: BLE001  whatever it is, the run is not to blame

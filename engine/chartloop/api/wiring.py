@@ -19,7 +19,7 @@ from chartloop.core.facts import Task
 from chartloop.core.specs import ActionSpec
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
 from chartloop.run.session import Session

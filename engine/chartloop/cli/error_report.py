@@ -20,6 +20,7 @@ from chartloop.core.errors import (
     CursorError,
     Driven,
     Finding,
+    JournalTooOld,
     LimitError,
     RunError,
     SetupError,
@@ -60,6 +61,7 @@ _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
     (LimitError, USAGE),
     (TaskError, USAGE),
     (UnknownRunError, USAGE),
+    (JournalTooOld, USAGE),
     (Driven, DRIVEN),
 )
 """Exit codes of errors, if not 1."""

@@ -29,14 +29,7 @@ def records_of(journal: Journal, row: RunRow, at: int | None = None) -> list[Rec
     """The records of a run, or those before record `at`, whatever damage follows them."""
     from chartloop.run.sync import by_hand
 
-    if at is None:
-        return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
-    records: list[Record] = []
-    for seq in range(row.head):
-        if len(records) >= at:
-            break
-        records += [e.record for e in by_hand(journal.events(row.run_id, seq, 1)) if e.record]
-    return records
+    return by_hand(journal.records(row.run_id, limit=at))
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:

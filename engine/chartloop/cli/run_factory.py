@@ -73,7 +73,7 @@ def start(
     )  # fmt: skip
     opened = journal()
     # as in `Machine.start`: on an event loop the appends of one tick share a transaction
-    run.session.log.journal = getattr(opened, "grouped", opened) if run.suspends else opened
+    run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
 

@@ -130,7 +130,7 @@ class Commands:
             raise RunError(f"`run {rest}` is not understood", hint="`run`, or `run to STATE`")
         stops = self.run.breakpoints
         with stops.until(goal or None):
-            watch = stops.watch(self.run.session)
+            watch = stops.watch(self.run.session.reached)
             while not self.display.wants_to_stop() and not (watch and watch.hits_breakpoint()):
                 if self._step() is None:
                     break

@@ -52,12 +52,14 @@ def is_request(data: object) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
-def keyed(calls: Iterable[ToolCall]) -> Iterator[tuple[str, ToolCall]]:
+def keyed(calls: Iterable[ToolCall]) -> list[tuple[str, ToolCall]]:
     """The open calls of a reply with their keys: a model may write the same id twice."""
     seen: dict[str, int] = {}
+    named: list[tuple[str, ToolCall]] = []
     for call in calls:
         times = seen[call.id] = seen.get(call.id, -1) + 1
-        yield (f"{call.id}#{times}" if times else call.id), call
+        named.append((f"{call.id}#{times}" if times else call.id, call))
+    return named
 
 
 def request_at(position: Position) -> Data | None:

@@ -71,9 +71,9 @@ def _text_of_part(part: Any) -> str | None:
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
     """The calls that a message requests, in order."""
     calls: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
-    return tuple(
+    return tuple([
         ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls
-    )
+    ])  # fmt: skip
 
 
 def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
@@ -106,10 +106,14 @@ def open_calls(
     replies: list[str] = []
     for message in reversed(messages):
         if message["role"] == "assistant":
-            calls = tuple(call for call in calls_of(message) if not _remove_id(replies, call.id))
-            if not names:
-                return calls
-            return tuple(call.replace(name=names.get(call.name, call.name)) for call in calls)
+            open_: list[ToolCall] = []
+            for call in calls_of(message):
+                if call.id in replies:
+                    replies.remove(call.id)
+                else:
+                    name = names.get(call.name)
+                    open_.append(call if name is None else call.replace(name=name))
+            return tuple(open_)
         if message["role"] == "tool":
             replies.append(message.get("tool_call_id", ""))
     return ()
@@ -250,7 +254,8 @@ def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
         if message["role"] == "tool":
             group += [*aside, message]
             aside = []
-            _remove_id(waiting, message.get("tool_call_id", ""))
+            if (id_ := message.get("tool_call_id", "")) in waiting:
+                waiting.remove(id_)
         elif waiting and message["role"] != "assistant":
             aside.append(message)
         else:
@@ -265,14 +270,6 @@ def _split_group(group: list[Message], aside: list[Message]) -> Iterator[Message
     if group:
         yield tuple(group)
     yield from ((message,) for message in aside)
-
-
-def _remove_id(ids: list[str], wanted: str) -> bool:
-    """Remove one occurrence of an id, and return whether there was one."""
-    if wanted in ids:
-        ids.remove(wanted)
-        return True
-    return False
 
 
 def _join_groups(parts: Iterable[Messages]) -> Messages:

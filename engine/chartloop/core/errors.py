@@ -26,7 +26,8 @@
             ├── Fenced       another process took this run over
             ├── JournalLocked
             ├── JournalCorrupt
-            └── JournalTooNew
+            ├── JournalTooNew
+            └── JournalTooOld
 
 Belongs here: error classes, findings and places. Never: printing, logging.
 Every message says what is wrong; `hint` says what to do about it.
@@ -65,6 +66,7 @@ __all__ = [
     "JournalError",
     "JournalLocked",
     "JournalTooNew",
+    "JournalTooOld",
     "LimitError",
     "MachineChangedError",
     "MissingPluginError",
@@ -662,6 +664,12 @@ class JournalTooNew(JournalError):
     """The journal, or an event of a run in it, was written by a newer version of chartloop."""
 
     code = "CL622"
+    passes = False
+
+
+class JournalTooOld(JournalError):
+    """The journal's file was written before the first release. It was not changed."""
+
     passes = False
 
 

@@ -29,7 +29,7 @@ from chartloop.core.facts import (
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, problem_with
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
-from chartloop.core.transcript import estimate_messages
+from chartloop.core.transcript import Conversation
 from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})
@@ -40,13 +40,14 @@ MOST = 1.7976931348623157e308
 
 def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
-    saved: Mapping[str, Any], messages: int, stopping: bool = False,
+    saved: Mapping[str, Any], before: Conversation, messages: Conversation,
+    stopping: bool = False,
 ) -> Facts:  # fmt: skip
     """Return the facts after an action has finished. While `stopping`, no action counts as work.
 
-    `saved` are the assignments of the state's `save`; `messages` is the new length of the
-    conversation. Times are seconds since the epoch; a clock that went back counts as standing
-    still. `run.visits` is a fresh copy, which the decision that follows updates in place.
+    `saved` are the assignments of the state's `save`; `before` and `messages` are the conversation
+    before and after the action. Times are seconds since the epoch; a clock that went back counts as
+    standing still. `run.visits` is a fresh copy, which the decision that follows updates in place.
     Raises `StatusError` if the outcome would lower a fact that only grows.
     """
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
@@ -117,8 +118,8 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
     return Facts(
-        run, _used(facts.usage, outcome, messages), errors, progress, last, queue, facts.signals,
-        memory, facts.limits, vars_, marks,
+        run, _used(facts.usage, outcome, before, messages), errors, progress, last, queue,
+        facts.signals, memory, facts.limits, vars_, marks,
     )  # fmt: skip
 
 
@@ -149,40 +150,36 @@ def _same(before: Any, after: Any) -> bool:
     return plain(before) == plain(after)
 
 
-def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
+def _used(
+    usage: UsageFacts, outcome: Outcome, before: Conversation, messages: Conversation
+) -> UsageFacts:
     """The usage after an action, with the size of the conversation."""
-    rewrite, added = outcome.rewrite, outcome.messages
-    if (
-        outcome.spent is NOTHING_SPENT and messages == usage.messages and rewrite is None
-        and outcome.context_tokens is None and outcome.prunable is None
-    ):  # fmt: skip
-        return usage
     spent, calls, cost = outcome.spent, usage.calls, usage.cost
+    context, prunable = outcome.context_tokens, outcome.prunable
+    same = messages is before and outcome.rewrite is None
+    if same and spent is NOTHING_SPENT and context is None and prunable is None:
+        return usage
     if spent.tools:
         calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
     if spent.cost is not None:
         cost = min((cost or 0.0) + spent.cost, MOST)
-    context, prunable = usage.context_tokens, usage.prunable
-    if outcome.context_tokens is not None:
-        context = outcome.context_tokens
-    elif rewrite is not None:
-        context = estimate_messages((*rewrite, *added))
-    elif added:
-        context += estimate_messages(added)
-    if outcome.prunable is not None:
-        prunable = outcome.prunable
-    elif added or rewrite is not None:
-        prunable = messages > 2
+    length, window = len(messages), usage.context_window
+    if context is None:
+        context = messages.tokens
+        if outcome.rewrite is None:  # the size before it may have been counted
+            context += usage.context_tokens - before.tokens
+    if prunable is None:
+        prunable = usage.prunable if same else length > 2
     sent = usage.prompt_tokens + spent.prompt_tokens
     written = usage.completion_tokens + spent.completion_tokens
-    window = usage.context_window
-    return UsageFacts(
-        usage.llm_calls + spent.llm_calls, usage.tool_calls + sum(spent.tools.values()), calls,
-        sent, written, sent + written, cost, messages, context, window,
-        context / window if window else 0.0, prunable,
-        usage.cached_tokens + spent.cached_tokens,
-        usage.cache_write_tokens + spent.cache_write_tokens,
-        usage.reasoning_tokens + spent.reasoning_tokens,
+    return usage.replace(
+        llm_calls=usage.llm_calls + spent.llm_calls,
+        tool_calls=usage.tool_calls + sum(spent.tools.values()), calls=calls,
+        prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
+        messages=length, context_tokens=context, context_ratio=context / window if window else 0.0,
+        prunable=prunable, cached_tokens=usage.cached_tokens + spent.cached_tokens,
+        cache_write_tokens=usage.cache_write_tokens + spent.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens + spent.reasoning_tokens,
     )  # fmt: skip
 
 

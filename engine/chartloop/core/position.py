@@ -68,6 +68,10 @@ REMEMBERED = "remembered"
 which they need none."""
 
 
+ENDED = ("completed", "error")
+"""The status of a run that has ended."""
+
+
 class Asked(Value, frozen=True, gc=False):
     """The question of a waiting child run; the parent passes its answer on."""
 
@@ -85,7 +89,7 @@ class Asked(Value, frozen=True, gc=False):
     waiting: int = 1
     """The number of waiting children."""
     wait: str = ""
-    """The id of the wait in the child's run; empty in a journal of an older version."""
+    """The id of the wait in the child's run."""
     form: Mapping[str, Any] = EMPTY
     """The form that an MCP server wants filled in; empty for any other question."""
     calls: tuple[Mapping[str, Any], ...] = ()
@@ -182,7 +186,7 @@ class Position(Value, frozen=True, gc=False):
     @property
     def ended(self) -> bool:
         """Whether the run has ended."""
-        return self.status in ("completed", "error")
+        return self.status in ENDED
 
     @property
     def closing(self) -> bool:

@@ -27,14 +27,15 @@ NO_REPLY = "error: this call was not executed"
 
 
 class _Log:
-    """The list that conversations share, and its cached sendable form."""
+    """The list that conversations share, and its sendable form as far as it is settled."""
 
-    __slots__ = ("messages", "sendable")
+    __slots__ = ("messages", "settled")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
-        self.sendable: list[_Sendable] = []
-        """Holds one item or none: a thread that pops it has exclusive use."""
+        self.settled: tuple[int, Conversation | None] = 0, None
+        """The number of messages that later ones cannot change, and the corrected copy that is
+        sent in their place; None while they are sent themselves."""
 
 
 class Conversation(Sequence[Message]):
@@ -44,23 +45,15 @@ class Conversation(Sequence[Message]):
     Adding to one that has grown already, as a fork does, copies the list.
     """
 
-    __slots__ = ("_end", "_length", "_tokens", "log")
+    __slots__ = ("_end", "_length", "log", "tokens")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
         self._end = [self._length]
         """The right to append to the list: one item, which only one thread can pop."""
-        self._tokens: int | None = None
-
-    def first(self, length: int) -> Conversation:
-        """The first messages as a conversation over the same list. Adding to it copies the list."""
-        return self._over(length, [], None)
-
-    def _over(self, length: int, end: list[int], tokens: int | None) -> Conversation:
-        other = Conversation.__new__(Conversation)
-        other.log, other._length, other._end, other._tokens = self.log, length, end, tokens
-        return other
+        self.tokens = estimate_messages(self.log.messages)
+        """The estimated tokens of the messages: see `estimate_messages`."""
 
     def add(self, messages: Iterable[Message]) -> Conversation:
         """Return the conversation with more messages at its end."""
@@ -68,42 +61,56 @@ class Conversation(Sequence[Message]):
         if not added:
             return self
         try:
-            self._end.pop()
+            length = self._end.pop() + len(added)
         except IndexError:  # the list has grown already
             return Conversation(chain(self, added))
         self.log.messages += added
-        length, tokens = self._length + len(added), self._tokens
-        if tokens is not None:
-            tokens += estimate_messages(added)
-        return self._over(length, [length], tokens)
+        other = Conversation.__new__(Conversation)
+        other.log, other._length, other._end = self.log, length, [length]
+        other.tokens = self.tokens + estimate_messages(added)
+        return other
 
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""
         return tuple(self)
 
-    @property
-    def tokens(self) -> int:
-        """The estimated tokens of the messages: see `estimate_messages`."""
-        if self._tokens is None:
-            self._tokens = estimate_messages(self)
-        return self._tokens
-
-    def sendable(self) -> Sequence[Message]:
+    def sendable(self) -> Conversation | Joined:
         """The messages as providers accept them: each call with its reply, and no other replies.
 
         A call without a reply gets `NO_REPLY`, arguments are JSON objects (`sent_arguments`). A
         conversation that is valid already is returned itself.
         """
-        log = self.log
-        try:
-            form = log.sendable.pop()
-        except IndexError:
-            form = _Sendable(self.first(0))
-        if form.read > self._length:
-            form = _Sendable(self.first(0))
-        form.read_on(self)
-        log.sendable = [form]
-        return form.messages(self)
+        messages, length = self.log.messages, self._length
+        start, copy = self.log.settled
+        if start > length:
+            start, copy = 0, None
+        while start < length:
+            first, end = messages[start], start + 1
+            calls = first.get("tool_calls") or () if first["role"] != "tool" else ()
+            waiting = [call["id"] for call in calls]
+            while waiting and end < length and messages[end]["role"] != "assistant":
+                id_ = messages[end].get("tool_call_id", "")
+                if messages[end]["role"] == "tool" and id_ in waiting:
+                    waiting.remove(id_)
+                end += 1
+            if waiting and end == length:  # replies may still come
+                break
+            group = messages[start:end]
+            sent = _sent(group)
+            if copy is not None:
+                copy = copy.add(sent)
+            elif sent is not group:
+                copy = Conversation((*messages[:start], *sent))
+            start = end
+        self.log.settled = start, copy
+        if start == length:
+            return self if copy is None else copy
+        open_ = messages[start:length]
+        if copy is None:
+            copy = Conversation.__new__(Conversation)
+            copy.log, copy._length, copy._end = self.log, start, []
+            copy.tokens = self.tokens - estimate_messages(open_)
+        return Joined((), copy, _sent(open_))
 
     def __len__(self) -> int:
         return self._length
@@ -113,7 +120,7 @@ class Conversation(Sequence[Message]):
 
     def __reversed__(self) -> Iterator[Message]:
         messages = self.log.messages
-        return (messages[n] for n in range(self._length - 1, -1, -1))
+        return map(messages.__getitem__, range(self._length - 1, -1, -1))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -139,18 +146,22 @@ class Conversation(Sequence[Message]):
         return (Conversation, (self.whole(),))
 
 
-NO_MESSAGES = Conversation()
-
-
 class Joined(Sequence[Message]):
     """A sequence of a conversation with messages before and after it, without a copy."""
 
     __slots__ = ("after", "before", "between")
 
     def __init__(
-        self, before: Sequence[Message], between: Conversation, after: Sequence[Message] = ()
-    ) -> None:
-        self.before, self.between, self.after = tuple(before), between, tuple(after)
+        self, before: Sequence[Message], between: Conversation | Joined,
+        after: Sequence[Message] = (),
+    ) -> None:  # fmt: skip
+        self.between: Conversation
+        if isinstance(between, Joined):
+            before, after = (*before, *between.before), (*between.after, *after)
+            self.between = between.between
+        else:
+            self.between = between
+        self.before, self.after = tuple(before), tuple(after)
 
     def __len__(self) -> int:
         return len(self.before) + len(self.between) + len(self.after)
@@ -183,17 +194,6 @@ class Joined(Sequence[Message]):
         return estimate_messages(chain(self.before, self.after)) + self.between.tokens
 
 
-def with_head(head: Sequence[Message], messages: Sequence[Message]) -> Sequence[Message]:
-    """Prepend messages, without copying a conversation."""
-    if not head:
-        return messages
-    if isinstance(messages, Conversation):
-        return Joined(head, messages)
-    if isinstance(messages, Joined):
-        return Joined((*head, *messages.before), messages.between, messages.after)
-    return (*head, *messages)
-
-
 def estimate(messages: Sequence[Message]) -> int:
     """Estimate the tokens of messages, using the cached estimate of a conversation."""
     if isinstance(messages, (Conversation, Joined)):
@@ -201,99 +201,26 @@ def estimate(messages: Sequence[Message]) -> int:
     return estimate_messages(messages)
 
 
-def sendable(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages as providers accept them: see `Conversation.sendable`."""
-    return (messages if isinstance(messages, Conversation) else Conversation(messages)).sendable()
-
-
-class _Sendable:
-    """The form in which a conversation is sent, as far as it has been read.
-
-    As long as the conversation is valid, it is sent itself; after that, a corrected copy.
-    """
-
-    __slots__ = ("_differs", "_open", "_settled", "_waiting", "read")
-
-    def __init__(self, nothing: Conversation) -> None:
-        self.read = 0
-        """The number of messages that have been read."""
-        self._settled = nothing
-        """The sent messages that later ones cannot change."""
-        self._differs = False
-        self._open: list[Message] = []
-        """The assistant message with open calls, if there is one, and the messages after it."""
-        self._waiting: list[str] = []
-        """The ids of these calls."""
-
-    def read_on(self, conversation: Conversation) -> None:
-        """Read the messages that were added."""
-        for message in conversation.log.messages[self.read : len(conversation)]:
-            self._read(conversation, message)
-        self.read = len(conversation)
-
-    def _read(self, conversation: Conversation, message: Message) -> None:
-        answers = message["role"] == "tool"
-        if self._open and message["role"] == "assistant":
-            self._close(conversation)
-        if not self._open:
-            if answers:  # no call
-                self._settle(conversation, (message,), ())
-                return
-            self._waiting = [call["id"] for call in message.get("tool_calls") or ()]
-        self._open.append(message)
-        if answers and (id_ := message.get("tool_call_id", "")) in self._waiting:
-            self._waiting.remove(id_)
-        if not self._waiting:
-            self._close(conversation)
-
-    def _close(self, conversation: Conversation) -> None:
-        messages, self._open = self._open, []
-        self._settle(conversation, messages, _sent(messages))
-
-    def _settle(
-        self, conversation: Conversation, messages: Sequence[Message], sent: Sequence[Message]
-    ) -> None:
-        """Send `sent` in place of `messages`."""
-        if not self._differs and (messages is sent or _same(messages, sent)):
-            self._settled = conversation.first(len(self._settled) + len(sent))
-            return
-        if not self._differs:
-            self._differs, self._settled = True, Conversation(self._settled)
-        self._settled = self._settled.add(sent)
-
-    def messages(self, conversation: Conversation) -> Sequence[Message]:
-        """The messages to send, as far as the conversation has been read."""
-        if self._open:
-            sent = _sent(self._open)
-            if self._differs or not _same(self._open, sent):
-                return Joined((), self._settled, sent)
-        elif self._differs:
-            return self._settled
-        return conversation
-
-
-def _in_order(messages: Sequence[Message]) -> bool:
-    """Whether the replies to all calls of the first message follow in order, and nothing else."""
-    calls = messages[0].get("tool_calls") or ()
-    if len(messages) != len(calls) + 1:
-        return False
-    for number, call in enumerate(calls, 1):
-        message = messages[number]
-        if message["role"] != "tool" or message.get("tool_call_id") != call["id"]:
-            return False
-    return True
-
-
-def _sent(messages: Sequence[Message]) -> Sequence[Message]:
+def _sent(group: Sequence[Message]) -> Sequence[Message]:
     """The messages of one group as they are sent; the same ones if nothing is wrong with them."""
-    messages = messages if _in_order(messages) else _with_every_reply(messages)
-    calls: Sequence[Mapping[str, Any]] = messages[0].get("tool_calls") or ()
-    arguments = [call["function"]["arguments"] for call in calls]
-    fit = [sent_arguments(text) for text in arguments]
-    if fit == arguments:
+    if group[0]["role"] == "tool":  # no call
+        return ()
+    calls: Sequence[Mapping[str, Any]] = group[0].get("tool_calls") or ()
+    replies, fit = group[1:], True
+    in_order = len(replies) == len(calls)
+    for call, reply in zip(calls, replies, strict=False):
+        if reply["role"] != "tool" or reply.get("tool_call_id") != call["id"]:
+            in_order = False
+    for call in calls:
+        arguments = call["function"]["arguments"]
+        fit = fit and sent_arguments(arguments) == arguments
+    messages = group if in_order else _with_every_reply(group)
+    if fit:
         return messages
-    pairs = zip(calls, fit, strict=True)
-    sent = [{**c, "function": {**c["function"], "arguments": text}} for c, text in pairs]
+    sent = [
+        {**c, "function": {**(f := c["function"]), "arguments": sent_arguments(f["arguments"])}}
+        for c in calls
+    ]
     return [{**messages[0], "tool_calls": sent}, *messages[1:]]
 
 
@@ -327,14 +254,6 @@ def _with_every_reply(messages: Sequence[Message]) -> list[Message]:
     return sent + [m for m in rest if m["role"] != "tool"]
 
 
-def _same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    return len(messages) == len(others) and all(map(_is, messages, others))
-
-
-def _is(message: Message, other: Message) -> bool:
-    return message is other
-
-
 PER_MESSAGE = 4
 """The tokens around the content of a message: its role and separators."""
 PER_CALL = 8
@@ -356,24 +275,26 @@ def estimate_tokens(text: str) -> int:
 
 def estimate_message(message: Message) -> int:
     """Estimate the tokens of one message in a request, with its tool calls."""
-    content = message.get("content")
-    if isinstance(content, str):
-        tokens = PER_MESSAGE + estimate_tokens(content)
-    else:
-        tokens = PER_MESSAGE + sum(_part(part) for part in content or ())
-    calls: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
-    for call in calls:
-        function = call["function"]
-        tokens += PER_CALL + estimate_tokens(function["name"])
-        tokens += estimate_tokens(function["arguments"])
-    if "reasoning" in message:
-        tokens += estimate_tokens(reasoning_text(message["reasoning"]))
-    return tokens
+    return estimate_messages((message,))
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:
     """The sum of `estimate_message`, so that added messages can be counted separately."""
-    return sum(map(estimate_message, messages))
+    tokens = 0
+    for message in messages:
+        tokens += PER_MESSAGE
+        content = message.get("content")
+        texts = [content] if isinstance(content, str) else []
+        if not texts:
+            tokens += sum(map(_part, content or ()))
+        for call in message.get("tool_calls") or ():
+            tokens += PER_CALL
+            texts += (call["function"]["name"], call["function"]["arguments"])
+        if "reasoning" in message:
+            texts.append(reasoning_text(message["reasoning"]))
+        for text in texts:
+            tokens += (len(text) + 3) >> 2 if text.isascii() else estimate_tokens(text)
+    return tokens
 
 
 def _part(part: object) -> int:
@@ -386,3 +307,6 @@ def _part(part: object) -> int:
 def _text_of(part: object) -> str | None:
     text: object = part.get("text") if isinstance(part, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return text if isinstance(text, str) else None
+
+
+NO_MESSAGES = Conversation()

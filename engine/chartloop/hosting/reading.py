@@ -23,7 +23,7 @@ from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.hosting.machines import Machines
 from chartloop.machine.evolve import evolve
-from chartloop.run.journal import Event, Journal, RunRow, direct_journal
+from chartloop.run.journal import Journal, RunRow, direct_journal
 from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.lru_cache import LruCache
@@ -39,8 +39,6 @@ APART = 256
 """The initial number of records between two marks of a run."""
 MARKS = 64
 """The most marks of a run; beyond that, every second one is dropped."""
-NEAR = 64
-"""The size of an event range that is searched linearly for a record."""
 
 
 # opened runs ------------------------------------------------------------------------------------
@@ -68,8 +66,8 @@ class OpenRuns:
         run = self._follow(known, row) if known is not None else None
         if run is None:
             run = self.fresh(row)
-            log = run.session.log
-            log.journal = direct_journal(log.journal)  # read from many threads
+            session = run.session
+            session.journal = direct_journal(session.journal)  # read from many threads
         self._kept.put(row.run_id, _Opened(run.session.row, run))
         return run
 
@@ -117,47 +115,12 @@ def _each(run: Run, first: int, end: int) -> Iterator[Record]:
     if first == end - 1 and session.newest is not None and session.newest[0].seq == first:
         yield session.newest[0]
         return
-    at = _event_of(session.journal, run.id, first, session.head)
-    size = min(PAGE, 3 * (end - first) + NEAR)
-    while events := by_hand(session.journal.events(run.id, at, size)):
-        at = events[-1].seq + 1
-        for record in _records(events):
-            if record.seq >= first:
-                yield as_now(record, *session.names)
-            if record.seq >= end - 1:
-                return
-
-
-def _records(events: list[Event]) -> list[Record]:
-    return [event.record for event in events if event.record is not None]
-
-
-def _event_of(journal: Journal, run_id: str, seq: int, head: int) -> int:
-    """The number of an event at or shortly before that of record `seq`, by binary search.
-
-    An event's number is never below that of its record, and both only grow.
-    """
-    low, high = seq, head
-    while high - low > NEAR:
-        middle = (low + high) // 2
-        record = _record_at(journal, run_id, middle, high)
-        if record is None or record.seq > seq:
-            high = middle
-        elif record.seq == seq:
-            return middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _record_at(journal: Journal, run_id: str, at: int, end: int) -> Record | None:
-    """The first record from event `at` on."""
-    size = 2
-    while at < end and (events := by_hand(journal.events(run_id, at, size))):
-        if records := _records(events):
-            return records[0]
-        at, size = events[-1].seq + 1, PAGE
-    return None
+    while first < end:
+        page = by_hand(session.journal.records(run.id, first, min(PAGE, end - first)))
+        if not page:
+            return
+        yield from (as_now(record, *session.names) for record in page)
+        first = page[-1].seq + 1
 
 
 # past positions -----------------------------------------------------------------------------------

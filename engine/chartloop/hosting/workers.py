@@ -281,11 +281,11 @@ class _Worker(threading.Thread):
         Returns the number of new records.
         """
         session = run.session
-        servers, steps = session.ports.servers, session.facts.run.steps
+        servers, steps = session.ports.servers, session.position.facts.run.steps
         if servers is None or not servers.asks(session.run_id):
             return 0
         before = session.tally.records
-        await run.arun(rest=lambda: self._stopping or session.facts.run.steps > steps)
+        await run.arun(rest=lambda: self._stopping or session.position.facts.run.steps > steps)
         return session.tally.records - before
 
 
@@ -300,7 +300,7 @@ class _Driven:
     def epoch(self) -> int:
         """The epoch in which this process drove the run, or read it."""
         if self.run is not None:
-            return self.run.session.log.epoch
+            return self.run.session.epoch
         return 0 if self.row is None else self.row.epoch
 
 

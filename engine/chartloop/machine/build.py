@@ -114,7 +114,7 @@ class Chart:
         """A trigger of the step machine by its name, or None."""
         self.rules = _live_rules(self.step)
         """The rules, by their number in the file."""
-        self._tools: dict[str, tuple[ToolSpec, ...]] = {}
+        self._tools: dict[str, Mapping[str, ToolSpec]] = {}
         self._offered: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self.warns = _warns(spec)
         self.rule_warns = tuple(
@@ -174,18 +174,19 @@ class Chart:
 
     # tools ----------------------------------------------------------------------------------
 
-    def tools_at(self, state: str) -> tuple[ToolSpec, ...]:
-        """The tools that a state may use, in file order."""
+    def tools_at(self, state: str) -> Mapping[str, ToolSpec]:
+        """The tools that a state may use by name, in file order."""
         tools = self._tools.get(state)
         if tools is None:
-            tools = self._tools[state] = self.spec.tools_at(self.spec.states[state])
+            given = self.spec.tools_at(self.spec.states[state])
+            tools = self._tools[state] = {tool.name: tool for tool in given}
         return tools
 
     def offered_at(self, state: str) -> tuple[Mapping[str, Any], ...]:
         """The same tools in the format of chat APIs. Shared by all calls: do not modify."""
         offered = self._offered.get(state)
         if offered is None:
-            offered = tuple([tool.for_model() for tool in self.tools_at(state)])
+            offered = tuple([tool.for_model() for tool in self.tools_at(state).values()])
             self._offered[state] = offered
         return offered
 

@@ -24,6 +24,7 @@ from chartloop.core.position import (
     APPROVAL,
     CHILD,
     ELICITATION,
+    ENDED,
     FILES,
     METADATA,
     SUBMITTER,
@@ -32,7 +33,7 @@ from chartloop.core.position import (
 )
 from chartloop.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from chartloop.core.records import Input
-from chartloop.core.transcript import NO_MESSAGES, estimate_messages
+from chartloop.core.transcript import NO_MESSAGES
 from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.assignment import saved_values
@@ -66,7 +67,7 @@ def evolve(
     in a replay. `trace` keeps every evaluation for an explanation. Raises `StatusError` if the
     input is impossible at this position, and changes nothing.
     """
-    if position.ended:
+    if position.status in ENDED:
         raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
     cursor = Cursor(chart, position, input, oracle, trace)
     _KINDS[input.kind](cursor, input)
@@ -93,7 +94,7 @@ def _start(cursor: Cursor, input: Input) -> None:
         started_at=at, depth=data.get("depth", 0),
     )  # fmt: skip
     usage = facts.usage.replace(
-        messages=len(messages), context_tokens=estimate_messages(messages),
+        messages=len(messages), context_tokens=messages.tokens,
         prunable=len(messages) > 2,
         context_window=data.get("context_window") or facts.usage.context_window,
     )  # fmt: skip
@@ -145,7 +146,8 @@ def _step(cursor: Cursor, input: Input) -> None:
     )
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, messages=len(messages), stopping=draft.stopping,
+        at=input.at, saved=saved, before=draft.messages, messages=messages,
+        stopping=draft.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
         cursor.raise_signal(signal)

@@ -163,7 +163,7 @@ async def _run_that_waits(session: Session) -> Session | None:
         return None
     child = session.child(asked.machines[0], asked.run)
     await child.open()
-    if child.position.status != "paused" or (asked.wait and wait_of(child) != asked.wait):
+    if child.position.status != "paused" or wait_of(child) != asked.wait:
         return None
     return await _run_that_waits(child)
 

@@ -9,10 +9,10 @@ Source: design "language", section 11 (`chartloop step`)
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from chartloop.core.errors import RunError, nearest
 from chartloop.core.facts import Facts
@@ -39,24 +39,6 @@ class Breakpoint:
     """A `state` is reached when it is entered, before its action. An `edge` or a rule, by its id,
     when it is taken. A `guard` when it starts to hold."""
     guard: Expression | None = None
-
-
-class Driven(Protocol):
-    """The parts of a driven run that breakpoints read. A `run.session.Session` is one."""
-
-    @property
-    def facts(self) -> Facts:
-        """The values that guards read now."""
-        ...
-
-    @property
-    def edge_counts(self) -> Mapping[str, int]:
-        """How often each edge and rule was taken, by id."""
-        ...
-
-    def ask(self, name: str, args: tuple[object, ...]) -> bool:
-        """Call a registered Python guard."""
-        ...
 
 
 class Breakpoints:
@@ -115,11 +97,14 @@ class Breakpoints:
         finally:
             self._until = None
 
-    def watch(self, run: Driven) -> Watch | None:
-        """The watch over a run that is about to be driven; None without breakpoints."""
+    def watch(self, count: Callable[[Breakpoint], int]) -> Watch | None:
+        """The watch over a run that is about to be driven; None without breakpoints.
+
+        `count` is the `Session.reached` of that run.
+        """
         self.hit = ""
         first = () if self._until is None else (self._until,)
-        return Watch(self, run, (*first, *self), self._until) if first or self._set else None
+        return Watch(self, count, (*first, *self), self._until) if first or self._set else None
 
 
 class Watch:
@@ -128,14 +113,14 @@ class Watch:
     def __init__(
         self,
         owner: Breakpoints,
-        run: Driven,
+        count: Callable[[Breakpoint], int],
         breakpoints: tuple[Breakpoint, ...],
         until: Breakpoint | None,
     ) -> None:
-        self._owner, self._run = owner, run
-        self._counts = [(b, self._count(b)) for b in breakpoints]
+        self._owner, self._count = owner, count
+        self._counts = [(b, count(b)) for b in breakpoints]
         # a drive `until` a guard stops at once if it holds; a breakpoint must become true first
-        self._at_once = until if until and until.guard and self._count(until) else None
+        self._at_once = until if until and until.guard and count(until) else None
 
     def hits_breakpoint(self) -> bool:
         """Whether a breakpoint was hit since the last call."""
@@ -146,19 +131,19 @@ class Watch:
             self._owner.hit = first.text
         return first is not None
 
-    def _count(self, of: Breakpoint) -> int:
-        """How often a breakpoint was reached so far; for a guard, whether it holds."""
-        if of.kind == "state":
-            return self._run.facts.run.visits.get(of.text, 0)
-        if of.guard is None:
-            return self._run.edge_counts.get(of.text, 0)
-        return _holds(of.guard, self._run.facts, self._run.ask)
 
+def times_reached(of: Breakpoint, facts: Facts, taken: Mapping[str, int], ask: Oracle) -> int:
+    """How often a breakpoint was reached so far; for a guard, whether it holds.
 
-def _holds(guard: Expression, facts: Facts, ask: Oracle) -> bool:
-    """Whether a guard holds. One that fails, or reads a value not yet there, does not."""
+    A guard that fails, or reads a value not yet there, does not hold. `taken` is how often each
+    edge and rule was taken, by id.
+    """
+    if of.kind == "state":
+        return facts.run.visits.get(of.text, 0)
+    if of.guard is None:
+        return taken.get(of.text, 0)
     try:
-        return bool(guard.fn(facts, ask))
+        return bool(of.guard.fn(facts, ask))
     except (*GUARD_ERRORS, GuardFailed):
         return False
 

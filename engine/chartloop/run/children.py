@@ -26,15 +26,15 @@ from chartloop.core.position import SUBMITTER, Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.child_budget import rest
-from chartloop.run.context import CALLER, LATE, PARENT, Context, StopRequest
+from chartloop.run.context import Context
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
-from chartloop.run.loop import advance
+from chartloop.run.loop import advance, open_children
 from chartloop.run.model_wrapper import ModelWrapper
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.run.question import question_of, wait_of
 from chartloop.run.result import Result, result_of
-from chartloop.run.session import Session, start_data
+from chartloop.run.session import CALLER, LATE, PARENT, Session, StopRequest, start_data
 from chartloop.run.shared_budget import SharedBudget, pays
 
 SHARED = ("messages", "memory", "queue")
@@ -74,8 +74,7 @@ class Child:
     ) -> None:
         self.ctx = ctx
         self.given = given
-        self.session: Session = ctx.host.child(given.machine, run_id)
-        self.session.ports = ctx.ports.with_model(model)
+        self.session = ctx.host.child(given.machine, run_id, ctx.ports.with_model(model))
         if ctx.deadline is not None:
             self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]
@@ -121,16 +120,18 @@ class Child:
         spec, given = session.chart.spec, self.given
         left = rest(self.ctx.machine, spec, facts, among)
         chosen = {name: limit_value(spec, name, value) for name, value in given.limits.items()}
-        limits = {name: _lesser(chosen.get(name, spec.limits[name].value), left[name])
-                  for name in left}  # fmt: skip
+        for name, most in left.items():
+            own = chosen.get(name, spec.limits[name].value)
+            chosen[name] = most if own is None else min(own, most)
         shared = facts.memory if "memory" in given.share else EMPTY
         data = start_data(
             task=given.task, agent=facts.run.agent, session=facts.run.session,
-            depth=facts.run.depth + 1, start=given.start, limits={**chosen, **limits},
+            depth=facts.run.depth + 1, start=given.start, limits=chosen,
             vars={name: var_value(spec, name, value) for name, value in given.vars.items()},
             memory={n: v for n, v in shared.items() if n in spec.memory}
             | {n: block_value(spec, n, v) for n, v in given.memory.items()},
-            messages=self._shared_messages(), context_window=session.ports.window(spec),
+            messages=[dict(m) for m in self.ctx.messages] if "messages" in given.share else [],
+            context_window=session.ports.window(spec),
             submitter=self.ctx.kept.get(SUBMITTER, ""),
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
@@ -142,10 +143,7 @@ class Child:
             created=now, updated=now,
         )  # fmt: skip
         begun = Input("start", started=now, at=now, data=data)
-        session.prepare_start(begun, row, spec_text=lambda: text)
-
-    def _shared_messages(self) -> list[dict[str, Any]]:
-        return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
+        session.begun, session.row, session.spec_text = begun, row, lambda: text
 
     # continuing -------------------------------------------------------------------------------
 
@@ -250,14 +248,10 @@ class Child:
 
     def own_messages(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
         """The messages added to the shared ones; or, if those were changed, all of its own."""
-        before, now = self.ctx.messages.whole(), self.session.messages.whole()
+        before, now = self.ctx.messages.whole(), self.session.position.messages.whole()
         if now[: len(before)] == before:
             return now[len(before) :], None
         return (), now
-
-
-def _lesser(own: Any, left: Any) -> Any:
-    return left if own is None else min(own, left)
 
 
 # model calls --------------------------------------------------------------------------------
@@ -289,6 +283,6 @@ async def calls_of(session: Session) -> int:
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:
         return count
-    for child in await session.open_children():
+    for child in await open_children(session):
         count += await calls_of(child)
     return count

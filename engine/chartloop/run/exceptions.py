@@ -19,8 +19,9 @@ from chartloop.core.facts import Failure
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import AgentStop, StopSignal
 from chartloop.core.units import say_elapsed
-from chartloop.run.context import TOO_LATE, Context
+from chartloop.run.context import Context
 from chartloop.run.sanitize import cut_text, sound_signal
+from chartloop.run.session import TOO_LATE
 
 A_HAIR = 0.05
 """Seconds by which the event loop's clock, which ends an action, may be ahead of the run's."""

@@ -79,7 +79,7 @@ def _answer(session: Session, message: InboxMessage) -> Fate | str:
     wait, event = message.data.get("wait"), message.data.get("event")
     position = session.position
     if not isinstance(wait, str):
-        return "it names no question; an older version sent it"
+        return "it names no question"
     if position.status != "paused" or wait != wait_of(session):
         return f"wait {wait}, which it was for, is over"
     if position.blocked_on == IN_DOUBT:

@@ -8,15 +8,16 @@ the action is called.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
-from chartloop.core.position import Position
+from chartloop.core.facts import Facts
 from chartloop.core.specs import ActionSpec, Effect, ToolSpec
+from chartloop.language.expression import Oracle
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.assignment import template_names
 from chartloop.machine.build import Chart
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 
 FIXED = frozenset({"constant", "data", "schema"})
 """The kinds of fields that are constant."""
@@ -31,21 +32,50 @@ class Job(NamedTuple):
     """The constant fields of `with`."""
     given: Mapping[str, Given]
     """The other fields, evaluated before each call."""
-    paid: bool
+    tools: tuple[ToolSpec, ...]
+    """The tools that the state may use, in file order."""
+    tool_schemas: tuple[Mapping[str, Any], ...]
+    """The same tools in the form of chat APIs."""
+    notes: bool
+    """Whether an intent is written before it: it is paid, and writes none of its own."""
+    holds: bool
+    """Whether the record before it may wait for an intent: nothing else happens before that."""
+    waits: bool
+    """Whether it may wait, and be called again."""
     cuttable: bool
     """Whether a deadline can end it: it awaits something, or time is simulated."""
 
 
-def job_of(spec: MachineSpec, state: StateSpec, ports: Ports) -> Job:
+def job_of(chart: Chart, name: str, ports: Ports) -> Job:
     """The job of a state, given the components of the run."""
+    spec, state = chart.spec, chart.spec.states[name]
     action = state.action
     fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
+    given = {n: g for n, g in state.args.items() if n not in fixed}
+    tools, schemas = tuple(chart.tools_at(name).values()), chart.offered_at(name)
+    if action is None:
+        return Job(state, None, fixed, given, tools, schemas, False, False, False, False)
+    paid = action.effect is Effect.PAID
     return Job(
-        state, action, fixed, {n: g for n, g in state.args.items() if n not in fixed},
-        action is not None and action.effect is Effect.PAID,
-        action is not None
+        state, action, fixed, given, tools, schemas,
+        notes=paid and not action.own_intents,
+        holds=paid and (action.settles_itself or not action.own_intents),
+        waits=action.may_wait,
+        cuttable=not action.own_deadline
         and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
     )  # fmt: skip
+
+
+class Jobs(dict[str, Job]):
+    """The jobs of a run's states, by name; each is prepared when it is first done."""
+
+    def __init__(self, chart: Chart, ports: Ports) -> None:
+        super().__init__()
+        self._chart, self._ports = chart, ports
+
+    def __missing__(self, state: str) -> Job:
+        job = self[state] = job_of(self._chart, state, self._ports)
+        return job
 
 
 def suspends(spec: MachineSpec, ports: Ports) -> bool:
@@ -85,61 +115,44 @@ def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> tuple[T
     return () if named is None else (named,)
 
 
-class Asked(Protocol):
-    """The run over which fields are evaluated. A `Session` is one."""
-
-    @property
-    def chart(self) -> Chart:
-        """The machine."""
-        ...
-
-    @property
-    def position(self) -> Position:
-        """The current position."""
-        ...
-
-    def ask(self, name: str, args: tuple[Any, ...]) -> bool:
-        """Call a registered Python guard."""
-        ...
-
-
-def fields_of(session: Asked, job: Job) -> dict[str, Any]:
+def fields_of(job: Job, spec: MachineSpec, facts: Facts, ask: Oracle) -> dict[str, Any]:
     """Evaluate the fields of a state's `with`. Raises what expressions and templates raise."""
     fields = dict(job.constant)
     for name, given in job.given.items():
-        fields[name] = _value(session, given)
+        fields[name] = _value(given, spec, facts, ask)
     return fields
 
 
-def _value(session: Asked, given: Given) -> Any:
+def _value(given: Given, spec: MachineSpec, facts: Facts, ask: Oracle) -> Any:
     match given.kind:
         case "constant" | "data" | "schema":
             return given.value
         case "value":
-            return given.value.value(session.position.facts, session.ask)
+            return given.value.value(facts, ask)
         case "values":
-            return _each(session, given.value)
+            return _each(given.value, spec, facts, ask)
         case "fields":
             named = cast(Mapping[str, Mapping[str, Given]], given.value)
-            return {name: _each(session, fields) for name, fields in named.items()}
+            return {name: _each(fields, spec, facts, ask) for name, fields in named.items()}
         case _:
-            return _render_value(session, given.value)
+            return _render_value(given.value, spec, facts)
 
 
-def _each(session: Asked, fields: Mapping[str, Given]) -> dict[str, Any]:
-    return {name: _value(session, part) for name, part in fields.items()}
+def _each(
+    fields: Mapping[str, Given], spec: MachineSpec, facts: Facts, ask: Oracle
+) -> dict[str, Any]:
+    return {name: _value(part, spec, facts, ask) for name, part in fields.items()}
 
 
-def _render_value(session: Asked, value: Any) -> Any:
+def _render_value(value: Any, spec: MachineSpec, facts: Facts) -> Any:
     """The value with every template in it rendered."""
     if isinstance(value, Template):
         if value.constant:
             return value.text
-        facts = session.position.facts
-        return value.render(template_names(session.chart.spec, facts, value.reads))
+        return value.render(template_names(spec, facts, value.reads))
     if isinstance(value, dict):
         parts = cast(dict[str, Any], value)
-        return {name: _render_value(session, part) for name, part in parts.items()}
+        return {name: _render_value(part, spec, facts) for name, part in parts.items()}
     if isinstance(value, list):
-        return [_render_value(session, part) for part in cast(list[Any], value)]
+        return [_render_value(part, spec, facts) for part in cast(list[Any], value)]
     return value

@@ -34,7 +34,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +47,7 @@ from chartloop.core.errors import (
     RunError,
     UnknownRunError,
 )
+from chartloop.core.records import Record
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -163,6 +164,10 @@ class Journal(Leases, Requests, Protocol):
 
         `size` ends the reading with the event whose text reaches that many bytes, all counted.
         """
+        ...
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        """The records from number `start` on, in order; at most `limit`."""
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
@@ -489,6 +494,12 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
             return found
         sizes = accumulate(len(str(event)) for event in found)
         return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        events = self._log(run_id).events
+        # the number of an event is never below that of its record
+        found = (events[at].record for at in range(start, len(events)))
+        return list(islice((r for r in found if r is not None and r.seq >= start), limit))
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         log = self._logs.get(request.run_id)

@@ -37,8 +37,7 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """The question of a waiting run, as its row stores it: a `Question` in plain data."""
 
     wait: str = ""
-    """The id of the wait, which an answer may name. Empty in the row of an older version, until
-    the run is opened (`Session.complete_row`)."""
+    """The id of the wait, which an answer may name."""
     text: str = ""
     answers: Mapping[str, Mapping[str, str]] = {}
     """The events that the wait accepts, each with the fields of its answer and their types."""
@@ -84,8 +83,7 @@ class RunRow(Value, frozen=True, gc=False):
     question: OpenQuestion | None = None
     """Its question; None if it does not wait for an answer."""
     tokens: int | None = None
-    """Tokens of its model calls, its children's included. None before its first record, and in
-    the row of an older version."""
+    """Tokens of its model calls, its children's included. None before its first record."""
     cost: float | None = None
     """In USD, likewise. None also if the models called have no known price."""
 

@@ -197,7 +197,7 @@ class Holder:
         """Mark the lease as lost to another driver."""
         at = say_time(self.clock.now())
         by = f": {to} took it over, {at}" if to is not None else " meanwhile"
-        self._lost = f"run `{self.run_id}` is driven by another process{by}"
+        self._lost, self.until = f"run `{self.run_id}` is driven by another process{by}", 0.0
 
     def _refuse_lost(self) -> None:
         if self._lost:

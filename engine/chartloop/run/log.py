@@ -14,14 +14,15 @@ Source: design "architecture", section 4.
 from __future__ import annotations
 
 from asyncio import Lock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
-from chartloop.run.context import NoteType
+from chartloop.core.position import ELICITATION
+from chartloop.core.records import Record
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
 from chartloop.run.lease_holder import Holder
 
@@ -35,22 +36,7 @@ PAGE = 256
 """The number of events read from the journal at a time."""
 
 
-class _Held(NamedTuple):
-    """Events of the run that are written together with the next one."""
-
-    events: tuple[Event, ...] = ()
-    update: Update | None = None
-    consumed: tuple[str, ...] = ()
-
-    def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
-        """A copy with one more event, the newest update, and further consumed messages."""
-        if not self.events:
-            return _Held((event,), update, (*consumed,))
-        events, last_update, messages = self
-        return _Held((*events, event), update or last_update, (*messages, *consumed))
-
-
-_NOTHING_HELD = _Held()
+NoteType = Literal["intent", "result", "in_doubt"]
 
 
 class RunLog:
@@ -67,11 +53,20 @@ class RunLog:
         self.epoch = 0
         self.owned = False
         """This process drives the run, and raised the epoch for it."""
-        self._held = _NOTHING_HELD
+        self.intents: dict[str, Mapping[str, Any]] = {}
+        """The intent of each paid call since the last record, by its key: written before it."""
+        self.results: dict[str, Mapping[str, Any]] = {}
+        """The results of these calls that arrived, by key."""
+        self.doubt_noted = False
+        """The journal says already that the results which are missing are unknown."""
+        self.snapshot_at = SNAPSHOT_AFTER
+        """The number of records after which a snapshot is due; 0 if one was asked for."""
+        self._held: list[Event] = []
+        """The events that are written with the next one."""
+        self._update: Update | None = None
+        """The update of the row by the held record; None if none is held."""
         # concurrent calls must write their intents one by one, since each write names the head
         self._writing = Lock()
-        self._snapshot_at = SNAPSHOT_AFTER
-        self._snapshot_asked = False
 
     # reading --------------------------------------------------------------------------------
 
@@ -83,30 +78,16 @@ class RunLog:
         refuse_damaged(row)
         self.row, self.epoch = row, row.epoch
 
-    async def next_page(self) -> Sequence[Event]:
-        """The next page of events from the head on; the last page is shorter than `PAGE`.
-
-        Pages keep a long log out of memory.
-        """
-        return await self.journal.events(self.run_id, self.head, PAGE)
-
     async def check(self, event: Event) -> None:
         """Refuse an event that does not follow the previous one."""
         if event.seq != self.head:
             raise self.corrupt_error(f"event {self.head} is not there")
         if event.epoch <= self.epoch:
             return
-        row = await self.journal.row(
-            self.run_id
-        )  # another process may have taken the run over since
+        row = await self.journal.row(self.run_id)  # another process may have taken it over since
         if row is None or event.epoch > row.epoch:  # no driver of the run wrote it
             what = f"event {event.seq} is of epoch {event.epoch}"
             raise self.corrupt_error(f"{what}, which the run has not reached")
-
-    def check_end(self) -> None:
-        """Refuse a log that is shorter than its row says."""
-        if self.head < self.row.head:
-            raise self.corrupt_error(f"it ends before event {self.row.head}")
 
     def corrupt_error(self, how: str) -> JournalCorrupt:
         """The error for a log that was altered."""
@@ -137,21 +118,15 @@ class RunLog:
         True if there are unread events.
         """
         row = await self.holder.acquire(self.journal, self.run_id)
-        self._find_held(row)
+        if self._held and row.head != self._held[0].seq:
+            if row.epoch != self.epoch + 1:
+                raise Fenced(
+                    f"run `{self.run_id}` was driven by another process meanwhile",
+                    hint="nothing more was done here; open the run again to continue from there",
+                )
+            self._held, self._update = [], None  # written: the acknowledgement was lost
         self.row, self.epoch, self.owned = row, row.epoch, True
-        return not self._held.events and row.head != self.head
-
-    def _find_held(self, row: RunRow) -> None:
-        """Drop the held events if they were written: the acknowledgement may have been lost."""
-        held = self._held.events
-        if not held or row.head == held[0].seq:
-            return
-        if row.epoch != self.epoch + 1:
-            raise Fenced(
-                f"run `{self.run_id}` was driven by another process meanwhile",
-                hint="nothing more was done here; open the run again to continue from there",
-            )
-        self._held = _NOTHING_HELD
+        return not self._held and row.head != self.head
 
     # writing --------------------------------------------------------------------------------
 
@@ -160,71 +135,93 @@ class RunLog:
 
         At most one is held, so that a kill loses no more; and none that a snapshot follows.
         """
-        no_record_held = self._held.update is None
-        return no_record_held and not self._snapshot_asked and records + 1 < self._snapshot_at
+        return self._update is None and records + 1 < self.snapshot_at
 
-    def hold(
-        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
-    ) -> None:
+    def hold(self, event: Event, update: Update | None = None) -> None:
         """Keep an event, to be written with the next one."""
-        self._held = self._held.with_event(event, update, consumed)
+        self._held.append(event)
+        self._update = update or self._update
         self.head += 1
 
     async def append(
-        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+        self, *events: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
-        """Write the held events and this one."""
-        await self._write(self._held.with_event(event, update, consumed))
-
-    async def note(
-        self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], *, last: bool
-    ) -> Event:
-        """Write a note about a call. The `last` one before a record is held until that record."""
-        if not self.journal.suspends:  # no other call is made meanwhile
-            return await self._note(type, data, now, last)
-        async with self._writing:
-            return await self._note(type, data, now, last)
-
-    async def _note(
-        self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], last: bool
-    ) -> Event:
-        event = Event(self.head, type, now(), None, data, self.epoch)
-        if last:
-            self.hold(event)
-        else:
-            await self.append(event)
-        return event
-
-    def end_action(self) -> None:
-        """Allow the next action to run on another event loop."""
-        if self.journal.suspends:
-            self._writing = Lock()
-
-    async def settle(self) -> None:
-        """Write the held events, if any."""
-        if self._held.events:
-            async with self._writing:
-                if self._held.events:
-                    await self._write(self._held)
-
-    async def rest(self) -> None:
-        """Settle despite a cancellation, unless an earlier write has an unknown outcome."""
-        if self._held.events and self.owned:
-            with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():
-                await self.settle()
-
-    async def _write(self, held: _Held) -> None:
-        events, update, consumed = held
+        """Write what is held and these events, in one transaction."""
+        if self._held:
+            events, update = (*self._held, *events), update or self._update
         try:
             self.head = await self.journal.append(
                 self.run_id, events[0].seq, self.epoch, events, update=update, consumed=consumed
             )
-            self._held = _NOTHING_HELD
         except Fenced as error:
             raise await self.holder.explain_fenced(error) from error
         except BaseException:  # it may have been written: the next step reads the journal first
             self.owned = False
             raise
+        if self._held:
+            self._held, self._update = [], None
+
+    async def note(
+        self, type: NoteType, key: str, data: Mapping[str, Any], at: float, *, last: bool = False
+    ) -> None:
+        """Write an intent, a result or a doubt about a paid call.
+
+        The `last` one before a record is held until that record.
+        """
+        lock = self._writing if self.journal.suspends else None
+        if lock is not None:  # else no other call is made meanwhile
+            await lock.acquire()
+        try:
+            content = {"key": key, **data}
+            event = Event(self.head, type, at, None, content, self.epoch)
+            if last:
+                self.hold(event)
+            else:
+                await self.append(event)
+        finally:
+            if lock is not None:
+                lock.release()
+        if type != "in_doubt":
+            (self.intents if type == "intent" else self.results)[key] = content
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """The keys of the calls without a result; none once the doubt is in the journal."""
+        return [] if self.doubt_noted else [k for k in self.intents if k not in self.results]
+
+    def close_calls(self, record: Record) -> None:
+        """Drop the calls that a record settles.
+
+        While the current action stays the same, its results are kept: no call is paid twice.
+        """
+        input = record.input
+        if input.kind == "step":
+            self.intents, self.results, self.doubt_noted = {}, {}, False
+        elif not record.aside:
+            # a waiting state makes no calls, so an answer is to a server
+            if input.kind == "blocked" and input.data.get("on") != ELICITATION:
+                # it is called again, and its doubtful calls are on record
+                self.intents = {k: data for k, data in self.intents.items() if k in self.results}
+            elif input.kind not in ("answer", "blocked"):
+                self.intents, self.results = {}, {}
+            self.doubt_noted = False  # calls to a server stay in flight
+
+    def end_action(self) -> None:
+        """Allow the next action to run on another event loop."""
+        self._writing = Lock()
+
+    async def settle(self) -> None:
+        """Write the held events, if any."""
+        if self._held:
+            async with self._writing:
+                if self._held:
+                    await self.append()
+
+    async def rest(self) -> None:
+        """Settle despite a cancellation, unless an earlier write has an unknown outcome."""
+        if self._held and self.owned:
+            with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():
+                await self.settle()
 
     # snapshots ------------------------------------------------------------------------------
 
@@ -241,21 +238,15 @@ class RunLog:
 
     def start_after(self, head: int, records: int) -> None:
         """Read on after a snapshot, into which the first `head` events are folded."""
-        self.head = head
-        self._snapshot_at = _next_snapshot(records)
+        self.head, self.snapshot_at = head, _next_snapshot(records)
 
-    def ask_for_snapshot(self) -> None:
+    def ask_to_save(self) -> None:
         """Have a snapshot follow the next record."""
-        self._snapshot_asked = True
+        self.snapshot_at = 0
 
-    def wants_snapshot(self, records: int) -> bool:
-        """Whether a snapshot is due after this many records."""
-        return self._snapshot_asked or records >= self._snapshot_at
-
-    async def put_snapshot(self, records: int, data: Mapping[str, Any]) -> None:
+    async def store_snapshot(self, records: int, data: Mapping[str, Any]) -> None:
         """Store a snapshot of the run after this many records."""
-        self._snapshot_asked = False
-        self._snapshot_at = _next_snapshot(records)
+        self.snapshot_at = _next_snapshot(records)
         content = {"machine": self.row.machine_hash, "format": SNAPSHOT_FORMAT, **data}
         await self.journal.put_snapshot(self.run_id, Snapshot(self.head, records, content))
 

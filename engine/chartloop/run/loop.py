@@ -2,15 +2,15 @@
 
     messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
 
-One coroutine, driven by hand where neither journal nor actions suspend (`run.sync`). `run.execute`
-does an action; `machine.evolve` decides.
+One coroutine, driven by hand where neither journal nor actions suspend (`run.sync`). `run.act` does
+an action; `machine.evolve` decides.
 
 Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from chartloop.core.errors import Category, StatusError
@@ -18,11 +18,18 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
-from chartloop.run.context import StopRequest
-from chartloop.run.execute import act
+from chartloop.machine.evolve import evolve
+from chartloop.run import rules_version
+from chartloop.run.act import act
+from chartloop.run.breakpoints import Watch
+from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
-from chartloop.run.journal import InboxMessage
-from chartloop.run.session import Session
+from chartloop.run.journal import Event, InboxMessage, digest
+from chartloop.run.lease_holder import FOR_EVER
+from chartloop.run.question import update_at
+from chartloop.run.session import UPKEEP, Session, StopRequest
+from chartloop.run.sync import off_loop
+from chartloop.run.tracing import CARRIER
 
 POLL = 0.5
 """Seconds between two checks for cancellation and messages during a back-off."""
@@ -31,14 +38,25 @@ POLL = 0.5
 async def drive(session: Session, rest: Callable[[], bool] | None = None) -> None:
     """Step until the run ends, reaches a breakpoint, waits for someone, or `rest` is true."""
     with session.turn:
-        session.begin_drive(rest)
+        watch = watch_breakpoints(session)
+        session.goes_on, session.rest_asked = True, rest
         try:
-            while not session.at_breakpoint() and not (rest is not None and rest()):
+            while not at_breakpoint(session, watch) and not (rest is not None and rest()):
                 if await _next_record(session) is None:
                     break
         finally:
-            session.end_drive()
+            session.goes_on, session.rest_asked = False, None
             await leave(session)
+
+
+def watch_breakpoints(session: Session) -> Watch | None:
+    """The watch over the breakpoints of a run that is about to be driven; None without any."""
+    return None if session.breakpoints is None else session.breakpoints.watch(session.reached)
+
+
+def at_breakpoint(session: Session, watch: Watch | None) -> bool:
+    """Whether a breakpoint was reached since the last call. Never after they were cleared."""
+    return watch is not None and session.breakpoints is not None and watch.hits_breakpoint()
 
 
 async def advance(session: Session) -> Record | None:
@@ -48,13 +66,13 @@ async def advance(session: Session) -> Record | None:
     """
     with session.turn:
         try:
-            record = await _next_record(session)
+            made = await _next_record(session)
         except BaseException:
             await leave(session)
             raise
-        if record is None or session.position.ended:
+        if made is None or (session.position.status != "running" and session.position.ended):
             await leave(session)
-        return record
+        return made
 
 
 async def act_once(session: Session) -> Record | None:
@@ -63,16 +81,19 @@ async def act_once(session: Session) -> Record | None:
     Returns the newest record made. None when the run has ended, rests or waits for a person.
     """
     newest: Record | None = None
-    while (record := await advance(session)) is not None:
-        newest = record
-        if is_action(record) or session.position.status == "paused":
+    while (made := await advance(session)) is not None:
+        newest = made
+        if made.input.kind in _ACTIONS or session.position.status == "paused":
             break
     return newest
 
 
+_ACTIONS = ("step", "blocked")
+
+
 def is_action(record: Record) -> bool:
     """Whether a record is of an action, done or blocked half-way."""
-    return record.kind in ("step", "blocked")
+    return record.kind in _ACTIONS
 
 
 async def change(session: Session, data: Mapping[str, Any]) -> Record:
@@ -80,10 +101,10 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
     holder = session.holder
     with session.turn:
         rested = holder.driver is None
-        if not session.log.owned or rested:
+        if not session.owned or rested:
             await session.take_over()
         try:
-            return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
+            return await record(session, Input("edit", at=session.ports.clock.now(), data=data))
         finally:
             if rested:
                 await leave(session)
@@ -92,7 +113,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 async def leave(session: Session) -> None:
     """Let the run rest, and release its lease; a child's lease belongs to its parent."""
     try:
-        await session.log.rest()
+        await session.rest()
     finally:
         if session.ports.tracer is not None:
             session.end_trace()
@@ -104,40 +125,41 @@ async def leave(session: Session) -> None:
 
 
 async def _next_record(session: Session) -> Record | None:
-    position, clock = session.position, session.ports.clock
-    if position.status == "idle":
-        return await begin(session)
-    if position.ended:
-        return None
-    holder = session.log.holder
-    if holder.doubtful:
+    position, holder = session.position, session.holder
+    if position.status != "running":
+        if position.status == "idle":
+            return await begin(session)
+        if position.ended:
+            return None
+    if holder.until != FOR_EVER and holder.doubtful:
         await holder.check()
-    if not session.log.owned or holder.driver is None:
+    if not session.owned or holder.driver is None:
         await session.take_over()
         return await _next_record(session)
-    if not session.closing and (due := await _due_message(session)) is not None:
-        return await _act_on_message(session, due)
-    if session.can_be_stopped and (request := await _stop_request(session)) is not None:
-        if await _has_child(session):
-            return await _close_child(session, clock.now())
-        await _doubt_calls(session)
-        return await session.apply(
-            Input("stop", request.reason, at=clock.now(), data=_stop_data(request))
-        )
-    if position.status == "paused":
-        return await _when_due(session)
-    return await step(session)
+    if not session.closing and (messages := await session.journal.inbox(session.run_id)):
+        if (due := _due_of(session, messages)) is not None:
+            return await _act_on_message(session, due)
+    if session.cancels or session.above is not None:
+        if (request := await _stop_request(session)) is not None:
+            return await _stop(session, request)
+    return await (_when_due(session) if position.status == "paused" else step(session))
 
 
 async def _stop_request(session: Session) -> StopRequest | None:
-    """The request that the run stop now; None once it is stopping."""
+    """The request, other than a message, that the run stop now; None once it is stopping."""
     if session.closing or session.position.closing:
         return None
     return await session.find_stop_request()
 
 
-def _stop_data(request: StopRequest) -> dict[str, str]:
-    return {n: v for n, v in (("message", request.message), ("source", request.source)) if v}
+async def _stop(session: Session, request: StopRequest) -> Record:
+    at = session.ports.clock.now()
+    if await _has_child(session):
+        return await _close_child(session, at)
+    await _doubt_calls(session)
+    data = {"message": request.message, "source": request.source}
+    given = {name: text for name, text in data.items() if text}
+    return await record(session, Input("stop", request.reason, at=at, data=given))
 
 
 async def begin(session: Session) -> Record | None:
@@ -150,13 +172,27 @@ async def begin(session: Session) -> Record | None:
         )
     if session.ports.servers is not None:
         await session.ports.servers.ready()
-    if not session.log.epoch:
-        await session.create()
+    if not session.epoch:
+        if session.above is None:  # it begins by the journal's clock
+            shift = session.ports.clock.follow(await session.journal.now())
+            start = start.replace(started=start.started + shift, at=start.at + shift)
+            session.begun, row = start, session.row
+            session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
+        await session.create(None if session.spec_text is None else session.spec_text())
     else:  # a second attempt: the first may have been written
         await session.take_over()
         if session.position.status != "idle":
             return await _next_record(session)
-    return await session.apply(await session.complete_start(session.begun or start))
+    data: dict[str, Any] = {**start.data, **rules_version.marks(session.engine)}
+    if session.upkeep:
+        data[UPKEEP] = [*session.upkeep]
+    if session.ports.tracer is not None and (where := (await session.trace()).carrier):
+        data[CARRIER] = dict(where)
+    if (certify := session.certify) is not None and session.journal.durability is not None:
+        # a proof would block the event loop
+        text = await off_loop(certify) if session.journal.suspends else certify()
+        data["certificate"] = await session.journal.put_blob(text)
+    return await record(session, start.replace(data=data))
 
 
 async def step(session: Session) -> Record:
@@ -170,10 +206,51 @@ async def step(session: Session) -> Record:
         session.closing = False
     at = session.ports.clock.now()
     if isinstance(outcome, Outcome):
-        return await session.apply(Input("step", outcome=outcome, started=started, at=at))
+        return await record(session, Input("step", outcome=outcome, started=started, at=at))
     fields = {"until": outcome.until, "on": outcome.on, "asks": outcome.asks}
     data = {name: value for name, value in fields.items() if value not in (None, {})}
-    return await session.apply(Input("blocked", started=started, at=at, data=data))
+    return await record(session, Input("blocked", started=started, at=at, data=data))
+
+
+async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()) -> Record:
+    """Decide one input, write its record, adopt the new position.
+
+    `consumed` are the ids of the messages that leave the inbox with it.
+    """
+    before, tally = session.position, session.tally
+    position, decision = evolve(session.chart, before, input, oracle=session.ask)
+    if decision.opaque:
+        input = input.replace(opaque=decision.opaque)
+    made = Record(
+        tally.records, before.state, input, decision.taken, decision.signals,
+        decision.next, decision.status, position.wake_at, decision.warnings,
+    )  # fmt: skip
+    event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
+    running = position.status == "running"
+    rest = tally.rest if running else tally.rest_after(made, decision)
+    reason = decision.winner if not running and position.ended else ""
+    update = update_at(session.chart, session.run_id, position, rest, reason=reason)
+    if session.spent:
+        consumed, session.spent = (*consumed, *session.spent), ()
+    # write at once: a held record would leave its message in the inbox, to be read again
+    next_is_call = session.goes_on and running and session.jobs[position.state].holds
+    if next_is_call and not consumed and session.listener is None and session.may_hold(made.seq):
+        session.hold(event, update)
+    else:
+        await session.append(event, update=update, consumed=consumed)
+    session.position = position
+    tally.add(made, decision, position.facts)
+    if session.intents or session.results:
+        session.close_calls(made)
+    if session.journal.suspends:
+        session.end_action()
+    if session.listener is not None:
+        session.tell_record(Recorded(made, decision, position))
+    if session.ports.tracer is not None:
+        (await session.trace()).record(before, made, position)
+    if tally.records >= session.snapshot_at and not session.intents:
+        await session.put_snapshot()
+    return made
 
 
 async def _when_due(session: Session) -> Record | None:
@@ -194,14 +271,14 @@ async def _when_due(session: Session) -> Record | None:
         if await _stop_request(session) is not None or await _due_message(session) is not None:
             return await _next_record(session)
         if stays and due > clock.now():
-            if session.wants_rest():
+            if session.rest_asked is not None and session.rest_asked():
                 return None
             if not session.stays_for_answers or await _children_moved_on(session):
                 return await _resume(session, clock.now())
     if until < due or await _due_message(session) is not None:
         return await _next_record(session)
     at = max(due, clock.now())
-    return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
+    return await (record(session, Input("expired", at=at)) if waits else _resume(session, at))
 
 
 # messages ----------------------------------------------------------------------------------
@@ -209,11 +286,11 @@ async def _when_due(session: Session) -> Record | None:
 
 async def _due_message(session: Session) -> Due | None:
     """The message to act on next. An answer given ahead stays in the inbox until its state."""
-    messages = await session.inbox()
-    if not messages:
-        return None
-    due, spent = next_due(session, messages)
-    session.discard(spent)
+    return _due_of(session, await session.journal.inbox(session.run_id))
+
+
+def _due_of(session: Session, messages: Sequence[InboxMessage]) -> Due | None:
+    due, session.spent = next_due(session, messages)
     return due
 
 
@@ -223,7 +300,7 @@ async def _act_on_message(session: Session, due: Due) -> Record:
     if due.drop:
         why = {"why": due.drop}
         dropped = Input("drop", str(data.get("event", "")), at=at, data=why)
-        return await session.apply(dropped, consumed=consumed)
+        return await record(session, dropped, consumed=consumed)
     match data["kind"]:
         case "answer" if position.blocked_on == IN_DOUBT:
             return await _settle_doubt(session, data["event"], at, consumed)
@@ -233,9 +310,9 @@ async def _act_on_message(session: Session, due: Due) -> Record:
             return await _wake(session, at, consumed)
         case "cancel":
             await _doubt_calls(session)
-            return await session.apply(_input_of(message, at), consumed=consumed)
+            return await record(session, _input_of(message, at), consumed=consumed)
         case _:
-            return await session.apply(_input_of(message, at), consumed=consumed)
+            return await record(session, _input_of(message, at), consumed=consumed)
 
 
 async def _doubt_calls(session: Session) -> None:
@@ -243,7 +320,7 @@ async def _doubt_calls(session: Session) -> None:
     position = session.position
     if position.form is None:
         return
-    action = session.job(position.state).action
+    action = session.jobs[position.state].action
     about = {"state": position.state, "action": "" if action is None else action.name}
     about["left"] = "stopped"
     await session.note_doubts(about)
@@ -272,7 +349,7 @@ def _input_of(message: InboxMessage, at: float) -> Input:
 async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
     """Resume from a pause, or from the wait for a child, which the record then marks."""
     data = {CHILD: True} if await session.find_children() else EMPTY
-    return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
+    return await record(session, Input("resume", at=at, data=data), consumed=consumed)
 
 
 async def _has_child(session: Session) -> bool:
@@ -307,7 +384,7 @@ async def _children_moved_on(session: Session) -> bool:
     open_rows = [row for row in await session.find_children() if not row.ended]
     if len(open_rows) < question.waiting:
         return True
-    for child in await session.open_children():
+    for child in await open_children(session):
         if child.position.ended:
             continue
         if child.position.status != "paused" or await _due_message(child) is not None:
@@ -317,21 +394,38 @@ async def _children_moved_on(session: Session) -> bool:
     return False
 
 
+async def open_children(session: Session) -> list[Session]:
+    """The children that the current action has started, opened; ended ones too.
+
+    Without those whose machine this one does not declare. The hash resolves equal names.
+    """
+    declared, children = session.chart.spec.machines, list[Session]()
+    for row in await session.find_children():
+        alike = [name for name, machine in declared.items() if machine.name == row.machine]
+        if len(alike) > 1:
+            alike = [n for n in alike if digest(session.chart.child(n).text) == row.machine_hash]
+        if alike:
+            children.append(session.child(alike[0], row.run_id))
+    for child in children:
+        await child.open()
+    return children
+
+
 async def _settle_doubt(
     session: Session, answer: str, at: float, consumed: tuple[str, ...]
 ) -> Record:
     """Apply a person's answer about a call in doubt. A pause requested before it follows."""
     pause_due = session.position.pause_asked
-    record = await session.apply(Input("resume", at=at), consumed=consumed)
-    if answer == "fail" and session.position.state == record.state:
+    made = await record(session, Input("resume", at=at), consumed=consumed)
+    if answer == "fail" and session.position.state == made.state:
         if pause_due:
             await _resume(session, at)
         text = "the paid call that is in doubt may have been made"
         outcome = Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
-        record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
+        made = await record(session, Input("step", outcome=outcome, started=at, at=at))
         if pause_due and not session.position.ended:
-            return await session.apply(Input("pause", at=at))
-    return record
+            return await record(session, Input("pause", at=at))
+    return made
 
 
 __all__ = ["Blocked", "advance", "begin", "drive", "step"]

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
-from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
@@ -25,27 +25,13 @@ from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.journal_records import OpenQuestion, RunRow, Update
-from chartloop.run.tally import Tally
+from chartloop.run.journal_records import OpenQuestion, Update
+from chartloop.run.session import Session
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
 """The answers of a run that is blocked on a call in doubt."""
 LONGEST = 10_000
 """The characters of a question, with what it is about, that a face shows before more is opened."""
-
-
-class Standing(Protocol):
-    """The parts of a run that its question depends on. A `Session` has them."""
-
-    chart: Chart
-    position: Position
-    tally: Tally
-
-    @property
-    def run_id(self) -> str: ...
-
-    @property
-    def row(self) -> RunRow: ...
 
 
 class Question(NamedTuple):
@@ -103,7 +89,7 @@ class Question(NamedTuple):
         return row.replace(calls=() if self.rest else calls, rest=self.rest)
 
 
-def question_of(session: Standing) -> Question | None:
+def question_of(session: Session) -> Question | None:
     """The current question; None if the run does not wait for an answer, or was moved."""
     if session.row.moved_to:
         return None
@@ -138,12 +124,12 @@ def due_at(chart: Chart, position: Position) -> float | None:
     return position.wake_at if asks else None
 
 
-def asked_here(session: Standing) -> Asked | None:
+def asked_here(session: Session) -> Asked | None:
     """The question of a child of this run, if it waits for one."""
     return _asked_by_child(session.run_id, session.position)
 
 
-def wait_of(session: Standing) -> str:
+def wait_of(session: Session) -> str:
     """The id of the current wait; meaningless while the run does not wait."""
     return _wait_at(session.run_id, session.position, session.tally.rest)
 
@@ -206,16 +192,14 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
 def update_at(
     chart: Chart, run_id: str, position: Position, rest: int, *, reason: str = ""
 ) -> Update:
-    """The update of a run's row at a position to which record `rest` brought it."""
-    facts = position.facts
+    """The update of a run's row at a position to which record `rest` brought it.
+
+    Its cost is None if model calls were made and no price is known.
+    """
+    facts, usage = position.facts, position.facts.usage
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
     return Update(
         position.status, position.state, reason, facts.run.steps, position.wake_at,
-        None if asked is None else asked.to_row(), facts.usage.total_tokens, cost_of(facts),
+        None if asked is None else asked.to_row(), usage.total_tokens,
+        0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
     )  # fmt: skip
-
-
-def cost_of(facts: Facts) -> float | None:
-    """The cost of all model calls in USD; None if some were made and no price is known."""
-    usage = facts.usage
-    return 0.0 if usage.cost is None and not usage.llm_calls else usage.cost

@@ -13,17 +13,10 @@ from collections.abc import Hashable, Mapping
 
 from chartloop.core.reasons import StopReason
 from chartloop.core.records import Record, to_json
-from chartloop.run.journal import Journal
 from chartloop.run.redact import Redactor
 
 LONGEST = 8_192
 """The most characters held back: more than a private key has."""
-
-
-def event_redactor(journal: Journal) -> EventRedactor | None:
-    """The redactor of a journal's live events; None if the journal does not hide secrets."""
-    redactor: Redactor | None = getattr(journal, "redactor", None)
-    return None if redactor is None else EventRedactor(redactor)
 
 
 class EventRedactor:

@@ -20,7 +20,7 @@ from chartloop.core.fold import lookup
 from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.child_budget import OWN, budgets_of, spent_reason
-from chartloop.run.context import PARENT, StopRequest
+from chartloop.run.session import PARENT, StopRequest
 
 
 class Budget(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 
 from chartloop.core.facts import RunFacts
 from chartloop.run.events import Event
-from chartloop.run.loop import advance, drive, leave
+from chartloop.run.loop import advance, at_breakpoint, drive, leave, watch_breakpoints
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand, loop_thread
 
@@ -82,10 +82,10 @@ def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
 
 def _by_hand(session: Session) -> Iterator[Event]:
     waiting: list[Event] = []
-    session.watch_breakpoints()
+    watch = watch_breakpoints(session)
     with _heard(session, waiting.append) as left:
         try:
-            while not session.at_breakpoint() and by_hand(advance(session)) is not None:
+            while not at_breakpoint(session, watch) and by_hand(advance(session)) is not None:
                 yield from waiting
                 waiting.clear()
             by_hand(leave(session))

@@ -66,8 +66,7 @@ class Tally:
     moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
     """For each finished action: seconds since the start, its state, tokens used so far."""
     costs: list[float | None] = field(default_factory=list[float | None])
-    """The cost in USD at each of the newest moments; None where no price is known. Shorter than
-    `moments` if read from a snapshot of an older version."""
+    """The cost in USD at each of the moments; None where no price is known."""
     signals: list[StopSignal] = field(default_factory=list[StopSignal])
     warnings: list[str] = field(default_factory=list[str])
     errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

@@ -75,8 +75,6 @@ def as_row(columns: Iterable[Any]) -> RunRow:
 def _question(row: RunRow) -> object:
     """The question in the data of a row; the data themselves if they are invalid."""
     data = cast("dict[str, Any]", row.question)
-    if not data:  # an older version wrote the row
-        return OpenQuestion(run=row.run_id, state=row.state, due=row.wake_at)
     given = cast("Mapping[str, Any]", {**OpenQuestion().to_mapping(), **data})
     if len(given) > len(OpenQuestion.__struct_fields__):
         return data

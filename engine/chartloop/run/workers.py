@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 Made = tuple[Any, BaseException | None]
 """The result of a call, or its exception."""
 Call = Callable[[], Any]
-Deliver = Callable[[Made], None]
 
 LINGER = 30.0
 """Seconds that an idle thread waits for a call before it ends."""
@@ -32,34 +30,36 @@ MOST_IDLE = 64
 class _Worker(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="chartloop tool", daemon=True)
-        self.calls: SimpleQueue[tuple[Call, Deliver]] = SimpleQueue()
+        self.calls: SimpleQueue[_Waiting] = SimpleQueue()
 
     def run(self) -> None:
         while True:
             try:
-                call, deliver = self.calls.get(timeout=LINGER)
+                waiting = self.calls.get(timeout=LINGER)
             except Empty:
                 if _leave(self):
                     return
                 continue  # a call is on its way
-            made = _outcome(call)
+            # time the call alone: a busy event loop is late even for a quick call
+            began = perf_counter()
+            try:
+                waiting.made = waiting.context.run(waiting.call), None
+            except BaseException as error:  # noqa: BLE001  the caller gets every exception
+                waiting.made = None, error
+            if perf_counter() - began < MOMENT / 2:
+                _slow.discard(waiting.name)
             # idle before it delivers: the receiver may submit its next call at once
-            stays = _rest(self)
-            deliver(made)
-            del call, deliver, made  # the idle thread must keep no object alive
+            stays = len(_idle) < MOST_IDLE
+            if stays:
+                _idle.append(self)
+            waiting.deliver()
+            del waiting  # the idle thread must keep no object alive
             if not stays:
                 return
 
 
 _idle: list[_Worker] = []
 """The idle threads, the last to work at the end. Each operation on the list is atomic."""
-
-
-def _rest(worker: _Worker) -> bool:
-    if len(_idle) >= MOST_IDLE:
-        return False
-    _idle.append(worker)
-    return True
 
 
 def _leave(worker: _Worker) -> bool:
@@ -71,47 +71,32 @@ def _leave(worker: _Worker) -> bool:
     return True
 
 
-def _outcome(call: Call) -> Made:
-    try:
-        return call(), None
-    except BaseException as error:  # noqa: BLE001  the caller gets every exception
-        return None, error
-
-
-def _submit(call: Call, deliver: Deliver) -> None:
-    try:
-        worker = _idle.pop()
-    except IndexError:
-        worker = _Worker()
-        worker.start()
-    worker.calls.put((call, deliver))
-
-
 if hasattr(os, "register_at_fork"):  # a forked process does not have the threads
     os.register_at_fork(after_in_child=_idle.clear)
 
 
 class _Waiting:
-    """The wait for one call: first blocks its thread for a moment, then waits on the event loop."""
+    """A call in this context, and the wait for it.
 
-    __slots__ = ("done", "loop", "made", "ready")
+    The wait first blocks its thread for a moment, then goes on in the event loop.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
+    __slots__ = ("call", "context", "done", "loop", "made", "name", "ready")
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.name, self.call, self.context = name, call, copy_context()
         self.made: Made = (None, None)
         self.ready = threading.Lock()
         self.ready.acquire()
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.done: asyncio.Future[Made] | None = None
 
-    def deliver(self, made: Made) -> None:
-        self.made = made
+    def deliver(self) -> None:
         self.ready.release()
         if (done := self.done) is not None:
+            assert self.loop is not None
             with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
-                self.loop.call_soon_threadsafe(_set, done, made)
-
-    def wait_ready(self, within: float) -> bool:
-        return self.ready.acquire(timeout=within) if within else self.ready.acquire(blocking=False)
+                self.loop.call_soon_threadsafe(_set, done, self.made)
 
 
 MOMENT = 0.0002
@@ -123,26 +108,22 @@ _slow: set[str] = set()
 
 async def in_thread(name: str, call: Call) -> Made:
     """Call in another thread, in this context. If cancelled, the call is abandoned."""
-    waiting = _Waiting(asyncio.get_running_loop())
-    _submit(partial(_call_timed, name, partial(copy_context().run, call)), waiting.deliver)
+    waiting = _Waiting(name, call)
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+        worker.start()
+    worker.calls.put(waiting)
     if name not in _slow:
-        if waiting.wait_ready(MOMENT):
+        if waiting.ready.acquire(timeout=MOMENT):
             return waiting.made
         _slow.add(name)
+    waiting.loop = asyncio.get_running_loop()
     done = waiting.done = waiting.loop.create_future()
-    if waiting.wait_ready(0):  # it may have finished before it could see the future
+    if waiting.ready.acquire(blocking=False):  # it may have finished before it saw the future
         return waiting.made
     return await done
-
-
-def _call_timed(name: str, call: Call) -> Any:
-    # time the call alone: a busy event loop is late even for a quick call
-    began = perf_counter()
-    try:
-        return call()
-    finally:
-        if perf_counter() - began < MOMENT / 2:
-            _slow.discard(name)
 
 
 def _set(done: asyncio.Future[Made], made: Made) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chartloop.core.durability import Durability
+from chartloop.core.records import Record
 from chartloop.run.journal import (
     Check,
     Event,
@@ -157,6 +158,10 @@ class CrashAt:
     ) -> list[Event]:
         self._live()
         return await self.journal.events(run_id, start, limit, size=size)
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        self._live()
+        return await self.journal.records(run_id, start, limit)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,

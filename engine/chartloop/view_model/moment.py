@@ -121,6 +121,4 @@ def _spending_at(tally: Tally, step: int) -> Spent:
     if step == 0:
         return Spent(0, 0.0, 0, 0.0)
     elapsed, _, tokens = tally.moments[step - 1]
-    older = len(tally.moments) - len(tally.costs)  # a snapshot of an older version has none
-    cost = tally.costs[step - 1 - older] if step > older else None
-    return Spent(step, elapsed, tokens, cost)
+    return Spent(step, elapsed, tokens, tally.costs[step - 1])

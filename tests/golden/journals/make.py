@@ -15,8 +15,10 @@ from pathlib import Path
 
 from chartloop import __version__
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.api import Machine, Run
 from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
+from chartloop.run.question import update_at
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import find_scenarios, load_scenario, run_scenario
 
@@ -37,29 +39,31 @@ def make(path: Path) -> None:
             ),
             key=lambda run: len(run.records),
         )
-        copy(run.session.journal, journal, run.id, run.machine.canonical())
+        copy(run, journal)
     by_hand(journal.close())
     with sqlite3.connect(path) as database:
         database.execute("VACUUM")
     database.close()
 
 
-def copy(source: Journal, target: Journal, run_id: str, machine: str) -> None:
+def copy(run: Run, target: Journal) -> None:
     """Put a run with its children into another journal, and its first half as another run."""
-    by_hand(target.put_blob(machine))
-    rows = [by_hand(source.row(run_id)), *by_hand(source.rows(prefix=run_id + CHILD_MARK))]
+    source = run.session.journal
+    by_hand(target.put_blob(run.machine.canonical()))
+    rows = [by_hand(source.row(run.id)), *by_hand(source.rows(prefix=run.id + CHILD_MARK))]
     found = [row for row in rows if row is not None]
     for row in found:
         if (text := by_hand(source.blob(row.machine_hash))) is not None:
             by_hand(target.put_blob(text))
-    whole = [WholeRun(row, by_hand(source.events(row.run_id))) for row in found]
-    by_hand(target.create_whole(whole))
-    records = [event.record for event in whole[0].events if event.record is not None]
-    middle = records[len(records) // 2]
-    half = found[0].replace(
-        run_id=f"{run_id}-half", status="running", state=middle.state, reason=""
+    half = found[0].replace(run_id=f"{run.id}-half", parent=run.id, fork_seq=len(run.records) // 2)
+    by_hand(source.fork(run.id, len(run.records) // 2, half))
+    assert isinstance(run.machine, Machine)
+    begun = run.machine.open(half.run_id, journal=source).session
+    now = update_at(run.machine.chart, half.run_id, begun.position, begun.tally.rest)
+    found.append(half.replace(**now.to_mapping()))
+    by_hand(
+        target.create_whole([WholeRun(row, by_hand(source.events(row.run_id))) for row in found])
     )
-    by_hand(target.fork(run_id, middle.seq, half))
 
 
 if __name__ == "__main__":

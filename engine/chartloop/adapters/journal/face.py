@@ -22,6 +22,7 @@ from chartloop.adapters.journal import (
 )
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_rows import Append, Filled, Writer
+from chartloop.core.records import Record
 from chartloop.run.journal import (
     Check,
     Event,
@@ -198,6 +199,14 @@ class JournalFace(ABC):
         return await self._perform(
             run_id,
             lambda db: sqlite_rows.events(db, run_id, start, limit, size=size),
+            writes=False,
+            long=True,
+        )
+
+    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+        return await self._perform(
+            run_id,
+            lambda db: sqlite_rows.records(db, run_id, start, limit),
             writes=False,
             long=True,
         )

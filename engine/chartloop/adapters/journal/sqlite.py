@@ -100,8 +100,8 @@ class SqliteJournal(JournalFace):
     `wait` is the time in seconds that another process may lock the file before `JournalLocked`.
     `redactor` hides secrets before they are written; by default those of the environment.
     `now` is the clock of leases, in seconds since the epoch.
-    Raises `JournalCorrupt` and `JournalTooNew` without changing the file, and `SetupError` for an
-    unknown `durability`.
+    Raises `JournalCorrupt`, `JournalTooNew` and `JournalTooOld` without changing the file, and
+    `SetupError` for an unknown `durability`.
 
     Threads may share a journal. A forked process must open its own.
     """

@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from chartloop.core.durability import Durability
-from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
+from chartloop.core.errors import (
+    JournalCorrupt,
+    JournalError,
+    JournalLocked,
+    JournalTooNew,
+    JournalTooOld,
+)
 
 Connection: TypeAlias = sqlite3.Connection
 """An open file in autocommit mode: transactions are started explicitly."""
@@ -46,27 +52,36 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
-        "the first tables",
+        "the tables of the first release",
         (
+            "CREATE TABLE journal (id TEXT NOT NULL)",
+            "INSERT INTO journal VALUES (lower(hex(randomblob(4))))",
             """
             CREATE TABLE run (
                 run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, machine_hash TEXT NOT NULL,
                 epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
                 state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
                 agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
-                fork_seq INTEGER, created REAL NOT NULL, updated REAL NOT NULL
+                fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
+                updated REAL NOT NULL, question, tokens INTEGER, cost REAL
             )
             """,
             "CREATE INDEX run_created ON run (created)",
             "CREATE INDEX run_agent ON run (agent, created)",
             "CREATE INDEX run_session ON run (session, created)",
+            "CREATE INDEX run_machine ON run (machine, created)",
+            "CREATE INDEX run_status ON run (status, created)",
+            "CREATE INDEX run_reason ON run (reason, created) WHERE reason != ''",
+            "CREATE INDEX run_parent ON run (parent, created) WHERE parent != ''",
+            "CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL",
             """
             CREATE TABLE event (
-                run_id TEXT NOT NULL, seq INTEGER NOT NULL, epoch INTEGER NOT NULL,
-                type TEXT NOT NULL, record INTEGER, at REAL NOT NULL, data NOT NULL,
-                PRIMARY KEY (run_id, seq)
+                number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
+                epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
+                data NOT NULL, UNIQUE (run_id, seq)
             )
             """,
+            "CREATE INDEX event_record ON event (run_id, record) WHERE record IS NOT NULL",
             """
             CREATE TABLE inbox (
                 number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,
@@ -88,12 +103,6 @@ MIGRATIONS: tuple[Migration, ...] = (
                 data NOT NULL
             )
             """,
-        ),
-    ),
-    Migration(
-        2,
-        "who drives a run, and until when",
-        (
             """
             CREATE TABLE lease (
                 run_id TEXT PRIMARY KEY, token TEXT NOT NULL, face TEXT NOT NULL,
@@ -101,42 +110,6 @@ MIGRATIONS: tuple[Migration, ...] = (
                 since REAL NOT NULL, renewed REAL NOT NULL, until REAL NOT NULL
             )
             """,
-        ),
-    ),
-    Migration(
-        3,
-        "what a run asks and has used; events in the order of commits",
-        (
-            "CREATE TABLE journal (id TEXT NOT NULL)",
-            "INSERT INTO journal VALUES (lower(hex(randomblob(4))))",
-            "ALTER TABLE run ADD COLUMN question",
-            "ALTER TABLE run ADD COLUMN tokens INTEGER",
-            "ALTER TABLE run ADD COLUMN cost REAL",
-            "UPDATE run SET question = '' WHERE status = 'paused'",
-            "CREATE INDEX run_machine ON run (machine, created)",
-            "CREATE INDEX run_status ON run (status, created)",
-            "CREATE INDEX run_reason ON run (reason, created) WHERE reason != ''",
-            "CREATE INDEX run_parent ON run (parent, created) WHERE parent != ''",
-            "CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL",
-            """
-            CREATE TABLE numbered (
-                number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
-                epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
-                data NOT NULL, UNIQUE (run_id, seq)
-            )
-            """,
-            """
-            INSERT INTO numbered
-            SELECT rowid, run_id, seq, epoch, type, record, at, data FROM event ORDER BY rowid
-            """,
-            "DROP TABLE event",
-            "ALTER TABLE numbered RENAME TO event",
-        ),
-    ),
-    Migration(
-        4,
-        "what was asked of a run over HTTP, and what came of it",
-        (
             """
             CREATE TABLE request (
                 key TEXT PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL,
@@ -147,11 +120,6 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
         ),
     ),
-    Migration(
-        5,
-        "the run that continues a moved one",
-        ("ALTER TABLE run ADD COLUMN moved_to TEXT NOT NULL DEFAULT ''",),
-    ),
 )
 """All migrations, in order.
 
@@ -159,10 +127,9 @@ MIGRATIONS: tuple[Migration, ...] = (
 commits, a column because `VACUUM` may renumber rowids; `event_blob` tells which events refer to
 which payloads; `inbox.seq` is the event that consumed the message; `blob.kept` is 1 for a text
 stored permanently; `journal.id` distinguishes cursors of this file from those of others.
-`run.question` is JSON text, null for no question, empty if an older version wrote the row, whose
-question is found when the run is opened. `data` is JSON text, or bytes if it has lone surrogates,
-which SQLite's text cannot contain. `lease` is a separate table because, with row locks as in
-PostgreSQL, renewals and appends would wait for each other.
+`run.question` is JSON text, null for no question. `data` is JSON text, or bytes if it has lone
+surrogates, which SQLite's text cannot contain. `lease` is a separate table because, with row locks
+as in PostgreSQL, renewals and appends would wait for each other.
 """
 
 
@@ -173,7 +140,7 @@ def open_database(
     """Open the journal at `path`, create it if it is missing, and migrate its tables.
 
     `wait` is the time in seconds that another process may lock the file. Raises `JournalCorrupt`,
-    `JournalTooNew`, `JournalLocked`, or `JournalError` if the file cannot be created.
+    `JournalTooNew`, `JournalTooOld`, `JournalLocked`, or `JournalError` if no file can be created.
     """
     made = _make_room(path)
     try:
@@ -264,7 +231,7 @@ def _prepare(
     database: Connection, path: Path, wait: float, migrations: Sequence[Migration]
 ) -> None:
     newest = migrations[-1].number
-    version = _version(database, path)
+    version = _version(database, path, migrations)
     if version > newest:
         raise JournalTooNew(
             f"`{path}` was written by a newer version of chartloop "
@@ -276,7 +243,7 @@ def _prepare(
         _migrate(database, path, migrations)
 
 
-def _version(database: Connection, path: Path) -> int:
+def _version(database: Connection, path: Path, migrations: Sequence[Migration]) -> int:
     """The number of the newest applied migration; 0 for an empty file. Does not write."""
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
     if not tables:
@@ -286,7 +253,13 @@ def _version(database: Connection, path: Path) -> int:
             f"`{path}` is a database of something else, not a journal",
             hint="name another file; this one was left as it is",
         )
-    return database.execute("SELECT coalesce(max(number), 0) FROM schema_version").fetchone()[0]
+    applied = dict(database.execute("SELECT number, title FROM schema_version").fetchall())
+    if applied.get(1) != migrations[0].title:
+        raise JournalTooOld(
+            f"`{path}` was written before the first release of chartloop, which cannot read it",
+            hint="name another file, or move this one away; it was left as it is",
+        )
+    return max(applied)
 
 
 def _share(database: Connection, path: Path, wait: float) -> None:
@@ -313,7 +286,7 @@ def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) 
     database.execute("BEGIN IMMEDIATE")
     try:
         # checked again, because another process may have migrated it meanwhile
-        version = _version(database, path)
+        version = _version(database, path, migrations)
         if 0 < version < migrations[-1].number:
             _copy(path, version)
         if version == 0:

@@ -166,13 +166,13 @@ def row(db: Connection, run_id: str) -> RunRow | None:
 
 
 def _row(columns: Columns) -> RunRow:
-    """The row of a run. The question is JSON text, empty if an older version wrote the row."""
+    """The row of a run. The question is JSON text."""
     stored = columns[_QUESTION]
     if stored is None:
         return as_row(columns)
     question: Any = stored
     with contextlib.suppress(*UNREAD):  # `as_row` reports the invalid value
-        question = json.loads(read_text(stored)) if stored else {}
+        question = json.loads(read_text(stored))
     return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 :]))
 
 
@@ -400,7 +400,7 @@ def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, st
 class _Sized:
     """Fetches the payloads of events, and counts the bytes of what is read."""
 
-    def __init__(self, db: Connection, size: int | None) -> None:
+    def __init__(self, db: Connection, size: int | None = None) -> None:
         self._db = db
         self.left = math.inf if size is None else float(size)
         """The bytes after which no event is read."""
@@ -427,12 +427,13 @@ def events(
         "SELECT seq, type, at, data, record, epoch FROM event "
         "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
     )
+    return _read(db, run_id, sql, (run_id, start, -1 if limit is None else limit), _Sized(db, size))
+
+
+def _read(db: Connection, run_id: str, sql: str, values: Columns, reader: _Sized) -> list[Event]:
     found: list[Event] = []
-    reader = _Sized(db, size)
     try:
-        with contextlib.closing(
-            db.execute(sql, (run_id, start, -1 if limit is None else limit))
-        ) as rows:
+        with contextlib.closing(db.execute(sql, values)) as rows:
             for columns in rows:
                 found.append(reader.event(run_id, columns))
                 if reader.left <= 0:
@@ -445,6 +446,16 @@ def events(
     if not found:
         require_row(db, run_id)
     return found
+
+
+def records(db: Connection, run_id: str, start: int, limit: int | None) -> list[Record]:
+    """At most `limit` records from number `start` on, in order."""
+    sql = (
+        "SELECT seq, type, at, data, record, epoch FROM event "
+        "WHERE run_id = ? AND record >= ? ORDER BY record LIMIT ?"
+    )
+    found = _read(db, run_id, sql, (run_id, start, -1 if limit is None else limit), _Sized(db))
+    return [event.record for event in found if event.record is not None]
 
 
 def tail(

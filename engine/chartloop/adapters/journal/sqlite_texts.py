@@ -92,9 +92,8 @@ def snapshot(db: Connection, run_id: str) -> Snapshot | None:
         return None
     try:
         seq, record_seq, text = found[0], found[1], read_text(found[2])
-        seal, _, data = ("", "", text) if text.startswith("{") else text.partition(" ")
-        # older versions wrote no seal
-        whole = not seal or seal == _seal(run_id, seq, record_seq, data)
+        seal, _, data = text.partition(" ")
+        whole = seal == _seal(run_id, seq, record_seq, data)
         numbers = isinstance(seq, int) and isinstance(record_seq, int)
         return Snapshot(seq, record_seq, json.loads(data)) if whole and numbers else None
     except UNREAD:

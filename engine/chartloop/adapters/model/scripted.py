@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
@@ -90,10 +90,10 @@ class ScriptedReply(NamedTuple):
 
     def calls(self, number: int) -> tuple[ToolCall, ...]:
         """The tool calls with their ids, for the model call of that number."""
-        return tuple(
+        return tuple([
             ToolCall(call.id or f"call_{number}_{n}", call.name, call.arguments)
             for n, call in enumerate(self.tool_calls)
-        )
+        ])  # fmt: skip
 
 
 class Scripted:
@@ -138,20 +138,19 @@ class Scripted:
         Raises `ModelError` if the script has an error there, and `ScriptError` if it has too few
         replies.
         """
-        return await deliver(self._reply(request.number), request, self._clock, on_text)
+        number = request.number
+        if number >= len(self.replies):
+            raise ScriptError(
+                f"the script has too few replies: it holds {len(self.replies)}, "
+                f"and model call {number + 1} was asked for",
+                hint="add a reply for each model call, failed calls included, or stop the run "
+                "earlier",
+            )
+        return await deliver(self.replies[number], request, self._clock, on_text)
 
     def left_over(self, used: int) -> int:
         """The number of unused replies after `used` model calls."""
         return max(0, len(self.replies) - used)
-
-    def _reply(self, number: int) -> ScriptedReply:
-        if number < len(self.replies):
-            return self.replies[number]
-        raise ScriptError(
-            f"the script has too few replies: it holds {len(self.replies)}, "
-            f"and model call {number + 1} was asked for",
-            hint="add a reply for each model call, failed calls included, or stop the run earlier",
-        )
 
 
 async def deliver(
@@ -172,13 +171,13 @@ async def deliver(
         )
     return ModelReply(
         reply.text,
-        reply.calls(request.number),
+        reply.calls(request.number) if reply.tool_calls else (),
         reply.finish_reason,
         reply.prompt_tokens,
         reply.completion_tokens,
         reply.cost,
         "scripted",
-        _reasoning(reply.reasoning),
+        _reasoning(reply.reasoning) if reply.reasoning else EMPTY,
         reply.cached_tokens,
         reply.cache_write_tokens,
         reply.reasoning_tokens,
@@ -189,7 +188,7 @@ async def deliver(
 def _stream(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
     """Stream a reply: its reasoning, its text, its calls."""
     reasoning: OnText | None = getattr(on_text, "reasoning", None)
-    if reasoning is not None:
+    if reasoning is not None and reply.reasoning:
         for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
             reasoning(piece)
     for piece in pieces(reply.text):
@@ -201,8 +200,6 @@ def _stream(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> Non
 
 
 def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    if not given:
-        return {}
     if isinstance(given, str):
         return {"provider": "scripted", "reasoning_content": given}
     return {"provider": "scripted", "thinking_blocks": [dict(block) for block in given]}

@@ -181,7 +181,7 @@ class Outcomes:
     def _replies(self, state: StateSpec, behaviour: Behaviour) -> Iterator[Case]:
         """The cases of a reply: number of calls, tool, repeated or new, data, text."""
         ok, repeats = _succeeds(behaviour), behaviour.repeats or 0.0
-        hidden = self.spec.registry.tools.keys() - {t.name for t in self.chart.tools_at(state.name)}
+        hidden = self.spec.registry.tools.keys() - self.chart.tools_at(state.name).keys()
         structured = [*_results(behaviour.results or {})]
         for (text, p), (data, q) in product(behaviour.texts or (), structured):
             for calls, tool, again, share in _call_cases(behaviour, repeats):
@@ -264,7 +264,7 @@ class Outcomes:
     def _batches(self, state: StateSpec) -> Callable[[Position], _Batch]:
         """What a state does with the open calls of each position."""
         spec, approve = self.spec, self.spec.approve
-        tools = frozenset(tool.name for tool in self.chart.tools_at(state.name))
+        tools = self.chart.tools_at(state.name).keys()
         most = 1 if state.calls == "first" else state.most_calls
         action = PureAction(self.chart, state)
 

@@ -126,7 +126,7 @@ def _stored_certificate(run: str, options: RunOptions) -> Certificate:
     row = find_run(journal, run)
     text = by_hand(stored_certificate(journal, row.run_id))
     if text is None:
-        hint = "a child has its parent's, and runs of older versions have none"
+        hint = "a child has its parent's, and an imported run has none"
         raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
     return Certificate(text)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
-from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
 from chartloop.core.units import say_count
 from chartloop.view_model.table import table_lines
@@ -20,7 +18,6 @@ from chartloop.view_model.table import table_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chartloop.api import Machine
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.journal_pages import RunFilter
 
@@ -226,10 +223,7 @@ def _page(
         last = find_run(journal, after)
         cursor = run_cursor(last.created, last.run_id)
     rows, following = by_hand(journal.page(options.filter(by_hand(journal.now())), cursor, limit))
-    completed = _complete(journal, rows, options)
-    if options.waiting:
-        completed = [row for row in completed if row.question is not None]
-    return completed, bool(following)
+    return rows, bool(following)
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
@@ -242,29 +236,6 @@ def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
         all_rows += rows
         if not cursor:
             return all_rows
-
-
-def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> list[RunRow]:
-    """Complete rows that an older version wrote, which lack their question and usage.
-
-    A row whose machine cannot be read is returned unchanged.
-    """
-    from chartloop.cli.journal_access import machine_of
-    from chartloop.run.journal_records import DAMAGED
-    from chartloop.run.sync import wait
-
-    machines: dict[str, Machine] = {}
-    completed: list[RunRow] = []
-    for row in rows:
-        completed.append(row)
-        if row.tokens is not None or not row.head or row.status == DAMAGED:
-            continue
-        with contextlib.suppress(ChartloopError):
-            if row.machine_hash not in machines:
-                machines[row.machine_hash] = machine_of(journal, row, options)
-            session = machines[row.machine_hash].open(row.run_id, journal=journal).session
-            completed[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
-    return completed
 
 
 def _public(row: RunRow) -> dict[str, Any]:

@@ -64,7 +64,10 @@ Data = Annotated[JsonValue, WithJsonSchema({})]
 class Shape(BaseModel):
     """A mapping of the language, with known keys only."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, hide_input_in_errors=True)
+    # a shape that is part of another one needs no validator of its own
+    model_config = ConfigDict(
+        extra="forbid", populate_by_name=True, hide_input_in_errors=True, defer_build=True
+    )
 
 
 def kind_of(value: Any) -> str:

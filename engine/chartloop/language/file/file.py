@@ -7,8 +7,7 @@ there. The meaning of names and expressions is not checked here.
 Source: design "language", sections 1, 2 and 4.
 """
 
-from __future__ import annotations
-
+# without `annotations` of `__future__`: pydantic would compile each of them anew at every start
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
@@ -310,7 +309,7 @@ class MachineShape(Shape):
     """Stop rules and detours, evaluated after every action."""
     states: dict[Name, StateShape | None] | None = None
     """The states; the first is where a run starts, unless `start` names another."""
-    machines: dict[Name, Child] | None = None
+    machines: dict[Name, "Child"] | None = None
     """Child machines by name: a whole machine, a path, or the name of a shipped one."""
     start: Text | None = None
     """The start state; default: the first."""

@@ -5,8 +5,7 @@ The texts below the keys become descriptions in the JSON Schema, which editors s
 Source: design "language", section 1.
 """
 
-from __future__ import annotations
-
+# without `annotations` of `__future__`: pydantic would compile each of them anew at every start
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag

@@ -5,7 +5,7 @@ amount within a *range*; where a budget counts the resource, only the ends of th
 (one token, or a whole window), because every amount between is a mixture of the two. A model call
 of unknown size counts as `UNIT`, and the bound then reads "1,000 and 3 model calls".
 
-Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.execute
+Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.act
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from chartloop.core.position import CHILD, Position
 from chartloop.core.specs import Effect
 from chartloop.core.types import Type
 from chartloop.run import answer
-from chartloop.run.context import Ports
+from chartloop.run.components import Ports
 from chartloop.run.journal import InboxMessage, MemoryJournal, RunRow
 from chartloop.run.loop import advance
 from chartloop.run.session import Session

@@ -156,6 +156,24 @@ class RowCases:
         assert len(whole.events) == 20
         assert whole.cursor == whole.newest
 
+    def test_records_are_found_by_their_number(self, desk: Desk) -> None:
+        """Whatever else stands between them, and in a fork of the run as well."""
+        epoch = desk.begin()
+        log = [
+            step(0), intent(1), step(2, 1), intent(3), intent(4), step(5, 2), step(6, 3), intent(7),
+        ]  # fmt: skip
+        desk(desk.journal.append("r", 0, epoch, log))
+        desk(desk.journal.fork("r", 3, RunRow("fork")))
+        desk.begin("r2")
+        for run_id, numbers in (("r", [0, 1, 2, 3]), ("fork", [0, 1, 2]), ("r2", list[int]())):
+            whole = desk(desk.journal.records(run_id))
+            assert [record.seq for record in whole] == numbers
+            assert whole == [e.record for e in desk(desk.journal.events(run_id)) if e.record]
+            for start in range(6):
+                for limit in range(1, 5):
+                    found = desk(desk.journal.records(run_id, start, limit))
+                    assert found == whole[start : start + limit]
+
     def test_the_events_of_one_run_and_its_children_are_in_order(self, desk: Desk) -> None:
         runs = ("r", "r/a/1", "r2", "q", "r/a/2")
         epochs = {run: desk.begin(run) for run in runs}

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.fold import tick
 from chartloop.core.format import say_value
-from chartloop.core.position import Position
+from chartloop.core.position import IN_DOUBT, Position
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.language.spec import MachineSpec, Rule
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_guard
-from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import RunRow
 from chartloop.versions.migration.child_runs import CURE, misfit_children
 from chartloop.versions.migration.verdict import Cause

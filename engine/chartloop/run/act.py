@@ -9,6 +9,7 @@ Source: design "language", sections 6 (deadlines) and 8; "architecture", section
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -21,16 +22,13 @@ from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.rules import time_allowed
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.events import Started
 from chartloop.run.exceptions import (
     A_HAIR,
-    AgentStop,
     describe,
     failure_of,
-    stop_signal,
     stop_with_parent,
     too_long,
 )
@@ -42,45 +40,50 @@ from chartloop.run.session import Session
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
     """Do the action of the current state."""
-    position = session.position
-    job = session.job(position.state)
-    state, action = job.state, job.action
+    position, ports = session.position, session.ports
+    job = session.jobs[position.state]
+    state, action, facts = job.state, job.action, position.facts
     assert action is not None, f"{state.name} has no action"
-    facts = position.facts
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
-    servers = session.ports.servers
     in_flight = False
-    if servers is not None:
-        servers.let_go(session.run_id, key)
-        in_flight = servers.in_flight(key)
-    if session.calls.intents and not in_flight:
+    if ports.servers is not None:
+        ports.servers.let_go(session.run_id, key)
+        in_flight = ports.servers.in_flight(key)
+    if session.intents and not in_flight:
         if (doubt := await _doubt(session, state, action)) is not None:
             return doubt
+    waited = 0.0
+    if job.waits or position.waited is not None:
+        waited = await _time_waited(session, action, started, key)
     context = Context(
-        session.chart.spec, state, position, facts, session.ports, session, started, key,
-        _deadline(session, state, started, await _time_waited(session, action, started, key)),
-        session.calls.results, session.tally.failed_calls,
+        session.chart.spec, state, position, facts, ports, session, started, key, session.results,
+        position.messages, position.prompt, position.kept, job.tools, job.tool_schemas,
+        session.listener is not None, session.tally.failed_calls, waited,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
-    try:
-        fields = fields_of(session, job)
-    except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
-        return Outcome.failure(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
-    if job.paid and not action.own_intents and not in_flight:
-        await session.note("intent", key, {"state": state.name, "action": action.name})
-    if session.ports.tracer is None:
+    fields = job.constant
+    if job.given:
+        try:
+            fields = fields_of(job, session.chart.spec, facts, session.ask)
+        except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
+            message = f"`with` of {state.name}: {error}"
+            return Outcome.failure(Category.CRITICAL, message, kind="with")
+    if job.notes and not in_flight:
+        about = {"state": state.name, "action": action.name}
+        await session.note("intent", key, about, started)
+    if ports.tracer is None:
         return await _call(job, action, context, fields)
     with (await session.trace()).action(position, action.name):
         return await _call(job, action, context, fields)
 
 
 async def _call(
-    job: Job, action: ActionSpec, context: Context, fields: dict[str, Any]
+    job: Job, action: ActionSpec, context: Context, fields: Mapping[str, Any]
 ) -> Outcome | Blocked:
     scope = _NO_BOUND
-    if context.deadline is not None and job.cuttable and not action.own_deadline:
-        scope = context.ports.clock.deadline(context.deadline)
+    if job.cuttable and (deadline := context.deadline) is not None:
+        scope = context.ports.clock.deadline(deadline)
     entered: Any = None
     try:
         with scope as entered:
@@ -88,7 +91,7 @@ async def _call(
             outcome = (
                 action.run(context, **fields)
                 if action.targets is None
-                else action.run(context, fields)
+                else action.run(context, dict(fields))
             )
             if inspect.iscoroutine(outcome) or inspect.isawaitable(outcome):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
@@ -100,7 +103,7 @@ async def _call(
     except BaseException as error:  # noqa: BLE001  most exceptions go on the record
         return failure_of(error, context)
     context.so_far = None  # break the reference cycle: nothing is left to the garbage collector
-    if isinstance(outcome, Blocked):
+    if isinstance(outcome, Blocked) or (action.sound and type(outcome) is Outcome):
         return outcome
     return _validate_outcome(action, context, outcome)
 
@@ -195,13 +198,6 @@ async def _time_waited(
     return 0.0 if session.position.waited is None else started - session.position.entered_at
 
 
-def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
-    """When the action must be done, on the run's clock; None without a limit."""
-    above = None if session.deadline is None else max(session.deadline - started, 0.0)
-    left = time_allowed(session.chart, state, session.position, waited=waited, above=above)
-    return None if left is None else started + left
-
-
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
@@ -209,7 +205,7 @@ async def _doubt(
 
     None: make them again. The doubt is on the record either way.
     """
-    if not session.calls.in_doubt:
+    if not session.in_doubt:
         return None
     about = {"state": state.name, "action": action.name, **session.holder.doubt}
     await session.note_doubts(about)
@@ -220,6 +216,3 @@ async def _doubt(
         text = say_doubt(action.name, session.holder.doubt)
         return Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
-
-
-__all__ = ["AgentStop", "act", "stop_signal"]
