@@ -367,6 +367,6 @@ def test_a_fork_below_a_damaged_record_still_works(edited: Shell) -> None:
         done = edited(*args)
         assert done.code == 1
         assert "error[CL608]" in done.err
-        assert "a time is not a number" in done.err
+        assert "`at`: expected `float`, got `str`" in done.err
         assert "a fork below it still works" in done.err
     assert edited("fork", "bad", "--at", "1").code == 0

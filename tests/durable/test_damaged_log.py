@@ -54,10 +54,14 @@ DAMAGES = [
         )
         for name, value in (
             ("prompt_tokens", "-200000"),
-            ("completion_tokens", '"many"'),
             ("cost", "-1"),
             ("llm_calls", "-1"),
         )
+    ),
+    Damage(
+        "spent-completion_tokens",
+        SPENT.replace("NAME", "completion_tokens").replace("VALUE", '"many"'),
+        "record 2: `outcome.spent.completion_tokens`: expected `int`, got `str`",
     ),
     Damage(
         "note-without-key",

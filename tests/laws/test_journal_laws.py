@@ -25,11 +25,12 @@ from hypothesis.stateful import (
 )
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.core.codec import from_json, to_json, to_json_fast
 from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
 from chartloop.core.facts import Failure, Task, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals
-from chartloop.core.records import KINDS, Input, Record, from_json, to_json, to_json_fast
+from chartloop.core.records import KINDS, Input, Record
 from chartloop.run.journal import (
     Event,
     InboxMessage,

@@ -127,7 +127,7 @@ def told(record: Record) -> Any:
     """A record as plain data."""
     data = plain(record.to_dict())
     data.get("outcome", {}).pop("result", None)  # on the record it is plain data, in both
-    data.get("outcome", {}).pop("said", None)
+    data.pop("said", None)
     if data["kind"] == "start":
         del data["data"]
     return data

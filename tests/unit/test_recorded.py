@@ -11,8 +11,8 @@ import pytest
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.recorded_runs import recorded_runs
+from chartloop.core.codec import to_json
 from chartloop.core.errors import SetupError
-from chartloop.core.records import to_json
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, Unread, read_export
 from chartloop.run.sync import by_hand

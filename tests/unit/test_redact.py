@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.core.records import to_json
+from chartloop.core.codec import to_json
 from chartloop.run.redact import Redactor
 
 HEX = "4f9d0c7be2a148569d3e"

@@ -9,14 +9,12 @@ accepted only within plausible bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from typing import Any, TypeGuard, cast
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
-from chartloop.core.plain import plain
-from chartloop.core.reasons import REASONS, StopReason, StopSignal
-from chartloop.core.values import Value
+from chartloop.core.reasons import StopSignal
+from chartloop.core.values import Count, Value
 
 Message = Mapping[str, Any]
 """One message of the conversation in the chat format: ``role``, ``content``, and for the
@@ -139,7 +137,7 @@ class Outcome(Value, frozen=True, gc=False):
     timed_out: bool = False
     again: bool = False
     """The action failed, told the model what was wrong, and requests another attempt at once."""
-    context_tokens: int | None = None
+    context_tokens: Count | None = None
     """The counted size of the conversation; None: it is estimated."""
     prunable: bool | None = None
     dropped: tuple[ToolCall, ...] = ()
@@ -153,48 +151,6 @@ class Outcome(Value, frozen=True, gc=False):
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
         """The outcome of a failed action."""
         return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outcome as plain data, without fields that have their default.
-
-        A model's reply is written once: a result that only repeats the `reply` is left out, and
-        ``"said": true`` stands for the reply's message at the end of `messages`.
-        """
-        out: dict[str, Any] = {}
-        for name, default in _DEFAULTS.items():
-            value = getattr(self, name)
-            if value is not default and value != default:
-                out[name] = _plain(value)
-        reply = self.reply
-        if reply is not None:
-            if self.result is None:
-                out["result"] = None
-            elif self.result == reply.result:
-                del out["result"]
-            if self.messages and self.messages[-1] == reply.message:
-                out["said"] = True
-                out["messages"] = out["messages"][:-1]
-                if not out["messages"]:
-                    del out["messages"]
-        return out
-
-    @classmethod
-    def from_dict(
-        cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
-    ) -> Outcome:
-        """Read back what `to_dict` wrote."""
-        given = dict(data)
-        for name in data.keys() & _READ.keys():
-            if data[name] is not None:
-                given[name] = _READ[name](data[name])
-        if "signals" in given:
-            given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in given["signals"])
-        reply: Reply | None = given.get("reply")
-        if reply is not None:
-            given.setdefault("result", reply.result)
-            if given.pop("said", False):
-                given["messages"] = (*given.get("messages", ()), reply.message)
-        return cls(**given)
 
 
 class ToolResult(Value, frozen=True, gc=False):
@@ -239,64 +195,6 @@ class Blocked(Value, frozen=True, gc=False):
     on: str = ""
     asks: Mapping[str, Any] = EMPTY
     """The question of a child run: see `core.position.Asked`."""
-
-
-_DEFAULTS = Outcome.defaults()
-_MISSING = object()
-
-
-def _plain(value: object) -> Any:
-    """Like `core.plain`, but without empty and default fields, to keep records small."""
-    if isinstance(value, StopSignal):
-        return value.to_dict()
-    if isinstance(value, Value):
-        unset = _defaults_of(type(value))
-        given = value.to_mapping().items()
-        data = {n: _plain(v) for n, v in given if v != unset.get(n, _MISSING)}
-        return {n: v for n, v in data.items() if v is not None and v not in ([], {})}
-    if isinstance(value, tuple):
-        return [_plain(v) for v in cast("tuple[object, ...]", value)]
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in cast(Mapping[str, object], value).items()}
-    return plain(value)
-
-
-@cache
-def _defaults_of(kind: type[Value]) -> Mapping[str, Any]:
-    return kind.defaults()
-
-
-def _failure(data: Mapping[str, Any]) -> Failure:
-    return Failure(**data)
-
-
-def _spent_from_dict(data: Mapping[str, Any]) -> Spent:
-    return Spent(**data)
-
-
-def _tasks(data: Iterable[Mapping[str, Any]]) -> tuple[Task, ...]:
-    return tuple(Task(**t) for t in data)
-
-
-def _calls(data: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(**d) for d in data)
-
-
-def _reply(data: Mapping[str, Any]) -> Reply:
-    if "tool_calls" not in data:
-        return Reply(**data)
-    given: dict[str, Any] = {**data, "tool_calls": _calls(data["tool_calls"])}
-    return Reply(**given)
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "error": _failure,
-    "reply": _reply,
-    "spent": _spent_from_dict,
-    "queue": _tasks,
-    "dropped": _calls,
-    **dict.fromkeys(("messages", "rewrite", "prompt", "tool_errors", "partial", "warnings"), tuple),
-}
 
 
 MOST_TOKENS = 10**9

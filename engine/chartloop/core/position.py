@@ -9,21 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from chartloop.core.facts import (
-    EMPTY,
-    ErrorFacts,
-    Facts,
-    Failure,
-    LastFacts,
-    Marks,
-    ProgressFacts,
-    QueueFacts,
-    RunFacts,
-    SignalFacts,
-    Task,
-    ToolCall,
-    UsageFacts,
-)
+from chartloop.core.codec import read, written
+from chartloop.core.facts import EMPTY, Facts, Task
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
@@ -99,8 +86,7 @@ class Asked(Value, frozen=True, gc=False):
 
     def to_data(self) -> dict[str, Any]:
         """The question as plain data, for a record."""
-        data = {**self.to_mapping(), "calls": list(self.calls)}
-        return {n: v for n, v in data.items() if v or n not in ("form", "calls", "about")}
+        return written(self)
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
@@ -199,11 +185,7 @@ class Position(Value, frozen=True, gc=False):
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
         if given is None:
             return None
-        return Asked(
-            given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
-            given["state"], given["closing"], given["waiting"], given.get("wait", ""),
-            given.get("form", EMPTY), tuple(given.get("calls", ())), given.get("about", ""),
-        )  # fmt: skip
+        return read(given, Asked, REASONS)
 
     @property
     def form(self) -> Mapping[str, Any] | None:
@@ -213,17 +195,12 @@ class Position(Value, frozen=True, gc=False):
     def to_dict(self) -> dict[str, Any]:
         """The whole position as plain data, `messages` included."""
         return {
-            **{n: getattr(self, n) for n in _PLAIN},
-            "facts": plain(self.facts),
+            **plain(self),
             "signals": self.signals.to_list(),
             "suppressed": self.suppressed.to_list(),
-            "soft": list(self.soft),
             "returns": [one.to_text() for one in self.returns],
             "warned": sorted(self.warned),
             "messages": list(self.messages),
-            "prompt": None if self.prompt is None else list(self.prompt),
-            "queue": [{**t.to_mapping(), "by": dict(t.by)} for t in self.queue],
-            "kept": dict(self.kept),
         }
 
     @classmethod
@@ -231,51 +208,5 @@ class Position(Value, frozen=True, gc=False):
         cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> Position:
         """Read back what `to_dict` wrote."""
-        given = dict(data)
-        given["facts"] = _facts_in(given["facts"])
-        given["signals"] = StopSignals.from_list(given["signals"], reasons)
-        given["suppressed"] = StopSignals.from_list(given["suppressed"], reasons)
-        given["soft"] = tuple(given["soft"])
-        given["returns"] = tuple(map(Return.from_text, given["returns"]))
-        given["warned"] = frozenset(given["warned"])
-        if not isinstance(given["messages"], Conversation):
-            given["messages"] = Conversation(given["messages"])
-        given["prompt"] = None if given["prompt"] is None else tuple(given["prompt"])
-        given["queue"] = tuple(Task(**t) for t in given["queue"])
-        return cls(**given)
-
-
-_PLAIN = (
-    "state", "status", "paused_from", "stopping", "skip", "attempt", "entered_at", "wake_at",
-    "blocked_on", "waited", "pause_asked",
-)  # fmt: skip
-
-
-def _failure(data: Mapping[str, Any] | None) -> Failure | None:
-    return None if data is None else Failure(**data)
-
-
-def _facts_in(data: Mapping[str, Any]) -> Facts:
-    errors, progress = dict(data["errors"]), dict(data["progress"])
-    last, queue = dict(data["last"]), dict(data["queue"])
-    signals, marks = dict(data["signals"]), dict(data["marks"])
-    errors["last"] = _failure(errors["last"])
-    progress["recent"] = tuple(progress["recent"])
-    last["error"] = _failure(last["error"])
-    last["tool_calls"] = tuple(ToolCall(**c) for c in last["tool_calls"])
-    queue["current"] = None if queue["current"] is None else Task(**queue["current"])
-    signals["reasons"] = tuple(signals["reasons"])
-    marks["seen"], marks["last_calls"] = tuple(marks["seen"]), tuple(marks["last_calls"])
-    return Facts(
-        RunFacts(**data["run"]),
-        UsageFacts(**data["usage"]),
-        ErrorFacts(**errors),
-        ProgressFacts(**progress),
-        LastFacts(**last),
-        QueueFacts(**queue),
-        SignalFacts(**signals),
-        dict(data["memory"]),
-        dict(data["limits"]),
-        dict(data["vars"]),
-        Marks(**marks),
-    )
+        returns = tuple(map(Return.from_text, data["returns"]))
+        return read({**data, "returns": returns}, cls, reasons)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from chartloop.core.codec import Plain, read
 from chartloop.core.html_table import Cell, bundle, line, table
 from chartloop.core.units import say_count, say_duration
 
@@ -51,6 +52,13 @@ class StopReason(str):
     def __repr__(self) -> str:
         more = f"priority={self.priority}, forced={self.forced}, status={self.status!r}"
         return f"StopReason({str(self)!r}, {more})"
+
+    @classmethod
+    def read(cls, name: Any, reasons: Mapping[str, StopReason]) -> StopReason:
+        """The reason of that name; a custom one if it is not in `reasons`."""
+        if not isinstance(name, str):
+            raise ValueError("Expected a reason")  # noqa: TRY004  msgspec adds the place
+        return reasons.get(name) or StopReason(name)
 
     @property
     def value(self) -> str:
@@ -144,7 +152,7 @@ REASONS: Mapping[str, StopReason] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class StopSignal:
+class StopSignal(Plain):
     """A request to stop, with the data that explains it later.
 
     A rule, a state, a tool or the caller raises it. Several may coexist; the lowest priority
@@ -262,13 +270,7 @@ class StopSignal:
         cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> StopSignal:
         """Read back what `to_dict` wrote. A reason not in `reasons` becomes a custom one."""
-        name = str(data["reason"])
-        return cls(
-            reasons.get(name) or StopReason(name),
-            str(data.get("message", "")),
-            dict(data.get("context") or {}),
-            str(data.get("source", "")),
-        )
+        return read(data, cls, reasons)
 
     def __str__(self) -> str:
         text = f"{self.reason}: {self.message}" if self.message else str(self.reason)
@@ -310,7 +312,12 @@ class StopSignals(tuple[StopSignal, ...]):
         cls, data: Iterable[Mapping[str, Any]], reasons: Mapping[str, StopReason] = REASONS
     ) -> StopSignals:
         """Read back what `to_list` wrote."""
-        return cls(StopSignal.from_dict(d, reasons) for d in data)
+        return read(list(data), cls, reasons)
+
+    @classmethod
+    def read(cls, data: Any, reasons: Mapping[str, StopReason]) -> StopSignals:
+        """Read the signals of a stored value."""
+        return cls(read(data, tuple[StopSignal, ...], reasons))
 
     def __str__(self) -> str:
         return "; ".join(str(signal) for signal in self)
@@ -423,5 +430,4 @@ class Continuation:
         cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> Continuation:
         """Read back what `to_dict` wrote."""
-        signals = StopSignals.from_list(data.get("signals", ()), reasons)
-        return cls(signals, bool(data.get("requested")))
+        return read(data, cls, reasons)

@@ -6,18 +6,19 @@ results of opaque guards) and the decision, so that a replay can compare it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_json_fast, written
 from chartloop.core.facts import EMPTY
 from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.units import say_elapsed
-from chartloop.core.values import Value
+from chartloop.core.values import Time, Value
 
 RecordKind = Literal[
     "start",
@@ -109,65 +110,29 @@ class Record(Value, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, without defaults; the format of `runs export`."""
-        input_ = self.input
-        out: dict[str, Any] = {"kind": input_.kind, "state": self.state, "at": input_.at}
-        if input_.started != input_.at:
-            out["started"] = input_.started
-        if input_.event:
-            out["event"] = input_.event
-        if input_.outcome is not None:
-            out["outcome"] = input_.outcome.to_dict()
-        if input_.data:
-            out["data"] = dict(input_.data)
-        if input_.opaque:
-            out["opaque"] = list(input_.opaque)
-        if input_.ahead is not None:
-            out["ahead"] = input_.ahead
-        if self.taken:
-            out["taken"] = list(self.taken)
-        if self.signals:
-            out["signals"] = self.signals.to_list()
-        if self.next != self.state:
-            out["next"] = self.next
-        out["status"] = self.status
-        if self.wake_at is not None:
-            out["wake_at"] = self.wake_at
-        if self.warnings:
-            out["warnings"] = list(self.warnings)
-        return out
+        return written(_stored(self))
 
     @classmethod
     def from_dict(
         cls, seq: int, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> Record:
-        """Read back what `to_dict` wrote; `seq` is the record's number."""
-        outcome = data.get("outcome")
-        input_ = Input(
-            data["kind"],
-            data.get("event", ""),
-            None if outcome is None else Outcome.from_dict(outcome, reasons),
-            data.get("started", data["at"]),
-            data["at"],
-            data.get("data", EMPTY),
-            tuple(data.get("opaque", ())),
-            data.get("ahead"),
-        )
-        signals = data.get("signals")
-        return cls(
-            seq,
-            data["state"],
-            input_,
-            tuple(data.get("taken", ())),
-            StopSignals.from_list(signals, reasons) if signals else NO_SIGNALS,
-            data.get("next", data["state"]),
-            data["status"],
-            data.get("wake_at"),
-            tuple(data.get("warnings", ())),
-        )
+        """Read back what `to_dict` wrote; `seq` is the record's number. `ValueError` if damaged."""
+        try:
+            return _restored(seq, read(data, StoredRecord, reasons))
+        except ValueError as error:
+            raise ValueError(f"record {seq}: {error}") from None
 
     def to_json(self) -> str:
-        """The record as one line of JSON."""
-        return to_json(self.to_dict())
+        """The record as one line of JSON, as journals hold it."""
+        return to_json_fast(_stored(self), _decode)
+
+    @classmethod
+    def from_json(cls, seq: int, text: str) -> Record:
+        """Read back what `to_json` wrote."""
+        try:
+            return _restored(seq, _decode(text))
+        except NOT_FAST:
+            return cls.from_dict(seq, from_json(text))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The notebook view: the input, its outcome, and the next state."""
@@ -200,42 +165,76 @@ class Record(Value, frozen=True, gc=False):
 _NO_OUTCOME = Outcome()
 
 
+class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=False):
+    """A record as it is stored: flat, and what a model said only once, in its `reply`."""
+
+    kind: str
+    state: str
+    at: Time
+    started: Time | UnsetType = UNSET
+    """Unset: `at`."""
+    event: str = ""
+    outcome: Outcome | None = None
+    said: bool = False
+    """The `reply` as a message follows the outcome's `messages`."""
+    own_result: bool = False
+    """The outcome has a `reply`, and a `result` that is not the reply's."""
+    data: Mapping[str, Any] = EMPTY
+    opaque: tuple[bool, ...] = ()
+    ahead: Time | None = None
+    taken: tuple[str, ...] = ()
+    signals: StopSignals = NO_SIGNALS
+    next: str | UnsetType = UNSET
+    """Unset: `state`."""
+    status: str
+    wake_at: Time | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _stored(record: Record) -> StoredRecord:
+    given, said, own_result = record.input, False, False
+    outcome = given.outcome
+    if outcome is not None and (reply := outcome.reply) is not None:
+        messages, result = outcome.messages, outcome.result
+        if said := bool(messages) and messages[-1] == reply.message:
+            messages = messages[:-1]
+        if not (own_result := result != reply.result):
+            result = None
+        outcome = outcome.replace(messages=messages, result=result)
+    return StoredRecord(
+        kind=given.kind, state=record.state, at=given.at,
+        started=UNSET if given.started == given.at else given.started, event=given.event,
+        outcome=outcome, said=said, own_result=own_result, data=given.data or EMPTY,
+        opaque=given.opaque, ahead=given.ahead, taken=record.taken,
+        signals=record.signals or NO_SIGNALS,
+        next=UNSET if record.next == record.state else record.next, status=record.status,
+        wake_at=record.wake_at, warnings=record.warnings,
+    )  # fmt: skip
+
+
+def _restored(seq: int, stored: StoredRecord) -> Record:
+    outcome, at = stored.outcome, stored.at
+    if outcome is not None and (reply := outcome.reply) is not None:
+        if stored.said:
+            outcome = outcome.replace(messages=(*outcome.messages, reply.message))
+        if not stored.own_result:
+            outcome = outcome.replace(result=reply.result)
+    return Record(
+        seq=seq, state=stored.state, taken=stored.taken, signals=stored.signals,
+        next=stored.state if stored.next is UNSET else stored.next, status=stored.status,
+        wake_at=stored.wake_at, warnings=stored.warnings,
+        input=Input(
+            kind=cast(RecordKind, stored.kind), event=stored.event, outcome=outcome,
+            started=at if stored.started is UNSET else stored.started, at=at, data=stored.data,
+            opaque=stored.opaque, ahead=stored.ahead,
+        ),
+    )  # fmt: skip
+
+
+_decode = msgspec.json.Decoder(StoredRecord, dec_hook=hook(REASONS)).decode
+
+
 def _say_time_taken(input_: Input) -> str:
     """The duration of an action in words; empty for other inputs."""
     seconds = max(0.0, input_.at - input_.started)
     return say_elapsed(seconds) if input_.kind == "step" and input_.started else ""
-
-
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
-_encode_fast = msgspec.json.Encoder(enc_hook=dict).encode
-_decode_fast = msgspec.json.Decoder().decode
-_NOT_FAST = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
-
-
-def to_json(data: Any) -> str:
-    """Compact JSON, as journals hold it."""
-    return _encode(data)
-
-
-def to_json_fast(data: Any) -> str:
-    """Like `to_json`, but much faster. Numbers may be written differently with the same value.
-
-    The text of msgspec is used only if it reads back equal to `data`; otherwise `to_json`
-    decides. msgspec accepts more than JSON (dates, bytes, sets) and also less (infinity, lone
-    surrogates).
-    """
-    try:
-        text = _encode_fast(data)
-        if _decode_fast(text) == data:
-            return text.decode()
-    except _NOT_FAST:
-        pass
-    return to_json(data)
-
-
-def from_json(text: str) -> Any:
-    """The value of JSON text, as `json.loads` reads it."""
-    try:
-        return _decode_fast(text)
-    except _NOT_FAST:  # `json` reads infinity and lone surrogates, and names the fault otherwise
-        return json.loads(text)

@@ -17,6 +17,7 @@ from typing import Any, overload
 
 import msgspec
 
+from chartloop.core.codec import read
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.media_parts import media_tokens
 from chartloop.core.outcome import Message
@@ -54,6 +55,11 @@ class Conversation(Sequence[Message]):
         """The right to append to the list: one item, which only one thread can pop."""
         self.tokens = estimate_messages(self.log.messages)
         """The estimated tokens of the messages: see `estimate_messages`."""
+
+    @classmethod
+    def read(cls, data: Any, reasons: Mapping[str, Any]) -> Conversation:
+        """Read the conversation of a stored position."""
+        return data if isinstance(data, cls) else cls(read(data, tuple[Message, ...], reasons))
 
     def add(self, messages: Iterable[Message]) -> Conversation:
         """Return the conversation with more messages at its end."""

@@ -6,14 +6,19 @@ They cannot form reference cycles, so the garbage collector need not track them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import asdict, astuple, fields
 
+Time: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
+"""A time or a duration in seconds. A stored one in another range is damaged."""
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
+"""A number of things, with the same range."""
 
-class Value(Struct, frozen=True, gc=False):
-    """A frozen struct."""
+
+class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """A frozen struct. `core.codec` writes it without the fields that have their default."""
 
     if TYPE_CHECKING:
 

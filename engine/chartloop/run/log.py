@@ -29,7 +29,7 @@ from chartloop.run.lease_holder import Holder
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
 so that the cost of snapshots stays proportional to it."""
-SNAPSHOT_FORMAT = 4
+SNAPSHOT_FORMAT = 5
 """The format of snapshots. One of another format is ignored: the log has everything."""
 
 PAGE = 256

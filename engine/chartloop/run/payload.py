@@ -14,11 +14,11 @@ Source: design "architecture", section 4.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
+from chartloop.core.codec import from_json, to_json
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import from_json, to_json
 from chartloop.run.journal import digest
 
 LARGE = 16 * 1024
@@ -48,21 +48,33 @@ def pack(text: str) -> Packed:
     return Packed(to_json(data), blobs) if blobs or _SIGN in text else Packed(text)
 
 
-def too_deep(data: Any, text: str) -> bool:
-    """Whether JSON data, also given as `text`, is nested deeper than `DEEPEST` levels."""
+def too_deep(text: str) -> bool:
+    """Whether JSON text is nested deeper than `DEEPEST` levels."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
-    level = [data]
+    try:
+        level: list[Any] = [json.loads(text)]
+    except RecursionError:
+        return True
     for _ in range(DEEPEST):
-        level = [part for node in level for part in _inner(node)]
+        level = [part for node in level for part in _inner(node) if _has_parts(part)]
         if not level:
             return False
     return True
 
 
+def _inner(node: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", node).values() if isinstance(node, dict) else node
+
+
+def is_whole(text: str) -> bool:
+    """Whether text from `pack` is JSON as it was given."""
+    return _SIGN not in text
+
+
 def unpack(text: str, fetch: Callable[[str], str]) -> Any:
     """Read the output of `pack`; `fetch` returns a blob by its hash."""
-    if _SIGN not in text:
+    if is_whole(text):
         return from_json(text)
 
     def restore(node: dict[str, Any]) -> Any:
@@ -96,12 +108,6 @@ def _parts(node: Any) -> list[tuple[Any, Any]]:
         return list(enumerate(cast("list[Any]", node)))
     _escape_keys(node)
     return list(node.items())
-
-
-def _inner(node: Any) -> list[Any]:
-    """The lists and mappings directly inside a node, which need not be JSON yet."""
-    values = cast("Mapping[str, Any]", node).values() if isinstance(node, Mapping) else node
-    return [value for value in values if isinstance(value, (list, tuple, Mapping))]
 
 
 def _has_parts(value: object) -> bool:

@@ -27,8 +27,8 @@ from copy import copy
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
+from chartloop.core.codec import to_json
 from chartloop.core.credentials import PATTERNS
-from chartloop.core.records import to_json
 
 SHORTEST = 8
 """Characters. A shorter value is not hidden: it would occur inside ordinary words."""

@@ -8,11 +8,11 @@ Belongs here: hiding secrets in live events. Never: what is secret (`run.redact`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 
+from chartloop.core.codec import from_json
 from chartloop.core.reasons import StopReason
-from chartloop.core.records import Record, to_json
+from chartloop.core.records import Record
 from chartloop.run.redact import Redactor
 
 LONGEST = 8_192
@@ -45,8 +45,8 @@ class EventRedactor:
 
     def record(self, record: Record, reasons: Mapping[str, StopReason]) -> Record:
         """The record as a journal stores it."""
-        text = to_json(record.to_dict())
+        text = record.to_json()
         hidden = self._redactor.json(text)
         if hidden == text:
             return record
-        return Record.from_dict(record.seq, json.loads(hidden), reasons)
+        return Record.from_dict(record.seq, from_json(hidden), reasons)

@@ -8,9 +8,12 @@ that acted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
 from typing import Any
 
+from msgspec import Struct, structs
+
+from chartloop.core.codec import read, written
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import NOTHING_SPENT
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
@@ -53,28 +56,27 @@ def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProf
     )
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """The totals of one run, over its first `records` records."""
 
     records: int = 0
     rest: int = 0
     """The number of the record that brought the run to its current place: the id of a wait."""
-    path: list[str] = field(default_factory=list[str])
-    taken: dict[str, int] = field(default_factory=dict[str, int])
+    path: list[str] = []
+    taken: dict[str, int] = {}
     """How often each edge and rule was taken, by id."""
-    moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
+    moments: list[tuple[float, str, int]] = []
     """For each finished action: seconds since the start, its state, tokens used so far."""
-    costs: list[float | None] = field(default_factory=list[float | None])
+    costs: list[float | None] = []
     """The cost in USD at each of the moments; None where no price is known."""
-    signals: list[StopSignal] = field(default_factory=list[StopSignal])
-    warnings: list[str] = field(default_factory=list[str])
-    errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    partial: list[str] = field(default_factory=list[str])
+    signals: list[StopSignal] = []
+    warnings: list[str] = []
+    errors: list[dict[str, Any]] = []
+    partial: list[str] = []
     last_text: str = ""
     failed_calls: int = 0
     """Failed model calls. A script counts its replies with these included."""
-    profile: dict[str, StateProfile] = field(default_factory=dict[str, StateProfile])
+    profile: dict[str, StateProfile] = {}
     """The totals of each state's actions, in the order in which they were first done."""
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
@@ -117,37 +119,16 @@ class Tally:
         return self.records if decision.path or record.kind == "blocked" else self.rest
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot: a copy, since the lists keep growing.
-
-        The moments are three lists, which are several times as fast to read back.
-        """
-        return {
-            "records": self.records, "rest": self.rest, "path": [*self.path],
-            "taken": dict(self.taken),
-            "moments": [*zip(*self.moments, strict=True)], "costs": [*self.costs],
-            "warnings": [*self.warnings],
-            "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
-            "failed_calls": self.failed_calls,
-            "signals": [s.to_dict() for s in self.signals],
-            "profile": {state: [*line.to_tuple()] for state, line in self.profile.items()},
-        }  # fmt: skip
+        """Plain data for a snapshot: a copy, since the lists keep growing."""
+        return written(self)
 
     def copy(self) -> Tally:
         """An independent copy."""
-        return Tally(
-            self.records, self.rest, [*self.path], {**self.taken}, [*self.moments], [*self.costs],
-            [*self.signals], [*self.warnings], [*self.errors], [*self.partial], self.last_text,
-            self.failed_calls, {**self.profile},
-        )  # fmt: skip
+        return Tally(*map(copy, structs.astuple(self)))
 
     @classmethod
     def from_dict(
         cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> Tally:
         """Read back what `to_dict` wrote."""
-        given = dict(data)
-        given["moments"] = [*zip(*given["moments"], strict=True)]
-        given["signals"] = [StopSignal.from_dict(s, reasons) for s in given["signals"]]
-        profile = given.get("profile", {})
-        given["profile"] = {state: StateProfile(*line) for state, line in profile.items()}
-        return cls(**given)
+        return read(data, cls, reasons)

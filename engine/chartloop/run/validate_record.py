@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from chartloop.core.approvals import is_request
 from chartloop.core.facts import Task
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
+from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, problem_with
 from chartloop.core.position import APPROVAL, ELICITATION, REMEMBERED
 from chartloop.core.records import Record
 from chartloop.run.elicitation import is_form
@@ -38,16 +38,6 @@ def wrong_with(record: Record) -> str:
 
 def _wrong_with(record: Record) -> str:
     given = record.input
-    if not _texts((record.state, record.next, record.status, given.kind, given.event)):
-        return "a state, status or event is not a text"
-    if not (is_number(given.at) and is_number(given.started)):
-        return "a time is not a number"
-    if not (record.wake_at is None or is_number(record.wake_at)):
-        return "the time at which it continues is not a number"
-    if not (_texts(record.taken) and _texts(record.warnings)):
-        return "an edge or a warning is not a text"
-    if not isinstance(given.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
-        return "its data is not a mapping"
     if given.kind == "blocked" and given.data.get("on") == ELICITATION:
         if not is_form(given.data.get("asks")):
             return "the form of an MCP server is not valid"
@@ -140,36 +130,18 @@ def _task(value: object) -> bool:
 def _outcome(outcome: Outcome) -> str:
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
         return f"it cannot have used {wrong}"
-    if outcome.reply is not None and not _reply(outcome.reply):
-        return "the reply of a model is not valid"
-    error = outcome.error
-    if error is not None and not _texts((error.category, error.message, error.kind)):
-        return "a failure is not valid"
-    if not (outcome.context_tokens is None or is_number(outcome.context_tokens)):
-        return "the size of the conversation is not a number"
     if (request := outcome.kept.get(APPROVAL)) is not None and not is_request(request):
         return "the calls of an approval are not valid"
     if known := outcome.kept.get(REMEMBERED):
         if not _texts((known["run"], *known["marks"])):
             return "the calls that need no more approval are not valid"
-    if not _texts(outcome.tool_errors):
-        return "the failure of a tool is not a text"
     messages = (*outcome.messages, *(outcome.rewrite or ()), *(outcome.prompt or ()))
     return "" if all(map(_message, messages)) else "a message of the conversation is not valid"
 
 
-def _reply(reply: Reply) -> bool:
-    texts = (reply.text, reply.finish_reason, reply.model)
-    if not isinstance(reply.reasoning, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return False
-    return _texts(texts) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
-
-
-def _message(message: object) -> bool:
-    if not isinstance(message, Mapping):
-        return False
-    content: object = message.get("content")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not isinstance(message.get("reasoning", {}), Mapping):  # pyright: ignore[reportUnknownMemberType]
+def _message(message: Message) -> bool:
+    content: object = message.get("content")
+    if not isinstance(message.get("reasoning", {}), Mapping):
         return False
     return content is None or isinstance(content, (str, list, tuple))
 

@@ -5,18 +5,27 @@
 A file that was released is never made again: it stands for the journals that people have. Every
 later version opens it, decides each of its records as it was recorded and goes on with its runs,
 or the number of the rules (`machine.evolve.RULES`) rises. A new version adds a file.
+
+Beside it stands `chartloop-VERSION.fields.json`: the fields of its records with their defaults.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from msgspec import NODEFAULT, UNSET, structs
 
 from chartloop import __version__
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run
 from chartloop.catalog import shipped_machines
+from chartloop.core.plain import plain
+from chartloop.core.records import StoredRecord
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
 from chartloop.run.question import update_at
 from chartloop.run.sync import by_hand
@@ -66,8 +75,38 @@ def copy(run: Run, target: Journal) -> None:
     )
 
 
+NONE = (NODEFAULT, dataclasses.MISSING)
+"""No default."""
+
+
+def fields_of_records() -> dict[str, dict[str, Any]]:
+    """The stored fields by struct, each with its default unless it is required."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting: list[Any] = [StoredRecord]
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        name = "Record" if kind is StoredRecord else getattr(kind, "__name__", "")
+        if name in found or not (
+            dataclasses.is_dataclass(kind) or hasattr(kind, "__struct_fields__")
+        ):
+            continue
+        listed: Any = dataclasses.fields if dataclasses.is_dataclass(kind) else structs.fields
+        hints, found[name] = get_type_hints(kind), {}
+        for field in listed(kind):
+            waiting.append(hints[field.name])
+            one = found[name][field.name] = dict[str, Any]()
+            if field.default_factory not in NONE:
+                one["default"] = plain(field.default_factory())
+            elif field.default not in NONE:
+                one["default"] = "unset" if field.default is UNSET else plain(field.default)
+    return dict(sorted(found.items()))
+
+
 if __name__ == "__main__":
     file = HERE / f"chartloop-{__version__}.db"
     if file.exists():
         sys.exit(f"{file.name} is there: one that was released is never made again")
     make(file)
+    fields = json.dumps(fields_of_records(), indent=1)
+    file.with_suffix(".fields.json").write_text(fields + "\n")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from chartloop.adapters.journal import sqlite_leases, sqlite_texts
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_texts import UNREAD, Stored, blob, read_text, stored_text
+from chartloop.core.codec import to_json_fast
 from chartloop.core.errors import (
     ChartloopError,
     JournalCorrupt,
@@ -26,7 +27,7 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import KINDS, Record, to_json_fast
+from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import (
     BY_HAND,
     CHILD_MARK,
@@ -56,7 +57,7 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
-from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
+from chartloop.run.payload import DEEPEST, is_whole, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
 from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
@@ -89,13 +90,13 @@ class Writer:
             self.redactor = self.redactor.also(values)
             self._hide, self._hide_text = self.redactor.json, self.redactor.text
 
-    def document(self, data: Mapping[str, Any]) -> str:
+    def document(self, data: Mapping[str, Any] | Record) -> str:
         """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
         try:
-            text = to_json_fast(data)
+            text = data.to_json() if isinstance(data, Record) else to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise _unfit(str(error)) from error
-        if too_deep(data, text):
+        if too_deep(text):
             raise _unfit(f"it is nested more than {DEEPEST} levels deep")
         return self._hide(text)
 
@@ -125,11 +126,7 @@ class Writer:
 
     def _line(self, event: Event) -> Line:
         record = event.record
-        try:
-            data = event.data if record is None else record.to_dict()
-        except RecursionError as error:
-            raise _unfit(str(error)) from error
-        packed = pack(self.document(data))
+        packed = pack(self.document(event.data if record is None else record))
         number = None if record is None else record.seq
         return Line(event.type, number, event.at, stored_text(packed.text), packed.blobs)
 
@@ -532,12 +529,15 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
         raise TypeError("its number, epoch or time is not valid")
     if (kind == "record") != (type(number) is int):
         raise ValueError(f"it is a {kind}, and its number as a record is {number}")
-    data = unpack(stored if type(stored) is str else read_text(stored), fetch)
+    text = stored if type(stored) is str else read_text(stored)
     if number is None:
-        return Event(seq, kind, at, None, data, epoch)
-    if data["kind"] not in _KINDS and isinstance(data["kind"], str):
-        raise _too_new(seq, data["kind"])
-    record = Record.from_dict(number, data)
+        return Event(seq, kind, at, None, unpack(text, fetch), epoch)
+    if is_whole(text):
+        record = Record.from_json(number, text)
+    else:
+        record = Record.from_dict(number, unpack(text, fetch))
+    if record.kind not in _KINDS:
+        raise _too_new(seq, record.kind)
     if wrong := wrong_with(record):
         raise ValueError(f"record {number}: {wrong}")
     return Event(seq, kind, at, record, EMPTY, epoch)

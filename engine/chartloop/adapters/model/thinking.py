@@ -163,7 +163,7 @@ def check_reasoning(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[st
     """The reasoning, or nothing if a journal cannot store it, with warnings."""
     if not reasoning:
         return reasoning, ()
-    if not is_sound(reasoning) or too_deep(reasoning, json.dumps(reasoning)):
+    if not is_sound(reasoning) or too_deep(json.dumps(reasoning)):
         return {}, (BROKEN,)
     return reasoning, tuple(UNKNOWN.format(kind) for kind in unknown_kinds(reasoning))
 

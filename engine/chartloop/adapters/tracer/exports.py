@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from chartloop.adapters.tracer.instruments import Instruments
 from chartloop.adapters.tracer.names import Name
 from chartloop.adapters.tracer.span_queue import SpanQueue
+from chartloop.core.codec import to_json
 from chartloop.core.facts import EMPTY
-from chartloop.core.records import to_json
 from chartloop.run.exceptions import is_own
 from chartloop.run.redact import Redactor
 

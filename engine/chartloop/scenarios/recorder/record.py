@@ -18,8 +18,9 @@ from chartloop.actions import builtin
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
 from chartloop.analysis.recorded_runs import recorded_runs
 from chartloop.api import Run
+from chartloop.core.codec import to_json
 from chartloop.core.errors import RunError, SetupError
-from chartloop.core.records import Record, to_json
+from chartloop.core.records import Record
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document

@@ -1,0 +1,112 @@
+"""The codec of stored values: records, positions and totals as JSON text, and read back.
+
+A value is described by its struct alone: names, types and defaults of the fields. A field with its
+default is left out, so a default stands for what was stored: it is never changed.
+
+Belongs here: values to text and back. Never: what a value means, or where it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Custom(Protocol):
+    """A type that msgspec does not know. It is written as a text, list or mapping."""
+
+    @classmethod
+    def read(cls, data: Any, reasons: Mapping[str, Any]) -> Any:
+        """Read it back. `reasons` are those that the machine knows, by name."""
+        ...
+
+
+class Plain:
+    """The base of a stored value that is no struct of msgspec."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as plain data."""
+        raise NotImplementedError
+
+
+def hook(reasons: Mapping[str, Any]) -> Callable[[type[Custom], Any], Any]:
+    """The hook for decoders, given the stop reasons that a machine knows."""
+    return lambda kind, data: kind.read(data, reasons)
+
+
+def read(data: Any, kind: type[T], reasons: Mapping[str, Any]) -> T:
+    """A value from plain data. Raises `ValueError`, with the place and what is wrong there."""
+    try:
+        return msgspec.convert(data, kind, dec_hook=hook(reasons))
+    except msgspec.ValidationError as error:
+        wrong, _, place = str(error).partition(" - at `$.")
+        raise ValueError(f"`{place}: {wrong[:1].lower()}{wrong[1:]}" if place else wrong) from None
+
+
+def written(value: Any) -> Any:
+    """A value as plain data, without the fields that have their default."""
+    return msgspec.to_builtins(value, enc_hook=_write)
+
+
+def _write(value: object) -> Any:
+    if isinstance(value, str):  # a stop reason
+        return str(value)
+    return dict(cast("Mapping[str, object]", value))
+
+
+def _write_slow(value: object) -> Any:
+    if isinstance(value, msgspec.Struct):
+        defaults = _defaults(type(value))
+        given = msgspec.structs.asdict(value).items()
+        return {name: part for name, part in given if part is not defaults.get(name, _REQUIRED)}
+    return value.to_dict() if isinstance(value, Plain) else _write(value)
+
+
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+_REQUIRED = object()
+_slow = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_write_slow).encode
+_fast = msgspec.json.Encoder(enc_hook=_write).encode
+_decode = msgspec.json.Decoder().decode
+NOT_FAST = (msgspec.MsgspecError, ArithmeticError, RecursionError, TypeError, ValueError)
+"""The exceptions of msgspec for what it does not write or read, and `json` does: infinity, lone
+surrogates, larger numbers."""
+
+
+def to_json(data: Any) -> str:
+    """Compact JSON, as journals hold it."""
+    return _slow(data)
+
+
+def to_json_fast(data: Any, decode: Callable[[bytes], Any] = _decode) -> str:
+    """Like `to_json`, but much faster. Numbers may be written differently with the same value.
+
+    The text of msgspec is used only if `decode` reads it back equal to `data`; otherwise `to_json`
+    decides. msgspec accepts more than JSON (dates, bytes, sets) and also less.
+    """
+    try:
+        text = _fast(data)
+        if decode(text) == data:
+            return text.decode()
+    except NOT_FAST:
+        pass
+    return to_json(data)
+
+
+def from_json(text: str) -> Any:
+    """The value of JSON text, as `json.loads` reads it."""
+    try:
+        return _decode(text)
+    except NOT_FAST:  # `json` names the fault otherwise
+        return json.loads(text)
