@@ -127,6 +127,30 @@ class LeaseCases:
         _, acquired = desk(desk.journal.acquire("r", NEAR, take_over=case.left == "alive"))
         assert acquired.left == case.left
 
+    def test_a_journal_tells_its_time(self, desk: Desk, clock: ManualClock) -> None:
+        assert desk(desk.journal.now()) == clock.now()
+        clock.advance(-3600)
+        assert desk(desk.journal.now()) == clock.now()
+
+    def test_the_living_lease_is_of_the_run_or_an_ancestor(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        living = desk.journal.living_lease
+        assert desk(living("no")) is None
+        driven(desk)
+        lease = desk(desk.journal.lease("r"))
+        assert desk(living("r")) == desk(living("r/ask/3/one/go/2")) == ("r", lease)
+        assert desk(living("r2")) is None
+        driven(desk, NEAR, "s/ask/3")
+        assert desk(living("s")) is None  # whoever drives the child does not keep the parent
+        clock.advance(30)
+        assert desk(living("r")) is None  # it has lapsed
+        assert desk(desk.journal.lease("r")) == lease
+        desk(desk.journal.renew("r", FAR))
+        assert desk(living("r")) is not None
+        desk(desk.journal.release("r", FAR))
+        assert desk(living("r")) is None
+
     def test_one_that_was_given_back_is_nobodys(self, desk: Desk) -> None:
         driven(desk)
         desk(desk.journal.release("r", FAR))
