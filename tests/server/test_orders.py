@@ -27,7 +27,8 @@ from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
-from tests.server.conftest import REVIEW, Served, wait_for
+from chartloop.testing import HostClock
+from tests.server.conftest import REVIEW, Served, serving, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -35,6 +36,27 @@ ELSEWHERE = Driver("other", "chartloop serve", Process("another-host", 1, "x", "
 
 
 # a worker -----------------------------------------------------------------------------------------
+
+
+WAITS = """\
+chartloop: 1
+machine: waits
+model: {name: scripted}
+states:
+  wait: {on: {go: done}, within: 30m, expired: done}
+  done: {stop: completed}
+"""
+
+
+def test_a_wait_is_over_when_the_journals_clock_says_so(tmp_path: Path) -> None:
+    (tmp_path / "waits.yaml").write_text(WAITS)
+    host = HostClock()
+    journal = MemoryJournal(now=host)
+    with serving(Settings(machines=(tmp_path,), journal=journal)) as served:
+        run = served.start("waits", drive="run")
+        served.until(run, "paused")
+        host.jump(3600)
+        served.until(run, "completed")
 
 
 class Failing(Runs):

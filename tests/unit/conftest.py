@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.journals import KINDS, Desk, open_desk
 from tests.provider import SECRET
-
-
-@pytest.fixture(params=KINDS)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    """Every journal, one after another."""
-    with open_desk(request.param, tmp_path) as desk:
-        yield desk
 
 
 @pytest.fixture

@@ -87,7 +87,10 @@ READS: list[Call] = [
     # It comes by the clock: counted, it would move the writes that are meant.
     call("renew", lambda j: j.renew("held", HELD, ttl=9.0), leases),
     call("lease", lambda j: j.lease("a"), rows),
+    call("living_lease", lambda j: j.living_lease("held/a"), leases),
+    call("now", lambda j: j.now(), leases),
     call("events", lambda j: j.events("a"), rows),
+    call("records", lambda j: j.records("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),

@@ -9,12 +9,13 @@ from chartloop.run.journal import Event, MemoryJournal, RunRow, Snapshot
 from chartloop.run.lease_holder import Holder, Turn
 from chartloop.run.log import SNAPSHOT_AFTER, SNAPSHOT_FORMAT, RunLog
 from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
 
 NOW = 5.0
 
 
 def log_of(journal: MemoryJournal) -> RunLog:
-    return RunLog(journal, "r", Holder("r", Turn("r")))
+    return RunLog(journal, "r", Holder("r", Turn("r"), ManualClock()))
 
 
 def begun() -> tuple[MemoryJournal, RunLog]:

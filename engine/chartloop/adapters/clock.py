@@ -1,8 +1,9 @@
-"""The system's clock."""
+"""The clock of runs: their journal's time, kept by this process's monotonic clock."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -10,15 +11,32 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from chartloop.run.lease_holder import elapsed
+
 
 class SystemClock:
-    """Wall-clock time. It may jump back; `core.fold` keeps facts from falling."""
+    """The journal's time, as of when a run was last acquired; monotonic from then on.
+
+    A jump of this computer's clock moves nothing. Before it follows a journal, it starts at the
+    computer's time.
+    """
 
     suspends = True
 
+    def __init__(self) -> None:
+        self._offset = time.time() - elapsed()
+
     def now(self) -> float:
         """Seconds since 1970-01-01 UTC."""
-        return time.time()
+        return elapsed() + self._offset
+
+    def follow(self, now: float, within: float = math.inf) -> float:
+        """Set it to the journal's time, unless that is further away than `within` seconds."""
+        shift = now - self.now()
+        if abs(shift) > within:
+            return 0.0
+        self._offset += shift
+        return shift
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""
@@ -27,7 +45,7 @@ class SystemClock:
 
     def deadline(self, at: float) -> AbstractContextManager[Deadline]:
         """A block that is cancelled when the clock reaches `at`, with `TimeoutError`."""
-        return Deadline(max(0.0, at - time.time()))
+        return Deadline(max(0.0, at - self.now()))
 
 
 class Deadline:

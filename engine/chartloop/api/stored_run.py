@@ -21,7 +21,7 @@ from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.core.errors import JournalCorrupt, SetupError, SpecError
 from chartloop.core.records import Input
 from chartloop.run.journal import Journal, RunRow
-from chartloop.run.lease import Lease, ancestry, how_left
+from chartloop.run.lease import ancestry
 from chartloop.run.session import upkeep_of
 from chartloop.run.sync import by_hand
 
@@ -98,15 +98,3 @@ def _machine_text(journal: Journal, row: RunRow) -> str:
         ) from error
     # without a newline `load` would take the text for a path
     return text if "\n" in text else f"{text}\n"
-
-
-def living_lease(journal: Journal, run_id: str, now: float) -> tuple[str, Lease] | None:
-    """The lease that keeps other drivers from the run, after the id of the run that it is for.
-
-    It is for the run itself or an ancestor. None if anyone may drive the run.
-    """
-    for of in ancestry(run_id):
-        lease = by_hand(journal.lease(of))
-        if lease is not None and how_left(lease, now) == "alive":
-            return of, lease
-    return None

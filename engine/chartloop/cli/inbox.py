@@ -53,14 +53,14 @@ def post_message(
 
     if row.ended and not row.moved_to:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
-    message = InboxMessage(message_id or secrets.token_hex(8), time.time(), data)
+    at = by_hand(journal.now())
+    message = InboxMessage(message_id or secrets.token_hex(8), at, data)
     fresh = by_hand(journal.send(row.run_id, message))
     report_message(journal, row, options, Posted(data, row.run_id, message.msg_id, fresh))
 
 
 def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
     """Report whether a message was new and whether it has been taken."""
-    from chartloop.api.stored_run import living_lease
     from chartloop.cli.journal_access import resume_line
     from chartloop.run.sync import by_hand
 
@@ -82,7 +82,7 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        if living_lease(journal, row.run_id, time.time()) is not None:
+        if by_hand(journal.living_lease(row.run_id)) is not None:
             console.say("a process drives it, and takes this after the current action")
         else:
             console.say(f"continue with:  {resume_line(journal, now, options)}")

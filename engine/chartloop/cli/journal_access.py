@@ -245,9 +245,9 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     return shlex.join(words)
 
 
-def ago(at: float) -> str:
+def ago(at: float, now: float) -> str:
     """A timestamp as ``3 min ago``; after a day, as a date."""
-    seconds = time.time() - at
+    seconds = now - at
     if seconds < 60:
         return "just now"
     if seconds < 3600:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,8 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
     from chartloop.run.sync import by_hand
 
     count_of(row, records_of(journal, row, at), at)
-    verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
+    now = by_hand(journal.now())
+    verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=now))
     if verdict is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
     return verdict
@@ -114,5 +114,5 @@ def _row_under(
     from chartloop.run.sync import by_hand
 
     hash = by_hand(journal.put_blob(machine.canonical()))
-    new = sibling_row(row, run_id or new_run_id(), time.time())
+    new = sibling_row(row, run_id or new_run_id(), by_hand(journal.now()))
     return new.replace(machine=machine.name, machine_hash=hash)

@@ -6,7 +6,6 @@ A run that cannot be read is reported on stderr and skipped.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,6 +185,6 @@ def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[Run
         )
     )  # fmt: skip
     if since is not None:
-        after = time.time() - since
+        after = by_hand(journal.now()) - since
         rows = [row for row in rows if row.created >= after][:newest]
     return rows

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple, cast
 from chartloop.api import Machine, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
-from chartloop.api.stored_run import living_lease
 from chartloop.core.errors import (
     ChartloopError,
     Driven,
@@ -152,7 +150,7 @@ class Runs:
 
     def driving(self, run_id: str) -> Json:
         """The driver of a run, if there is one, and the newest order to drive it."""
-        lease = living_lease(self.journal, run_id, time.time())
+        lease = by_hand(self.journal.living_lease(run_id))
         orders = by_hand(self.journal.requests(run_id, limit=20))
         newest = next((one for one in orders if one.kind in ("run", "step")), None)
         return {
@@ -281,7 +279,7 @@ class Runs:
         self, kind: str, run_id: str, data: Mapping[str, Any], *, key: str, digest: str = ""
     ) -> StoredRequest:
         digest = digest or _digest(kind, run_id, data)
-        order = StoredRequest(key, run_id, kind, digest, time.time(), dict(data))
+        order = StoredRequest(key, run_id, kind, digest, by_hand(self.journal.now()), dict(data))
         return by_hand(self.journal.place_request(order))
 
     def _refuse_idle(self) -> None:
@@ -292,7 +290,7 @@ class Runs:
             )
 
     def _refuse_driven(self, run_id: str) -> None:
-        if (lease := living_lease(self.journal, run_id, time.time())) is not None:
+        if (lease := by_hand(self.journal.living_lease(run_id))) is not None:
             raise driven(*lease)
 
     # orders that are done at once ----------------------------------------------------------
@@ -409,7 +407,8 @@ class Runs:
             return receipt_of(known[0]) | dict(known[0].outcome or {})
         refuse_moved(self.row(run_id))
         outcome = work(key)
-        request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), outcome)
+        at = by_hand(self.journal.now())
+        request = StoredRequest(key, run_id, kind, digest, at, dict(body), outcome)
         by_hand(self.journal.place_request(request))
         return receipt_of(request) | outcome
 
@@ -420,7 +419,7 @@ class Runs:
         if not caller.key:
             return None
         key, digest = self._key(kind, "", caller), _digest(kind, "", body)
-        request = StoredRequest(key, run_id, kind, digest, time.time(), {}, {})
+        request = StoredRequest(key, run_id, kind, digest, by_hand(self.journal.now()), {}, {})
         kept = by_hand(self.journal.place_request(request))
         _refuse_other(kept, digest)
         return kept

@@ -171,9 +171,8 @@ class _Worker(threading.Thread):
         """Whether to look: the journal changed, a wait is due, or leases may have lapsed."""
         now, token = time.monotonic(), await self._journal.changed(self._token)
         self._token = token or self._token
-        due = any(
-            rest.due is not None and rest.due <= time.time() for rest in self._resting.values()
-        )
+        dues = [rest.due for rest in self._resting.values() if rest.due is not None]
+        due = bool(dues) and min(dues) <= await self._journal.now()
         if token is None and not due and now < self._again:
             return False
         self._again = now + AGAIN
@@ -199,7 +198,9 @@ class _Worker(threading.Thread):
         if rest is None:
             return True
         row = await self._journal.row(request.run_id)
-        if row is None or row.head != rest.head or (rest.due or time.time() + 1) <= time.time():
+        if row is None or row.head != rest.head:
+            return True
+        if rest.due is not None and rest.due <= await self._journal.now():
             return True
         return bool(await self._messages(row) - rest.seen)
 

@@ -48,7 +48,6 @@ from chartloop.mcp_server.machine_tools import (
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal, RunRow, successor_of
 from chartloop.run.journal_pages import RunFilter
-from chartloop.run.lease import how_left
 from chartloop.run.question import Question
 from chartloop.run.redact import Redactor
 from chartloop.run.result import Result, say_output
@@ -257,8 +256,7 @@ class Calls:
         orders = await self._journal.requests(row.run_id, limit=20)
         if any(request.is_open for request in orders):
             return False
-        lease = await self._journal.lease(row.run_id)
-        if lease is not None and how_left(lease, time.time()) == "alive":
+        if await self._journal.living_lease(row.run_id) is not None:
             return False
         for request in orders:
             if request.kind in ("run", "take", "step"):

@@ -100,6 +100,10 @@ class Journal(Leases, Requests, Protocol):
         """What a completed write survives; None if the journal ends with this process."""
         ...
 
+    async def now(self) -> float:
+        """The journal's clock, by which all its times are meant, in seconds since the epoch."""
+        ...
+
     async def create(self, row: RunRow) -> None:
         """Create a run without events. `RunError` if the id is taken."""
         ...
@@ -429,6 +433,9 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         """The run of each event; None once it is removed."""
         self._seqs: list[int] = []
         """The number of each event in its run."""
+
+    async def now(self) -> float:
+        return self._now()
 
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:

@@ -137,6 +137,11 @@ def how_left(lease: Lease, now: float) -> Left:
     return "alive" if 0 < left <= 2 * lasts else "silent"
 
 
+def living(held: Mapping[str, Lease], now: float) -> tuple[str, Lease] | None:
+    """The first lease that is alive, after the id of its run."""
+    return next((one for one in held.items() if how_left(one[1], now) == "alive"), None)
+
+
 def ancestry(run_id: str) -> Iterator[str]:
     """The ids of the run and its ancestors, itself first."""
     while run_id:
@@ -173,6 +178,13 @@ class Leases(Protocol):
         """The newest lease of the run, alive or not; None if it was released."""
         ...
 
+    async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        """The lease that keeps other drivers from the run, after the id of the run that it is for.
+
+        It is for the run itself or an ancestor. None if anyone may drive the run.
+        """
+        ...
+
 
 class MemoryLeases:
     """The leases of a journal in memory."""
@@ -183,8 +195,7 @@ class MemoryLeases:
 
     def grant(self, run_id: str, claim: Claim) -> Acquired:
         """The result of a claim, without storing it."""
-        held = {of: self._leases[of] for of in ancestry(run_id) if of in self._leases}
-        return grant(run_id, held, claim, self._now())
+        return grant(run_id, self._held(run_id), claim, self._now())
 
     def take(self, run_id: str, claim: Claim) -> Acquired:
         """Grant a claim and store its lease in place of the previous one."""
@@ -208,6 +219,12 @@ class MemoryLeases:
 
     async def lease(self, run_id: str) -> Lease | None:
         return self._leases.get(run_id)
+
+    async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        return living(self._held(run_id), self._now())
+
+    def _held(self, run_id: str) -> dict[str, Lease]:
+        return {of: self._leases[of] for of in ancestry(run_id) if of in self._leases}
 
     def forget(self, run_id: str) -> None:
         """Delete the leases of a removed run and its children."""

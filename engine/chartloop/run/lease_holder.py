@@ -29,12 +29,17 @@ from chartloop.run.sync import by_hand
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.ports import Clock
 
 FOR_EVER = float("inf")
 RENEWALS = 3
 """Renewals within the duration of a lease."""
 RETRIES = 9
 """Attempts within the duration of a lease, once a renewal has failed."""
+
+DRIFT = 5.0
+"""Seconds by which the clock of a driven run follows the journal's. What is further away is a jump
+of the host's clock: it must not move a wait."""
 
 elapsed: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME)
@@ -73,8 +78,10 @@ class Turn:
 class Holder:
     """The driver of one run and its children in this process, with its lease."""
 
-    def __init__(self, run_id: str, turn: Turn) -> None:
+    def __init__(self, run_id: str, turn: Turn, clock: Clock) -> None:
         self.run_id = run_id
+        self.clock = clock
+        """The run's clock, which follows the journal's."""
         self.face = "python"
         """The program that drives, as a refused driver reads it."""
         self.ttl = TTL
@@ -129,6 +136,7 @@ class Holder:
                 other.yield_lease()
         if acquired.lease is not None and run_id == self.run_id:
             self.driver, self.before, self._journal = driver, acquired, journal
+            self.clock.follow(acquired.lease.renewed)
             here[driver.token] = self
             if journal.durability is not None:  # no other process can see a journal in memory
                 self._lasts_from(began)
@@ -155,6 +163,7 @@ class Holder:
             return
         if await journal.renew(self.run_id, driver, ttl=self.ttl):
             self._lasts_from(began)
+            self.clock.follow(await journal.now(), DRIFT)
         elif self.driver is driver:  # else it was released meanwhile
             lease = await journal.lease(self.run_id)
             self.lose(None if lease is None else lease.driver)
@@ -186,7 +195,8 @@ class Holder:
 
     def lose(self, to: Driver | None) -> None:
         """Mark the lease as lost to another driver."""
-        by = f": {to} took it over, {say_time(time.time())}" if to is not None else " meanwhile"
+        at = say_time(self.clock.now())
+        by = f": {to} took it over, {at}" if to is not None else " meanwhile"
         self._lost, self.until = f"run `{self.run_id}` is driven by another process{by}", 0.0
 
     def _refuse_lost(self) -> None:

@@ -173,6 +173,11 @@ async def begin(session: Session) -> Record | None:
     if session.ports.servers is not None:
         await session.ports.servers.ready()
     if not session.epoch:
+        if session.above is None:  # it begins by the journal's clock
+            shift = session.ports.clock.follow(await session.journal.now())
+            start = start.replace(started=start.started + shift, at=start.at + shift)
+            session.begun, row = start, session.row
+            session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
         await session.create(None if session.spec_text is None else session.spec_text())
     else:  # a second attempt: the first may have been written
         await session.take_over()

@@ -7,6 +7,7 @@ event loop. A run whose ports and actions never do is driven by hand (`run.sync`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +28,13 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """The current time, in seconds since 1970-01-01 UTC."""
+        ...
+
+    def follow(self, now: float, within: float = math.inf) -> float:
+        """Take over the time of the run's journal, if it is at most `within` seconds away.
+
+        Returns by how much the clock moved. A simulated clock stays.
+        """
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -84,7 +84,8 @@ class Session(RunLog):
         above: Session | None = None,
     ) -> None:  # fmt: skip
         self.turn = Turn(run_id)
-        super().__init__(journal, run_id, above.holder if above else Holder(run_id, self.turn))
+        holder = above.holder if above else Holder(run_id, self.turn, ports.clock)
+        super().__init__(journal, run_id, holder)
         self.chart, self.ports = chart, ports
         self.above = above
         """The parent run, if its action drives this one."""
@@ -137,6 +138,8 @@ class Session(RunLog):
     async def open(self, *, snapshot: bool = True, upto: int | None = None) -> None:
         """Fold the run's log, from its snapshot if it has one. Writes nothing."""
         await super().open()
+        if self.above is None:
+            self.ports.clock.follow(await self.journal.now())
         if snapshot and upto is None and (folded := await self.read_snapshot()) is not None:
             self.position, self.rules, self.tally = folded.position, folded.rules, folded.tally
             self.start_after(folded.head, folded.records)

@@ -17,7 +17,6 @@ from chartloop.hosting.runs import Caller, public_request
 from chartloop.hosting.safety import Identity
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
-from chartloop.run.lease import ancestry, how_left
 from chartloop.server.common import (
     ANSWER,
     ANY,
@@ -112,16 +111,9 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
 async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
     """The drivers of those runs that are being driven now, by run."""
     moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
-    above = [*{of for run_id in moving for of in ancestry(run_id)}]
-    leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in above))
-    now = time.time()
-    alive = {
-        run_id: str(lease.driver)
-        for run_id, lease in zip(above, leases, strict=True)
-        if lease is not None and how_left(lease, now) == "alive"
-    }
-    leased = {run_id: [of for of in ancestry(run_id) if of in alive] for run_id in moving}
-    return {run_id: alive[of[0]] for run_id, of in leased.items() if of}
+    leases = await asyncio.gather(*(parts.grouped.living_lease(run_id) for run_id in moving))
+    found = zip(moving, leases, strict=True)
+    return {run_id: str(of[1].driver) for run_id, of in found if of is not None}
 
 
 @router.post(

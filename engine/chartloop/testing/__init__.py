@@ -14,20 +14,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chartloop.adapters.model.scripted import Scripted
     from chartloop.run.journal import MemoryJournal
-    from chartloop.testing.clock import ManualClock
+    from chartloop.testing.clock import HostClock, ManualClock
     from chartloop.testing.crash import CrashAt, Crashed
+    from chartloop.testing.journal_suite import JournalSuite, SharedJournalSuite
     from chartloop.testing.loopback import LoopbackServer
 
 _WHERE = {
     "CrashAt": "chartloop.testing.crash",
     "Crashed": "chartloop.testing.crash",
+    "HostClock": "chartloop.testing.clock",
+    "JournalSuite": "chartloop.testing.journal_suite",
     "LoopbackServer": "chartloop.testing.loopback",
     "ManualClock": "chartloop.testing.clock",
     "MemoryJournal": "chartloop.run.journal",
     "Scripted": "chartloop.adapters.model.scripted",
+    "SharedJournalSuite": "chartloop.testing.journal_suite",
 }
 
-__all__ = ["CrashAt", "Crashed", "LoopbackServer", "ManualClock", "MemoryJournal", "Scripted"]
+__all__ = [
+    "CrashAt",
+    "Crashed",
+    "HostClock",
+    "JournalSuite",
+    "LoopbackServer",
+    "ManualClock",
+    "MemoryJournal",
+    "Scripted",
+    "SharedJournalSuite",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -40,6 +42,10 @@ class ManualClock:
         """Set the clock to a reading, even an earlier one."""
         self._now = at
 
+    def follow(self, now: float, within: float = math.inf) -> float:
+        """Do nothing: simulated time is no journal's."""
+        return 0.0
+
     async def sleep(self, seconds: float) -> None:
         """Advance the clock at once; stop at an open deadline and raise `TimeoutError`."""
         until = self._now + max(0.0, seconds)
@@ -57,3 +63,25 @@ class ManualClock:
             yield
         finally:
             self._deadlines.remove(at)
+
+
+class HostClock:
+    """The clock of a computer, which somebody may set: real time, and what it was moved by.
+
+    >>> host = HostClock()
+    >>> journal = MemoryJournal(now=host)
+    >>> host.jump(-3600)
+
+    Give it to a journal as `now`: a run that is driven must not notice the jump.
+    """
+
+    def __init__(self) -> None:
+        self._moved = 0.0
+
+    def __call__(self) -> float:
+        """The reading, in seconds since the epoch."""
+        return time.time() + self._moved
+
+    def jump(self, seconds: float) -> None:
+        """Set it on, or back if negative."""
+        self._moved += seconds

@@ -212,6 +212,14 @@ class CrashAt:
         self._live()
         return await self.journal.changed(token)
 
+    async def now(self) -> float:
+        self._live()
+        return await self.journal.now()
+
+    async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        self._live()
+        return await self.journal.living_lease(run_id)
+
     async def lease(self, run_id: str) -> Lease | None:
         self._live()
         return await self.journal.lease(run_id)

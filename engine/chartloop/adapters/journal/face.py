@@ -99,8 +99,8 @@ class Done(NamedTuple):
 class JournalFace(ABC):
     """The port's methods, as calls."""
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
+    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
+        self._writer, self._now = writer, now
 
     @property
     def redactor(self) -> Redactor | None:
@@ -187,6 +187,9 @@ class JournalFace(ABC):
 
     # reading ----------------------------------------------------------------------------------
 
+    async def now(self) -> float:
+        return self._now()
+
     async def _read(
         self, run_id: str, method: Callable[Concatenate[Rows, P], T], *given: P.args, **_: P.kwargs
     ) -> T:
@@ -242,6 +245,9 @@ class JournalFace(ABC):
 
     async def lease(self, run_id: str) -> Lease | None:
         return await self._read(run_id, Rows.lease, run_id)
+
+    async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        return await self._read(run_id, Rows.living_lease, run_id)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,

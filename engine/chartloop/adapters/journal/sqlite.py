@@ -134,7 +134,7 @@ class SqliteJournal(JournalFace):
         now: Callable[[], float] = time.time,
     ) -> None:
         writer = Writer(Redactor() if redactor == "environment" else redactor)
-        super().__init__(writer)
+        super().__init__(writer, now)
         self.path = Path(path).absolute()
         self._wait = wait
         self.durability: Durability = known_durability(durability)
@@ -151,7 +151,7 @@ class SqliteJournal(JournalFace):
         self._commits = 0
         """Transactions since the last checkpoint. The first one after it waits for the disk."""
         self._worker: Executor | None = None
-        self.grouped = GroupedJournal(self, writer)
+        self.grouped = GroupedJournal(self, writer, now)
         """The same journal for event loops."""
 
     @property
@@ -301,8 +301,8 @@ class GroupedJournal(JournalFace):
 
     suspends = True
 
-    def __init__(self, direct: SqliteJournal, writer: Writer) -> None:
-        super().__init__(writer)
+    def __init__(self, direct: SqliteJournal, writer: Writer, now: Callable[[], float]) -> None:
+        super().__init__(writer, now)
         self.direct = direct
         """The same journal for threads without an event loop: no method suspends."""
         self.path = direct.path

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.writes import Release, Renew
-from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
+from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process
 from chartloop.run.validate_record import is_number
 
@@ -34,6 +34,10 @@ class LeaseRows:
     def lease(self, run_id: str) -> Lease | None:
         """The run's lease, or None."""
         return self._leases(run_id).get(run_id)
+
+    def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
+        """The lease that keeps other drivers from the run, after the id of its run."""
+        return living(self._leases(*ancestry(run_id)), self.now())
 
     def _leases(self, *run_ids: str) -> dict[str, Lease]:
         """The leases of these runs by id, in the order of the ids."""

@@ -5,6 +5,7 @@ Belongs here: the stand-ins that such actions see. Never: a port that reaches ou
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -32,6 +33,10 @@ class PositionClock:
     def now(self) -> float:
         """The time, in seconds."""
         return self.at
+
+    def follow(self, now: float, within: float = math.inf) -> float:
+        """Do nothing: the simulator sets the time."""
+        return 0.0
 
     async def sleep(self, seconds: float) -> None:
         """Return at once: the simulator moves time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -90,7 +89,7 @@ def fork_run(
         raise RunError(message, hint=hint if first.seq else "start a new run")
     kept = fork_point(machine.chart, records, seq)
     made = row_below(
-        row, machine.chart, records, kept, run_id=run_id or new_run_id(), now=time.time()
+        row, machine.chart, records, kept, run_id=run_id or new_run_id(), now=by_hand(journal.now())
     )
     by_hand(journal.fork(row.run_id, kept, made))
     return made

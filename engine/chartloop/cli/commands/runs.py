@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +68,10 @@ class RunsOptions(RunOptions):
     older: float | None = None
     children: bool = False
 
-    def filter(self) -> RunFilter:
+    def filter(self, now: float) -> RunFilter:
         """The filter for a journal, with the ages of the options as points in time."""
         from chartloop.run.journal_pages import RunFilter
 
-        now = time.time()
         ago: Callable[[float | None], float | None] = lambda age: None if age is None else now - age  # noqa: E731
         return RunFilter(
             machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
@@ -116,6 +114,8 @@ Examples:
 @pass_options(RunsOptions)
 def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptions) -> None:
     """List, remove and export recorded runs."""
+    from chartloop.run.sync import by_hand
+
     if ctx.invoked_subcommand is not None:
         return
     journal = _open_or_none(options)
@@ -123,7 +123,7 @@ def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptio
     if options.is_json:
         console.result(console.as_json([_public(row) for row in rows]))
         return
-    print_lines(_table(rows))
+    print_lines(_table(rows, 0.0 if journal is None else by_hand(journal.now())))
     if more:
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not rows:
@@ -154,18 +154,19 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
         raise click.UsageError("name runs, or give their age: --older 30d")
     journal = open_journal(options)
     rows = [find_run(journal, n) for n in names] if names else _every_row(journal, options)
-    before = time.time() - older if older is not None else None
+    now = by_hand(journal.now())
+    before = now - older if older is not None else None
     chosen = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
     if chosen and not yes:
-        _confirm(chosen, name_of(journal))
+        _confirm(chosen, name_of(journal), now)
     count = by_hand(journal.remove([r.run_id for r in chosen])) if chosen else 0
     if options.is_json:
         console.result(console.as_json({"removed": [r.run_id for r in chosen]}))
     console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
 
 
-def _confirm(chosen: list[RunRow], where: str) -> None:
-    say_lines(_table(chosen[:NEWEST]))
+def _confirm(chosen: list[RunRow], where: str, now: float) -> None:
+    say_lines(_table(chosen[:NEWEST], now))
     unfinished = sum(not r.ended for r in chosen)
     count = say_count(len(chosen), "run")
     more = f" ({unfinished} of them not ended)" if unfinished else ""
@@ -221,7 +222,7 @@ def _page(
     if after is not None:
         last = find_run(journal, after)
         cursor = run_cursor(last.created, last.run_id)
-    rows, following = by_hand(journal.page(options.filter(), cursor, limit))
+    rows, following = by_hand(journal.page(options.filter(by_hand(journal.now())), cursor, limit))
     return rows, bool(following)
 
 
@@ -229,7 +230,7 @@ def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
     from chartloop.run.sync import by_hand
 
     all_rows: list[RunRow] = []
-    filter, cursor = options.filter(), ""
+    filter, cursor = options.filter(by_hand(journal.now())), ""
     while True:
         rows, cursor = by_hand(journal.page(filter, cursor, 1000))
         all_rows += rows
@@ -251,7 +252,7 @@ def _public(row: RunRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(rows: list[RunRow]) -> list[Line]:
+def _table(rows: list[RunRow], now: float) -> list[Line]:
     from chartloop.cli.journal_access import ago
 
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
@@ -264,7 +265,7 @@ def _table(rows: list[RunRow]) -> list[Line]:
         f"now {r.moved_to}" if r.moved_to else r.state + wait(r),
         r.reason,
         str(r.steps),
-        ago(r.updated),
+        ago(r.updated, now),
     )
     head = ("run", "machine", "status", "state", "reason", "steps", "last record")
     coloured = [Row(cells(r), _STATUS.get(r.status, "")) for r in rows]

@@ -132,12 +132,13 @@ def _head(
     result, title = run.result, machine.spec.title
     took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
     calls = costs.calls_and_cost(result.facts, run.session.tally.failed_calls)
+    newest = ago(row.updated, run.session.ports.clock.now())
     ended = "ended" if result.reason is not None else "now"
     lines = [
         ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
         ("task", _short(result.facts.run.task)),
         (ended, _how_it_ended(result, row.status)),
-        ("began", f"{moment(row.created)}, last record {ago(row.updated)}"),
+        ("began", f"{moment(row.created)}, last record {newest}"),
         ("took", f"{took}, {calls}"),
         ("parent", parent),
         ("agent", row.agent), ("session", row.session),

@@ -1,0 +1,40 @@
+"""The suite that every journal must pass, with pytest.
+
+    from chartloop.testing import SharedJournalSuite
+
+    class TestMyJournal(SharedJournalSuite):
+        def open(self, folder, now):
+            return MyJournal(folder / "my.db", now=now)
+
+`JournalSuite` needs a journal of one process; `SharedJournalSuite` opens it several times, and adds
+what must hold when two processes use it at the same moment.
+
+Belongs here: what the port promises. Never: how a journal keeps it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+PARTS = ("desk", "rows", "watched", "leases", "requests", "concurrent")
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
+
+from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
+from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
+from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
+from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
+from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
+from chartloop.testing.journal_suite.watched import WatchedCases  # noqa: E402
+
+__all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
+
+
+class JournalSuite(RowCases, WatchedCases, LeaseCases, RequestCases, Opening):
+    """The cases of one journal. A subclass named ``Test...`` gives `open`.
+
+    `open(folder, now)` returns the journal that belongs to `folder`; `now` is to be its clock.
+    """
+
+
+class SharedJournalSuite(JournalSuite, ConcurrentCases):
+    """The cases of a journal that several processes share: `open` is called several times."""
