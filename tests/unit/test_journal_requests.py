@@ -56,7 +56,7 @@ def test_a_key_that_was_withdrawn_may_be_used_again(desk: Desk) -> None:
 
 def test_requests_go_with_their_run(desk: Desk) -> None:
     do, journal = desk, desk.journal
-    for run_id in ("r", "s"):
+    for run_id in ("r", "r/a/0", "s"):
         do(journal.create(RunRow(run_id)))
         do(journal.place_request(asked(f"of-{run_id}", run_id)))
     do(journal.remove(["r"]))
