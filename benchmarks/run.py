@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,7 +84,9 @@ def before(engine: str) -> tuple[Subject, Subject]:
     return next(versions), next(versions)
 
 
-def subjects(cell: Cell, *, peers: bool, engine: str = "") -> list[tuple[Subject, list[str]]]:
+def subjects(
+    cell: Cell, *, peers: Iterable[Subject], engine: str = ""
+) -> list[tuple[Subject, list[str]]]:
     """Who does the work of a cell, each with the arguments of its script."""
     if cell.work in PARTS:
         ours = Subject(CHARTLOOP, "parts.py")
@@ -93,7 +96,7 @@ def subjects(cell: Cell, *, peers: bool, engine: str = "") -> list[tuple[Subject
     if cell.work == "http":
         return [(one, [*one.first, *size]) for one in CALLERS]
     others = before(engine) if engine else ()
-    able = [OURS, INLINE, *others, BARE, *(LIBRARIES if peers else ())]
+    able = [OURS, INLINE, *others, BARE, *peers]
     return [(one, [*one.first, cell.work, *size]) for one in able if cell.work not in one.lacks]
 
 
@@ -184,6 +187,7 @@ def options() -> Any:
     parser.add_argument("--write", action="store_true", help="put the figures into the pages")
     given = parser.parse_args()
     given.only = given.only.split(",")
+    given.peers = LIBRARIES if given.peers else ()
     if unknown := sorted(set(given.only) - set(names)):
         parser.error(f"`{unknown[0]}` is not a row; they are {', '.join(names)}")
     if given.write and not given.peers and not set(given.only) <= {*PARTS, "http"}:

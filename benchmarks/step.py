@@ -26,11 +26,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tables
-from run import BEFORE, HERE, LIBRARIES, interpreter, measured
+from run import BEFORE, HERE, LIBRARIES, Subject, interpreter, measured
 from tables import CHARTLOOP, FLOOR, W1, W1_LONG, W2, W3, W3_DISK, Found, Line, digits, value_of
 
 from chartloop import load, tool
@@ -130,7 +131,9 @@ def instructions(engine: str) -> float | None:
     return (counts[1] - counts[0]) / 1000
 
 
-def starts(engines: dict[str, str], *, peers: bool, rounds: int) -> dict[str, list[float]]:
+def starts(
+    engines: dict[str, str], peers: Sequence[Subject], rounds: int
+) -> dict[str, list[float]]:
     """Seconds until the first record, in turns with a bare Python and the import of LangGraph."""
     from parts import first_record  # noqa: PLC0415 - of this version, but run by the other
 
@@ -144,8 +147,9 @@ def starts(engines: dict[str, str], *, peers: bool, rounds: int) -> dict[str, li
                 taken[name] = first_record({**compiled, "PYTHONPATH": engine})
             taken["python"] = _wall([sys.executable, "-c", "pass"], compiled)
             if peers:
-                other = interpreter(next(one for one in LIBRARIES if one.name == LANGGRAPH))
-                taken[LANGGRAPH] = _wall([other, "-c", "import langgraph.graph"], compiled)
+                taken[LANGGRAPH] = _wall(
+                    [interpreter(peers[0]), "-c", "import langgraph.graph"], compiled
+                )
             for name, seconds in taken.items() if number else ():
                 found.setdefault(name, []).append(seconds)
     return found
@@ -232,7 +236,7 @@ def rows(given: argparse.Namespace) -> list[list[str]]:
         if any(said.values()):
             add_row(line.what, line.beside, line.same, said)
 
-    times = starts(engines, peers=given.peers, rounds=given.rounds)
+    times = starts(engines, given.peers, given.rounds)
     for other in ("python", LANGGRAPH):
         if other in times:
             bare = statistics.median(times[other])
@@ -251,12 +255,14 @@ def main() -> None:
         "--before", default="", metavar="ENGINE",
         type=lambda name: str(Path(name).resolve()), help="the folder `engine` of another version",
     )  # fmt: skip
-    parser.add_argument("--peers", action="store_true", help="the other libraries too")
+    parser.add_argument("--peers", action="store_true", help="LangGraph and pydantic-graph too")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cap", type=float, default=120, help="seconds for a process of the loop")
     parser.add_argument("--path", choices=STEPS, help="print the path of a step instead")
     parser.add_argument("--count", choices=STEPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    beside = [one for one in LIBRARIES if one.name in (LANGGRAPH, PYDANTIC_GRAPH)]
+    given.peers = beside if given.peers else []
     if given.path:
         show(given.path)
     elif given.count:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from chartloop.actions.run_tool import refusal
-from chartloop.core.conversation import system, tool_reply, user
+from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
@@ -85,12 +85,13 @@ def request_messages(ctx: Context) -> Conversation | Joined:
     shown: frozenset[str] = frozenset()
     if machine.instructions is not None:
         shown = machine.instructions.reads
-        parts.append(machine.instructions.render(template_names(machine, facts, shown)).strip())
+        names = template_names(machine, facts, shown) if shown else {}
+        parts.append(machine.instructions.render(names).strip())
     for name, block in machine.memory.items():
         if f"memory.{name}" not in shown and "memory" not in shown:
             parts.append(block.in_prompt(name, facts.memory.get(name, "")))
     head = "\n\n".join(filter(None, parts))
-    return Joined((system(head),), messages) if head else messages
+    return Joined(({"role": "system", "content": head},), messages) if head else messages
 
 
 class CallSettings(NamedTuple):
@@ -139,15 +140,12 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     if call.output is None or not outcome.ok:
         return outcome
     structured = _parse_structured(outcome, reply.text, call.output)
-    if structured.ok or _calls_offered(ctx, reply):
-        return structured if structured.ok else outcome
+    if structured.ok:
+        return structured
+    known = ctx.machine.registry.tools
+    if any(known.get(call.name) in ctx.tools for call in reply.tool_calls):
+        return outcome  # its data comes with a later reply
     return ask_again(ctx, structured, call)
-
-
-def _calls_offered(ctx: Context, reply: Reply) -> bool:
-    """Whether a reply calls a tool of this state, so that its data comes with a later reply."""
-    offered = ctx.host.chart.tools_at(ctx.state.name)
-    return any(call.name in offered for call in reply.tool_calls)
 
 
 class Completion(NamedTuple):
@@ -289,14 +287,15 @@ def _sound(raw: ModelReply, ctx: Context) -> tuple[Reply, tuple[ToolCall, ...]]:
     calls: list[ToolCall] = []
     ids: set[str] = set()
     memory, others = ctx.host.chart.memory_tools, 0
+    of_servers: Mapping[str, str] = ctx.machine.wire_names if ctx.machine.servers else {}
     for n, call in enumerate(raw.tool_calls):
         unique = sound_text(str(call.id or ""))
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
         name = str(call.name or "")
-        if not (ctx.machine.servers and (name := _server_tool(ctx, name))):
-            name = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        known = of_servers.get(name) or (of_servers.get(wire_name(name)) if of_servers else None)
+        name = known or _NOT_IN_NAMES.sub("_", name)[:64] or "unnamed"
         others += n < MOST_KEPT and name not in memory
         calls.append(ToolCall(unique, name, cut_text(call.arguments or "{}")))
     texts = raw.text or "", str(raw.finish_reason), str(raw.model)
@@ -306,12 +305,6 @@ def _sound(raw: ModelReply, ctx: Context) -> tuple[Reply, tuple[ToolCall, ...]]:
         raw.reasoning,
     )  # fmt: skip
     return reply, tuple(calls[MOST_KEPT:])
-
-
-def _server_tool(ctx: Context, name: str) -> str:
-    """The MCP server's tool that a model calls by this name; empty if there is none."""
-    names = ctx.machine.wire_names
-    return names.get(name) or names.get(wire_name(name), "")
 
 
 def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
@@ -346,11 +339,11 @@ def _refuse_unoffered(ctx: Context, outcome: Outcome, calls: Iterable[ToolCall])
     the conversation finds an open call of a tool that was not offered. The state that executes
     calls answers those of unregistered tools.
     """
-    offered, known = ctx.host.chart.tools_at(ctx.state.name), ctx.machine.registry.tools
+    known = ctx.machine.registry.tools
     replies: list[Message] = []
     errors: list[str] = []
     for call in calls:
-        if call.name not in offered and call.name in known:
+        if call.name in known and known[call.name] not in ctx.tools:
             text = refusal(ctx, call.name, "was not offered here").text
             replies.append(tool_reply(call, text))
             errors.append(f"{call.name}: {text}")

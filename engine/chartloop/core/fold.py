@@ -48,9 +48,11 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     `saved` are the assignments of the state's `save`; `before` and `messages` are the conversation
     before and after the action. Times are seconds since the epoch; a clock that went back counts as
     standing still. `run.visits` is a fresh copy, which the decision that follows updates in place.
-    Raises `StatusError` if the outcome would lower a fact that only grows.
+    Raises `StatusError` if the outcome would lower a fact that only grows; one of a `sound` action
+    never does.
     """
-    if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
+    spent, checked = outcome.spent, action.sound or outcome.spent is NOTHING_SPENT
+    if not checked and (wrong := problem_with(spent)):
         raise StatusError(f"an action cannot have used {wrong}")
     if outcome.changes and (fell := falling(facts, outcome.changes)):
         raise StatusError(f"`{fell}` only grows: no action can set it back")
@@ -75,17 +77,18 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     )  # fmt: skip
 
     # A reply may have more calls than are kept of it, and these more than are executed.
-    last = facts.last.replace(
-        state=state, action=action.name, ok=outcome.ok, result=outcome.result,
-        error=None if error is None else error.replace(state=state),
-        calls_dropped=len(outcome.dropped) + (facts.last.calls_dropped if reply is None else 0),
-    )  # fmt: skip
+    dropped = len(outcome.dropped) + (facts.last.calls_dropped if reply is None else 0)
+    newest: dict[str, Any] = {
+        "state": state, "action": action.name, "ok": outcome.ok, "result": outcome.result,
+        "error": None if error is None else error.replace(state=state),
+        "calls_dropped": dropped,
+    }  # fmt: skip
     calls, seen, repeats = marks.last_calls, marks.seen, progress.repeats
     if reply is not None:
-        last = last.replace(
-            text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
-            wants_memory=reply.wants_memory, model=reply.model,
-        )  # fmt: skip
+        newest |= {
+            "text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model,
+            "tool_calls": reply.tool_calls, "wants_memory": reply.wants_memory,
+        }  # fmt: skip
         calls = tuple(map(_fingerprint, reply.tool_calls))
         repeats = repeats + 1 if calls and calls == marks.last_calls else 0
         if not set(calls).issubset(seen):
@@ -101,7 +104,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         progress = progress.replace(
             stalled_steps=0 if moved else progress.stalled_steps + 1, stalled_for=stalled_for,
             repeats=repeats,
-            recent=(*progress.recent, *(outcome.spent.tools or (action.name,)))[-RECENT:],
+            recent=(*progress.recent, *(spent.tools or (action.name,)))[-RECENT:],
         )  # fmt: skip
     else:
         progress = progress.replace(stalled_for=stalled_for, repeats=repeats)
@@ -118,8 +121,8 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
     return Facts(
-        run, _used(facts.usage, outcome, before, messages), errors, progress, last, queue,
-        facts.signals, memory, facts.limits, vars_, marks,
+        run, _used(facts.usage, outcome, before, messages), errors, progress,
+        facts.last.replace(**newest), queue, facts.signals, memory, facts.limits, vars_, marks,
     )  # fmt: skip
 
 
@@ -160,7 +163,9 @@ def _used(
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
         return usage
     if spent.tools:
-        calls = {**calls, **{n: calls.get(n, 0) + k for n, k in spent.tools.items()}}
+        calls = {**calls}
+        for name, times in spent.tools.items():
+            calls[name] = calls.get(name, 0) + times
     if spent.cost is not None:
         cost = min((cost or 0.0) + spent.cost, MOST)
     length, window = len(messages), usage.context_window

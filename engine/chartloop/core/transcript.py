@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, overload
 
 import msgspec
@@ -23,6 +24,7 @@ from chartloop.core.media_parts import media_tokens
 from chartloop.core.outcome import Message
 from chartloop.core.reasoning import reasoning_text
 
+_ID = itemgetter("id")
 NO_REPLY = "error: this call was not executed"
 """The reply to a call that was cut off or never made."""
 
@@ -93,7 +95,7 @@ class Conversation(Sequence[Message]):
         while start < length:
             first, end = messages[start], start + 1
             calls = first.get("tool_calls") or () if first["role"] != "tool" else ()
-            waiting = [call["id"] for call in calls]
+            waiting: list[str] = list(map(_ID, calls))
             while waiting and end < length and messages[end]["role"] != "assistant":
                 id_ = messages[end].get("tool_call_id", "")
                 if messages[end]["role"] == "tool" and id_ in waiting:

@@ -150,15 +150,11 @@ def _fork(cursor: Cursor, fork: str) -> None:
     cursor.branch = None
     if stops:
         _enter_highest(cursor, stops)
-    elif join is not None and not _divert_before(cursor, join):
-        cursor.enter(join)
-
-
-def _divert_before(cursor: Cursor, join: str) -> bool:
-    """Whether a `before` rule of the join leads elsewhere."""
-    cursor.state = join
-    near = join in cursor.chart.before and not cursor.draft.stopping
-    return near and check_rules(cursor, None, general=False, into=join)
+    elif join is not None:
+        cursor.state = join
+        near = join in chart.before and not cursor.draft.stopping
+        if not (near and check_rules(cursor, None, general=False, into=join)):
+            cursor.enter(join)
 
 
 def _branch(cursor: Cursor, join: str | None, stops: list[str]) -> bool:

@@ -32,7 +32,6 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, islice, takewhile
 from pathlib import Path
@@ -367,14 +366,41 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
         )
 
 
-@dataclass(slots=True)
 class _Log:
-    row: RunRow
-    events: list[Event] = field(default_factory=list[Event])
-    inbox: dict[str, tuple[InboxMessage, bool]] = field(
-        default_factory=dict[str, tuple[InboxMessage, bool]]
-    )
-    snapshot: Snapshot | None = None
+    """One run: its events and messages, and its row, which is made when it is read."""
+
+    __slots__ = ("_newest", "epoch", "events", "head", "inbox", "snapshot")
+
+    def __init__(self, row: RunRow, events: list[Event], inbox: Iterable[InboxMessage]) -> None:
+        self.row, self.events = row, events
+        self.inbox = {message.msg_id: (message, False) for message in inbox}
+        self.snapshot: Snapshot | None = None
+
+    @property
+    def row(self) -> RunRow:
+        """The row of the run. Other threads may read it during an append."""
+        row, head, at, update = self._newest
+        if head == row.head:
+            return row
+        changed = {} if update is None else {"updated": at, **update.to_mapping()}
+        return row.replace(head=head, **changed)
+
+    @row.setter
+    def row(self, row: RunRow) -> None:
+        self.head, self.epoch = row.head, row.epoch
+        self._newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
+
+    def add(self, events: Sequence[Event], update: Update | None) -> None:
+        """Add events, and update the row."""
+        row, _, at, before = self._newest
+        if events:
+            self.events += events
+            self.head += len(events)
+            if update is not None:
+                at, before = events[-1].at, update
+            self._newest = row, self.head, at, before
+        elif update is not None:
+            self.row = self.row.replace(**update.to_mapping())
 
 
 class MemoryJournal(MemoryLeases):
@@ -407,7 +433,7 @@ class MemoryJournal(MemoryLeases):
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:
             raise duplicate_run_error(row.run_id)
-        self._logs[row.run_id] = _Log(row)
+        self._logs[row.run_id] = _Log(row, [], ())
         self._changes += 1
 
     async def create_whole(
@@ -426,7 +452,7 @@ class MemoryJournal(MemoryLeases):
             self._logs[row.run_id] = _Log(
                 row.replace(head=len(events), epoch=0),
                 [event.replace(epoch=0) for event in events],
-                {m.msg_id: (m, False) for m in messages if carries is None or carries(m)},
+                (m for m in messages if carries is None or carries(m)),
             )
             self._count(row.run_id, 0, len(events))
         for read, to in moves:
@@ -454,30 +480,20 @@ class MemoryJournal(MemoryLeases):
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
         update: Update | None = None, consumed: Sequence[str] = (),
     ) -> int:  # fmt: skip
-        log = self._log(run_id)
-        row = log.row
-        events = [e if e.epoch == epoch else e.replace(epoch=epoch) for e in events]
-        if row.head != head or row.epoch != epoch:
-            if is_own_commit(row, head, epoch, len(events)) and log.events[head:] == events:
+        log = self._logs.get(run_id) or self._log(run_id)
+        if events and not events[0].epoch == events[-1].epoch == epoch:
+            events = [event.replace(epoch=epoch) for event in events]
+        if log.head != head or log.epoch != epoch:
+            row, count = log.row, len(events)
+            if is_own_commit(row, head, epoch, count) and log.events[head:] == [*events]:
                 return row.head
             raise fenced_error(row, head, epoch)
-        log.events.extend(events)
+        log.add(events, update)
         self._count(run_id, head, len(events))
-        head += len(events)
-        if update is None:
-            log.row = row.replace(head=head)
-        else:
-            log.row = RunRow(
-                row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
-                update.reason, update.steps, update.wake_at, row.agent, row.session, row.parent,
-                row.fork_seq, row.moved_to, row.created,
-                events[-1].at if events else row.updated,
-                update.question, update.tokens, update.cost,
-            )  # fmt: skip
         for msg_id in consumed:
             if msg_id in log.inbox:
                 log.inbox[msg_id] = (log.inbox[msg_id][0], True)
-        return head
+        return log.head
 
     async def events(
         self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
@@ -546,8 +562,8 @@ class MemoryJournal(MemoryLeases):
             machine=machine, status=status, agent=agent, session=session, parent=parent,
             prefix=prefix, children=children,
         )  # fmt: skip
-        # of equally old ones the last created first
-        matches = [log.row for log in reversed(self._logs.values()) if filter.fits(log.row)]
+        rows = (log.row for log in [*self._logs.values()][::-1])
+        matches = [row for row in rows if filter.fits(row)]  # equals: the last created first
         matches.sort(key=lambda r: r.created, reverse=True)
         return matches[:limit]
 
@@ -609,7 +625,7 @@ class MemoryJournal(MemoryLeases):
         )
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
-        inbox = self._log(run_id).inbox
+        inbox = (self._logs.get(run_id) or self._log(run_id)).inbox
         return [message for message, used in inbox.values() if not used] if inbox else []
 
     async def put_blob(self, data: str) -> str:

@@ -3,8 +3,8 @@
 A journal holds many runs; a `RunLog` is one of them, with the number of its next event and the
 epoch in which it is written. Related events share a transaction: a record that leads straight to
 a paid call is held, and written with that call's intent; the result of the last paid call of an
-action is written with the record that it leads to. No other effect may happen while an event is
-held: an action that has one calls `settle` first.
+action is held, and not written if the record that follows has it. No other effect may happen while
+an event is held: an action that has one calls `settle` first.
 
 Belongs here: reading, writing and owning the log. Never: what its records mean (`run.session`).
 
@@ -143,6 +143,12 @@ class RunLog:
         self._update = update or self._update
         self.head += 1
 
+    def drop_result(self) -> None:
+        """Forget the held result of an action's last call: the record that follows has it."""
+        if self._held and self._held[-1].type == "result":
+            self._held.pop()
+            self.head -= 1
+
     async def append(
         self, *events: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
@@ -166,7 +172,7 @@ class RunLog:
     ) -> None:
         """Write an intent, a result or a doubt about a paid call.
 
-        The `last` one before a record is held until that record.
+        The `last` one before a record is held until that record, which may make it superfluous.
         """
         lock = self._writing if self.journal.suspends else None
         if lock is not None:  # else no other call is made meanwhile

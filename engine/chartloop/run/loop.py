@@ -220,6 +220,8 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         tally.records, before.state, input, decision.taken, decision.signals,
         decision.next, decision.status, position.wake_at, decision.warnings,
     )  # fmt: skip
+    if input.outcome is not None and input.outcome.ok:
+        session.drop_result()
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
     rest = tally.rest if running else tally.rest_after(made, decision)

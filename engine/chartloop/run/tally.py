@@ -81,7 +81,8 @@ class Tally(Struct):
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Add one record. `facts` are those after it."""
-        self.rest = self.rest_after(record, decision)
+        if decision.path or record.input.kind == "blocked":
+            self.rest = self.records
         self.records += 1
         self.path += decision.path
         for id in decision.taken:

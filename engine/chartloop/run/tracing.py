@@ -86,21 +86,11 @@ class Tracer(Protocol):
         ...
 
 
-def _ignore_reply(reply: Reply, spent: Spent) -> None:
-    """Called without a tracer."""
-
-
 def _ignore_result(result: ToolResult) -> None:
     """Called without a tracer."""
 
 
-_NO_MODEL_CALL: AbstractContextManager[OnReply] = nullcontext(_ignore_reply)
 _NO_TOOL_CALL: AbstractContextManager[OnResult] = nullcontext(_ignore_result)
-
-
-def around_model(tracer: Tracer | None, request: ModelRequest) -> AbstractContextManager[OnReply]:
-    """A context around a model call; does nothing without a tracer."""
-    return _NO_MODEL_CALL if tracer is None else tracer.model_call(request)
 
 
 def around_tool(
