@@ -74,7 +74,7 @@ from chartloop.run.journal_records import (
 )
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 from chartloop.run.redact import Redactor
-from chartloop.run.requests import MemoryRequests, Requests, StoredRequest
+from chartloop.run.requests import Requests, StoredRequest, refuse_second
 
 
 class Journal(Leases, Requests, Protocol):
@@ -407,7 +407,7 @@ class _Log:
             self.row = self.row.replace(**update.to_mapping())
 
 
-class MemoryJournal(MemoryLeases, MemoryRequests):
+class MemoryJournal(MemoryLeases):
     """A journal that lives as long as the process. The default of the library.
 
     Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
@@ -421,10 +421,10 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemoryLeases.__init__(self, now)
-        MemoryRequests.__init__(self, self._note_change)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
+        self._requests: dict[str, StoredRequest] = {}
         self._blobs: dict[str, str] = {}
         self._id = secrets.token_hex(4)
         self._changes = 0
@@ -518,20 +518,43 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         return list(islice((r for r in found if r is not None and r.seq >= start), limit))
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
+        if (known := self._requests.get(request.key)) is not None:
+            return known
         log = self._logs.get(request.run_id)
-        if log is not None and request.is_open and not await self.requests(key=request.key):
+        if request.is_open and log is not None:
             refuse_moved(log.row)
-        return await MemoryRequests.place_request(self, request)
+        refuse_second(
+            request, next(iter(await self.requests(request.run_id, open_only=True)), None)
+        )
+        self._requests[request.key] = request
+        self._changes += 1
+        return request
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        request = self.open_request(key)
-        if request is None:
+        request = self._requests.get(key)
+        if request is None or not request.is_open:
             return False
         log = self._logs.get(request.run_id)
         if not holds(None if log is None else log.row, epoch, partial(self.grant, request.run_id)):
             return False
-        self.settle(request, outcome)
+        self._requests[key] = request._replace(outcome=outcome)
+        self._changes += 1
         return True
+
+    async def withdraw_request(self, key: str) -> None:
+        self._changes += self._requests.pop(key, None) is not None
+
+    async def requests(
+        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredRequest]:  # fmt: skip
+        found = (
+            one
+            for one in reversed([*self._requests.values()])
+            if run_id in (None, one.run_id) and key in (None, one.key)
+            if one.is_open or not open_only
+        )
+        return list(islice(found, limit))
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)
@@ -542,19 +565,12 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         session: str | None = None, parent: str | None = None, prefix: str | None = None,
         children: bool = True, limit: int | None = None,
     ) -> list[RunRow]:  # fmt: skip
-        # of equally old ones the last created first
-        rows = [log.row for log in reversed(self._logs.values())]
-        matches = [
-            row
-            for row in rows
-            if (machine is None or row.machine == machine)
-            and (status is None or row.status == status)
-            and (agent is None or row.agent == agent)
-            and (session is None or row.session == session)
-            and (parent is None or row.parent == parent)
-            and (prefix is None or row.run_id.startswith(prefix))
-            and (children or CHILD_MARK not in row.run_id)
-        ]
+        filter = RunFilter(
+            machine=machine, status=status, agent=agent, session=session, parent=parent,
+            prefix=prefix, children=children,
+        )  # fmt: skip
+        rows = (log.row for log in [*self._logs.values()][::-1])
+        matches = [row for row in rows if filter.fits(row)]  # equals: the last created first
         matches.sort(key=lambda r: r.created, reverse=True)
         return matches[:limit]
 
@@ -588,9 +604,6 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
     async def changed(self, token: str = "") -> str | None:
         now = f"{self._id}-{self._changes}"
         return None if now == token else now
-
-    def _note_change(self) -> None:
-        self._changes += 1
 
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Number `count` events of a run, from `start` on, among those of all runs."""
@@ -645,17 +658,17 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         return len(kept)
 
     async def remove(self, run_ids: Iterable[str]) -> int:
-        removed = 0
-        before = len(self._logs)
+        removed, gone = 0, set[str]()
         for run_id in run_ids:
-            removed += self._logs.pop(run_id, None) is not None
-            for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
-                del self._logs[child]
+            removed += run_id in self._logs
+            below = run_id + CHILD_MARK
+            for name in (run_id, *(n for n in self._logs if n.startswith(below))):
+                gone.add(name)
+                self._logs.pop(name, None)
             self.forget(run_id)
-            self.forget_requests(run_id)
-        if len(self._logs) < before:
-            self._changes += 1
-            self._runs[:] = [run if run in self._logs else None for run in self._runs]
+        self._changes += 1
+        self._requests = {k: one for k, one in self._requests.items() if one.run_id not in gone}
+        self._runs[:] = [None if run in gone else run for run in self._runs]
         return removed
 
     async def close(self) -> None:

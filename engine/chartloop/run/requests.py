@@ -12,7 +12,7 @@ drivers (`run.lease`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.errors import StatusError
@@ -77,52 +77,3 @@ def refuse_second(request: StoredRequest, before: StoredRequest | None) -> None:
             f"run `{request.run_id}` is being driven: `{before.kind}` was asked before",
             hint="pause it, or wait until it rests",
         )
-
-
-class MemoryRequests:
-    """The requests of a journal in memory."""
-
-    def __init__(self, note: Callable[[], None]) -> None:
-        self._requests: dict[str, StoredRequest] = {}
-        self._note = note
-        """Called after every change."""
-
-    async def place_request(self, request: StoredRequest) -> StoredRequest:
-        if (known := self._requests.get(request.key)) is not None:
-            return known
-        before = await self.requests(request.run_id, open_only=True, limit=1)
-        refuse_second(request, before[0] if before else None)
-        self._requests[request.key] = request
-        self._note()
-        return request
-
-    def open_request(self, key: str) -> StoredRequest | None:
-        """The request with this key, if it is open."""
-        found = self._requests.get(key)
-        return found if found is not None and found.is_open else None
-
-    def settle(self, request: StoredRequest, outcome: Mapping[str, Any]) -> None:
-        """Set the outcome of a request."""
-        self._requests[request.key] = request._replace(outcome=outcome)
-        self._note()
-
-    async def withdraw_request(self, key: str) -> None:
-        self._requests.pop(key, None)
-
-    async def requests(
-        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
-        limit: int | None = None,
-    ) -> list[StoredRequest]:  # fmt: skip
-        found = [
-            one
-            for one in reversed(list(self._requests.values()))
-            if (run_id is None or one.run_id == run_id)
-            and (key is None or one.key == key)
-            and (one.is_open or not open_only)
-        ]
-        return found[:limit]
-
-    def forget_requests(self, run_id: str) -> None:
-        """Delete the requests of a removed run."""
-        for key in [key for key, one in self._requests.items() if one.run_id == run_id]:
-            del self._requests[key]

@@ -75,7 +75,7 @@ class RequestCases:
 
     def test_requests_go_with_their_run(self, desk: Desk) -> None:
         do, journal = desk, desk.journal
-        for run_id in ("r", "s"):
+        for run_id in ("r", "r/a/0", "s"):
             do(journal.create(RunRow(run_id)))
             do(journal.place_request(asked(f"of-{run_id}", run_id)))
         do(journal.remove(["r"]))
