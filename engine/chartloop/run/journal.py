@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, islice, takewhile
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -681,9 +682,8 @@ class MemoryJournal(MemoryLeases):
         return log
 
 
-def _place(row: RunRow) -> tuple[float, str]:
-    """The sort key of a run in pages."""
-    return row.created, row.run_id
+_place = attrgetter("created", "run_id")
+"""The sort key of a run in pages."""
 
 
 def events_below(events: Sequence[Event], record_seq: int) -> int:
