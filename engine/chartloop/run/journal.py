@@ -532,8 +532,7 @@ class MemoryJournal(MemoryLeases):
         return request
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        request = self._requests.get(key)
-        if request is None or not request.is_open:
+        if (request := self._requests.get(key)) is None or not request.is_open:
             return False
         log = self._logs.get(request.run_id)
         if not holds(None if log is None else log.row, epoch, partial(self.grant, request.run_id)):
@@ -676,8 +675,7 @@ class MemoryJournal(MemoryLeases):
         return None
 
     def _log(self, run_id: str) -> _Log:
-        log = self._logs.get(run_id)
-        if log is None:
+        if (log := self._logs.get(run_id)) is None:
             raise UnknownRunError(f"there is no run `{run_id}` in this journal")
         return log
 
