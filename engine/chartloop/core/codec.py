@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
+from chartloop.core.plain import plain
+
 T = TypeVar("T")
 
 
@@ -52,8 +54,8 @@ def read(data: Any, kind: type[T], reasons: Mapping[str, Any]) -> T:
 
 
 def written(value: Any) -> Any:
-    """A value as plain data, without the fields that have their default."""
-    return msgspec.to_builtins(value, enc_hook=_write)
+    """A value as plain data of JSON, without the fields that have their default."""
+    return plain(msgspec.to_builtins(value, enc_hook=_write))
 
 
 def _write(value: object) -> Any:

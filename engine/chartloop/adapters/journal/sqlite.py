@@ -308,7 +308,7 @@ class GroupedJournal(JournalFace):
         self.path = direct.path
         """The file."""
         self.name = direct.name
-        self.durability = direct.durability
+        self.durability: Durability | None = direct.durability
         """The failures that a completed write survives."""
         self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, _Group] = WeakKeyDictionary()
 
