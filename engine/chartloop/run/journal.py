@@ -2,8 +2,8 @@
 
     run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
         session, parent, fork_seq, moved_to, created, updated, question, tokens, cost)
-    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt,
-                                                        moved
+    event(number, run_id, seq, epoch, type, record, at, data)   types: record, intent, result,
+                                                  in_doubt, moved
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
@@ -12,13 +12,8 @@
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
 process took the run over. If the journal holds other values, another process drives the run:
-`Fenced` is raised and nothing is written. A retry after a lost commit acknowledgement, the same
-events in the same epoch, counts as done. A second driver is normally refused earlier, when it
-acquires the run (`run.lease`).
-
-The `number` of an event is its place in the order of commits over all runs, by which a journal is
-watched (`run.journal_pages`). Each append updates the run's row in the same transaction, so that
-runs and their open questions can be listed without opening any run.
+`Fenced` is raised and nothing is written. A second driver is normally refused when it acquires the
+run (`run.lease`). The `number` of an event is its place among the commits of all runs.
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
@@ -388,7 +383,7 @@ class _Log:
         read, found = self._found
         if new := self.events[read:]:
             found = found + [event.record for event in new if event.record is not None]
-            self._found = read + len(new), found  # in one, because other threads read too
+            self._found = read + len(new), found  # in one: other threads read too
         return found
 
     @property
@@ -397,8 +392,7 @@ class _Log:
         row, head, at, update = self._newest
         if head == row.head:
             return row
-        changed = {} if update is None else {"updated": at, **update.to_mapping()}
-        return row.replace(head=head, **changed)
+        return row.replace(head=head, **({"updated": at, **update.to_mapping()} if update else {}))
 
     @row.setter
     def row(self, row: RunRow) -> None:
@@ -523,8 +517,7 @@ class MemoryJournal(MemoryLeases):
         return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
 
     async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        found = self._log(run_id).records
-        return found[start : None if limit is None else start + limit]
+        return self._log(run_id).records[start : None if limit is None else start + limit]
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:
