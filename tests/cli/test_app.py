@@ -174,7 +174,14 @@ def test_a_wrong_command_line(sh: Shell, case: Wrong) -> None:
         ("runs",), ("show", "last"), ("why", "last"), ("run", *ADD), ("resume", "last"),
         ("answer", "last", "go"), ("pause", "last"), ("replay", "last"), ("runs", "rm", "--older", "1d"),
         ("stats",), ("coverage", "adder.yaml"), ("fork", "last", "--at", "1"), ("doctor",),
-        ("serve", "--machines", "."), ("mcp", "--machines", "."),
+        pytest.param(
+            ("serve", "--machines", "."),
+            marks=pytest.mark.extra("fastapi", install='pip install -e ".[server]"'),  # noqa: S610 - no Django
+        ),
+        pytest.param(
+            ("mcp", "--machines", "."),
+            marks=pytest.mark.extra("mcp", install='pip install -e ".[mcp]"'),  # noqa: S610 - no Django
+        ),
     ],
     ids=lambda args: " ".join(args[:2]),
 )  # fmt: skip
