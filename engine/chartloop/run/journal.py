@@ -1,9 +1,7 @@
 """The journal: an append-only log, the single source of truth about a run.
 
-    run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
-        session, parent, fork_seq, moved_to, created, updated, question, tokens, cost)
-    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt,
-                                                        moved
+    run(run_id, ..., origin, chain)               a `RunRow`, and its hash chain (`run.chain`)
+    event(number, run_id, seq, epoch, type, at, digest, data)   its types: `EVENT_TYPES`
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
@@ -13,12 +11,11 @@
 An append names the event number that it expects to write (`head`) and the epoch in which this
 process took the run over. If the journal holds other values, another process drives the run:
 `Fenced` is raised and nothing is written. A retry after a lost commit acknowledgement, the same
-events in the same epoch, counts as done. A second driver is normally refused earlier, when it
-acquires the run (`run.lease`).
+events in the same epoch, counts as done. A second driver is usually refused earlier (`run.lease`).
 
 The `number` of an event is its place in the order of commits over all runs, by which a journal is
-watched (`run.journal_pages`). Each append updates the run's row in the same transaction, so that
-runs and their open questions can be listed without opening any run.
+watched (`run.journal_pages`). Each append updates the run's row in the same transaction, so runs
+and their open questions are listed without opening any.
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
@@ -48,6 +45,7 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.records import Record
+from chartloop.run.chain import Chains
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -78,7 +76,7 @@ from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 
 
-class Journal(Leases, Requests, Protocol):
+class Journal(Leases, Requests, Chains, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -555,6 +553,9 @@ class MemoryJournal(MemoryLeases):
             if one.is_open or not open_only
         )
         return list(islice(found, limit))
+
+    async def chain(self, run_id: str) -> None:
+        self._log(run_id)  # nothing is stored as bytes
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)
