@@ -84,7 +84,7 @@ class Chain(NamedTuple):
                 what = f"event {number}" if record is None else f"record {record}"
                 return f"{what} or a note before it was changed"
         if len(self.links) != self.head:
-            return f"its end is missing: {len(self.links)} of {say_count(self.head, 'event')} left"
+            return f"its end is missing: {len(self.links)} of {self.head} events are there"
         if now != self.end:
             return "its end was changed"
         return "" if self.follows else "it does not begin with a record of its parent"
