@@ -93,19 +93,19 @@ _LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NU
 """Keeps the newest number after its event is deleted, because SQLite continues after the highest
 existing number, and a number must not be used twice. There is one such row, without a run."""
 _FENCE = (
-    "SELECT status, reason, CAST(chain AS BLOB) FROM run "
+    "SELECT rowid, CAST(chain AS BLOB), status, reason FROM run "
     "WHERE run_id = ? AND head = ? AND epoch = ?"
 )
-_STAYS = "UPDATE run SET head = ?, chain = ? WHERE run_id = ?"
+_STAYS = "UPDATE run SET head = ?, chain = ? WHERE rowid = ?"
 _STANDS = (
     "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
-    "tokens = ?, cost = ?, updated = coalesce(?, updated) WHERE run_id = ?"
+    "tokens = ?, cost = ?, updated = coalesce(?, updated) WHERE rowid = ?"
 )
 """Most steps do not change the status, and so need no update of its indices: SQLite writes the
 index of every column that a statement sets, even to the same value."""
 _CHANGES = (
     "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
-    "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE run_id = ?"
+    "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE rowid = ?"
 )
 _EVENT = "run_id, seq, epoch, type, record, at, digest, data"
 _INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
@@ -243,7 +243,7 @@ class Rows(TextRows, LeaseRows):
                 raise duplicate_run_error(run.run_id)
         for run_id, columns, lines, inbox_of, carries in runs:
             chain = self._insert(run_id, 0, 0, lines, self.create(Create(run_id, columns)))
-            self.db.execute(_STAYS, (len(lines), chain, run_id))
+            self.db.execute("UPDATE run SET chain = ? WHERE run_id = ?", (chain, run_id))
             for message in self.inbox(inbox_of) if inbox_of else ():
                 if carries is None or carries(message):
                     self.db.execute(
@@ -325,17 +325,17 @@ class Rows(TextRows, LeaseRows):
                 ]:
                     return found.head  # our own commit, whose result was lost
             raise fenced_error(found, head, epoch)
-        *standing, chain = expected
+        row, chain, *standing = expected
         after, chain = head + len(lines), self._insert(run_id, head, epoch, lines, chain)
         if update is None:
-            self.db.execute(_STAYS, (after, chain, run_id))
+            self.db.execute(_STAYS, (after, chain, row))
         else:
             status, state, reason, *more = update
             set_ = (after, chain, state, *more, lines[-1].at if lines else None)
             if standing == [status, reason]:
-                self.db.execute(_STANDS, (*set_, run_id))
+                self.db.execute(_STANDS, (*set_, row))
             else:
-                self.db.execute(_CHANGES, (*set_, status, reason, run_id))
+                self.db.execute(_CHANGES, (*set_, status, reason, row))
         for msg_id in consumed:
             sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
             self.db.execute(sql, (head, run_id, msg_id))
