@@ -157,7 +157,8 @@ def swap(db: sqlite3.Connection, _: str, at: int, other: int) -> set[str]:
 def edit_event(db: sqlite3.Connection, what: str, at: int, how: Any) -> set[str]:
     sql = f"SELECT {what} FROM event WHERE run_id = 'r' AND seq = ?"  # noqa: S608
     [before] = db.execute(sql, (at,)).fetchone()
-    value, cast = how, "?"
+    value: Any = how
+    cast = "?"
     if what in ("data", "type"):
         value, cast = flipped(before.encode(), how), "CAST(? AS TEXT)"
     elif what == "digest":

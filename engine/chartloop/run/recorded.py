@@ -133,7 +133,7 @@ async def _payloads(journal: Journal, text: str) -> dict[str, str]:
     """The payloads that the stored text of an event refers to, by their hashes."""
     keys: list[str] = []
     if not is_whole(text):
-        unpack(text, keys.append)
+        unpack(text, lambda key: keys.append(key) or "")
     found: dict[str, str] = {}
     for key in keys:
         payload = await journal.blob(key)
