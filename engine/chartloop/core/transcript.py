@@ -50,12 +50,12 @@ class Conversation(Sequence[Message]):
 
     __slots__ = ("_end", "_length", "log", "tokens")
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
+    def __init__(self, messages: Iterable[Message] = (), tokens: int | None = None) -> None:
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
         self._end = [self._length]
         """The right to append to the list: one item, which only one thread can pop."""
-        self.tokens = estimate_messages(self.log.messages)
+        self.tokens = estimate_messages(self.log.messages) if tokens is None else tokens
         """The estimated tokens of the messages: see `estimate_messages`."""
 
     @classmethod
@@ -71,7 +71,7 @@ class Conversation(Sequence[Message]):
         try:
             length = self._end.pop() + len(added)
         except IndexError:  # the list has grown already
-            return Conversation(chain(self, added))
+            return Conversation(chain(self, added), self.tokens + estimate_messages(added))
         self.log.messages += added
         other = Conversation.__new__(Conversation)
         other.log, other._length, other._end = self.log, length, [length]
