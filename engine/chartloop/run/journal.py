@@ -37,7 +37,6 @@ from typing import Any, Protocol
 
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
-    Driven,
     Fenced,
     JournalCorrupt,
     MovedError,
@@ -70,8 +69,18 @@ from chartloop.run.journal_records import (
     Snapshot,
     Update,
     WholeRun,
+    moved_row,
 )
-from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
+from chartloop.run.lease import (
+    CHILD_MARK,
+    TTL,
+    Acquired,
+    Claim,
+    Driver,
+    Leases,
+    MemoryLeases,
+    holds,
+)  # fmt: skip
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 
@@ -323,25 +332,6 @@ def refuse_moved(row: RunRow) -> None:
             "another run from the records of this one",
             run_id=row.run_id, successor=row.moved_to,
         )  # fmt: skip
-
-
-def moved_row(row: RunRow, to: str) -> RunRow:
-    """The row of a run after its move to another one. Its event takes the number `head`."""
-    after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
-    return after.replace(status=MOVED, moved_to=to)
-
-
-def holds(row: RunRow | None, epoch: int, grant: Callable[[Claim], object]) -> bool:
-    """Whether a driver since an epoch may still speak for a run: no other has had it since.
-
-    `grant` decides a claim for the run. A driver may have released its lease; a run that was
-    removed belongs to nobody.
-    """
-    try:
-        grant(Claim())
-    except Driven:
-        return False
-    return row is None or row.epoch == epoch
 
 
 async def successor_of(journal: Journal, row: RunRow) -> RunRow:

@@ -58,9 +58,7 @@ from chartloop.run.journal import (
     Snapshot,
     duplicate_run_error,
     fenced_error,
-    holds,
     is_own_commit,
-    moved_row,
     refuse_damaged,
     refuse_moved,
     refuse_overtaken,
@@ -74,8 +72,8 @@ from chartloop.run.journal_pages import (
     read_run_cursor,
     run_cursor,
 )
-from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
-from chartloop.run.lease import Acquired
+from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_row
+from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.validate_record import as_row, is_number, wrong_with, wrong_with_message
