@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 import time
+from contextlib import closing
 from typing import NamedTuple
 
 import pytest
@@ -329,6 +332,45 @@ def test_export_is_the_row_and_every_record(full: Shell) -> None:
     assert lines[0]["run"] == "abc1"
     assert [x["seq"] for x in lines[1:]] == [0, 1, 2, 3, 4]
     assert lines[1]["data"]["task"] == "What is 2 + 3?"
+
+
+def test_a_run_that_was_changed_is_named_by_replay_doctor_and_export(full: Shell) -> None:
+    whole = full("replay", "abc1")
+    assert whole.code == 0
+    assert re.search(r"5 records as written, digest [0-9a-f]{16}$", whole.out, re.MULTILINE)
+    chain = full("replay", "abc1", "--format", "json").json["chain"]
+    assert (len(chain["digest"]), chain["records"], chain["fault"]) == (64, 5, "")
+    assert "3 runs checked, 0 changed since written" in full("doctor").out
+    exported = full("runs", "export", "abc1").out
+    assert chain["digest"] in exported.splitlines()[0]
+    assert chain["digest"] in exported.splitlines()[-1]
+
+    path = full.folder / ".chartloop" / "journal.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(
+            "UPDATE event SET data = replace(data, '2 + 3', '2 + 4') "
+            "WHERE run_id = 'abc1' AND record = 0"
+        )
+    fault = "record 0 or a note before it was changed"
+    changed = full("replay", "abc1")
+    assert changed.code == 1
+    assert "5 records, all decided as they were recorded" in changed.out
+    assert f"changed since it was written: {fault}" in changed.out
+    assert full("replay", "abd2").code == 0
+    doctor = full("doctor")
+    assert doctor.code == 1
+    assert "3 runs checked, 1 changed since written" in doctor.out
+    assert f"run `abc1`: {fault}" in doctor.out
+    again = full("runs", "export", "abc1")
+    assert again.code == 0
+    assert "exported without digests" in again.err
+    assert [line["seq"] for line in map(json.loads, again.out.splitlines()[1:])] == [0, 1, 2, 3, 4]
+
+    edited = exported.replace("2 + 3", "2 + 4")
+    (full.folder / "edited.jsonl").write_text(edited)
+    (full.folder / "whole.jsonl").write_text(exported)
+    assert "record 0 was changed" in full("stats", "edited.jsonl").err
+    assert "was changed" not in full("stats", "whole.jsonl").err
 
 
 # journals that cannot be read ---------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.run.recorded import check_chain
 from chartloop.run.sync import wait
 from tests.durable.crashing import RUN, doubts
 
@@ -126,6 +127,10 @@ def test_kill_at_any_moment_and_go_on(seed: int, store: str, case: str, tmp_path
 
     journal = SqliteJournal(rough / "journal.db")
     doubted = doubts(journal)
+    for row in wait(journal.rows(), suspends=journal.suspends):
+        checked = wait(check_chain(journal, row.run_id), suspends=journal.suspends)
+        assert checked is not None
+        assert checked.fault == ""
     wait(journal.close(), suspends=journal.suspends)
     paid = Counter((rough / "ledger").read_text().split())
     assert set(paid) == set((calm / "ledger").read_text().split())

@@ -20,6 +20,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import Fenced, MovedError
 from chartloop.run.journal import Journal, MemoryJournal
+from chartloop.run.recorded import check_chain
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -92,6 +93,8 @@ for last in range(1, 500):
 def whole(journal: SqliteJournal) -> str:
     """The id of the run that goes on; empty while there is only the old one."""
     rows = {row.run_id: row for row in by_hand(journal.rows())}
+    checked = [by_hand(check_chain(journal, run_id)) for run_id in rows]
+    assert [one and one.fault for one in checked] == [""] * len(rows)
     new = next((id for id in rows if "/" not in id and id != "r"), "")
     if not new:
         assert set(rows) == HERE

@@ -28,9 +28,10 @@ CREATE TABLE run (
     state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
     agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
     fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
-    updated REAL NOT NULL, question, tokens INTEGER, cost REAL
+    updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
+    origin BLOB NOT NULL, chain BLOB NOT NULL
 );
-INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5);
+INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5,X'0000000000000000000000000000000000000000000000000000000000000000',X'8653f8994ad451de1fef70db85e47f55cddc4eb003fa8516a56048210acfcbec');
 CREATE INDEX run_created ON run (created);
 CREATE INDEX run_agent ON run (agent, created);
 CREATE INDEX run_session ON run (session, created);
@@ -42,11 +43,11 @@ CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL;
 CREATE TABLE event (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
     epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
-    data NOT NULL, UNIQUE (run_id, seq)
+    digest BLOB, data NOT NULL, UNIQUE (run_id, seq)
 );
-INSERT INTO event VALUES(1,'old',0,1,'record',0,1.0,'{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
-INSERT INTO event VALUES(2,'old',1,2,'intent',NULL,2.0,'{"key":"old/1","state":"think"}');
-INSERT INTO event VALUES(3,'old',2,2,'record',1,3.0,'{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529"}},"next":"ask","status":"paused","wake_at":99.5}');
+INSERT INTO event VALUES(1,'old',0,1,'record',0,1.0,X'9adef5ee48f85580f3cdf99c571185ecd7a62c968f1afc24bf2ef73fd68d0310','{"kind":"start","state":"","at":1.0,"data":{"task":"x"},"next":"think","status":"running"}');
+INSERT INTO event VALUES(2,'old',1,2,'intent',NULL,2.0,NULL,'{"key":"old/1","state":"think"}');
+INSERT INTO event VALUES(3,'old',2,2,'record',1,3.0,X'8653f8994ad451de1fef70db85e47f55cddc4eb003fa8516a56048210acfcbec','{"kind":"step","state":"think","at":3.0,"started":2.0,"outcome":{"result":{"$blob":"f0e1510f1d4697741ef5b447f7ca34d0429e83f16e2ba9a79759c476d727a529"}},"next":"ask","status":"paused","wake_at":99.5}');
 CREATE INDEX event_record ON event (run_id, record) WHERE record IS NOT NULL;
 CREATE TABLE inbox (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, msg_id TEXT NOT NULL,

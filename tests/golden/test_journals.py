@@ -15,6 +15,7 @@ from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.question import update_at
+from chartloop.run.recorded import check_chain
 from chartloop.run.sync import by_hand
 
 NEWER = {"should_stop"}
@@ -43,6 +44,13 @@ def test_there_is_a_run_of_every_shipped_machine(journal: SqliteJournal) -> None
     rows = by_hand(journal.rows(children=False))
     assert {row.machine for row in rows} >= shipped_machines().keys() - {"lifecycle"} - NEWER
     assert {row.ended for row in rows} == {True, False}
+
+
+def test_every_run_is_as_it_was_written(journal: SqliteJournal) -> None:
+    for row in by_hand(journal.rows()):
+        checked = by_hand(check_chain(journal, row.run_id))
+        assert checked is not None
+        assert (checked.fault, checked.records > 0) == ("", True)
 
 
 @pytest.mark.slow("takes seconds")

@@ -41,6 +41,7 @@ from chartloop.run.journal import direct_journal
 from chartloop.run.loop import act_once, advance, change, drive, leave
 from chartloop.run.progress import meters_of, standing_of, status_of
 from chartloop.run.question import Question, question_of
+from chartloop.run.recorded import check_chain
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay
 from chartloop.run.result import Result, metadata_of, result_of
@@ -467,12 +468,17 @@ class Run:
         return await trace(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
-        """Decide the records again by this machine, and compare. No action is done."""
+        """Decide the records again by this machine, and compare. No action is done.
+
+        `Replay.chain` says whether they are as they were written, by the hash chain of the run.
+        """
         return self._wait(self.areplay())
 
     async def areplay(self) -> Replay:
         """Decide the records again, and compare; see `replay`."""
-        return replay(self.machine.chart, await self.arecords(), self.id)
+        found = replay(self.machine.chart, await self.arecords(), self.id)
+        journal = self.session.journal
+        return found._replace(chain=await check_chain(journal, self.id) if found.of else None)
 
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records before `at` (default: all); this one stays unchanged.

@@ -41,6 +41,7 @@ _SIGNS = {
 
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Control characters that JSON does not escape: 0x9b, for one, starts an escape sequence."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7e]")
 
 
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -223,6 +224,10 @@ def say(text: str = "", colour: str = "") -> None:
 
 def as_json(data: Any, *, indent: int | None = 2) -> str:
     """Encode data as JSON without control characters; in ASCII if stdout has nothing else."""
-    ascii_only = not speaks_unicode(sys.stdout)
-    text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return printable_json(json.dumps(as_data(data), ensure_ascii=False, indent=indent, default=str))
+
+
+def printable_json(text: str) -> str:
+    """JSON text without control characters; in ASCII if stdout has nothing else."""
+    escaped = _OBEYED if speaks_unicode(sys.stdout) else _NOT_ASCII
+    return escaped.sub(lambda found: json.dumps(found[0])[1:-1], text)

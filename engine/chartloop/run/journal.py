@@ -1,9 +1,7 @@
 """The journal: an append-only log, the single source of truth about a run.
 
-    run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
-        session, parent, fork_seq, moved_to, created, updated, question, tokens, cost)
-    event(number, run_id, seq, epoch, type, record, at, data)   types: record, intent, result,
-                                                  in_doubt, moved
+    run(run_id, ..., origin, chain)               a `RunRow`, and its hash chain (`run.chain`)
+    event(number, run_id, seq, epoch, type, record, at, digest, data)   its types: `EVENT_TYPES`
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
@@ -35,7 +33,6 @@ from typing import Any, Protocol
 
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
-    Driven,
     Fenced,
     JournalCorrupt,
     MovedError,
@@ -43,6 +40,7 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.records import Record
+from chartloop.run.chain import Chains
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -67,13 +65,23 @@ from chartloop.run.journal_records import (
     Snapshot,
     Update,
     WholeRun,
+    moved_row,
 )
-from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
+from chartloop.run.lease import (
+    CHILD_MARK,
+    TTL,
+    Acquired,
+    Claim,
+    Driver,
+    Leases,
+    MemoryLeases,
+    holds,
+)  # fmt: skip
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 
 
-class Journal(Leases, Requests, Protocol):
+class Journal(Leases, Requests, Chains, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -322,25 +330,6 @@ def refuse_moved(row: RunRow) -> None:
         )  # fmt: skip
 
 
-def moved_row(row: RunRow, to: str) -> RunRow:
-    """The row of a run after its move to another one. Its event takes the number `head`."""
-    after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
-    return after.replace(status=MOVED, moved_to=to)
-
-
-def holds(row: RunRow | None, epoch: int, grant: Callable[[Claim], object]) -> bool:
-    """Whether a driver since an epoch may still speak for a run: no other has had it since.
-
-    `grant` decides a claim for the run. A driver may have released its lease; a run that was
-    removed belongs to nobody.
-    """
-    try:
-        grant(Claim())
-    except Driven:
-        return False
-    return row is None or row.epoch == epoch
-
-
 async def successor_of(journal: Journal, row: RunRow) -> RunRow:
     """The row of the run that continues this one, the last if that was moved as well.
 
@@ -556,6 +545,9 @@ class MemoryJournal(MemoryLeases):
             if one.is_open or not open_only
         )
         return list(islice(found, limit))
+
+    async def chain(self, run_id: str) -> None:
+        self._log(run_id)  # nothing is stored as bytes
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)

@@ -155,3 +155,9 @@ class WholeRun(NamedTuple):
     """The run whose unconsumed messages are copied; empty for none."""
     carries: Callable[[InboxMessage], bool] | None = None
     """Selects the messages that are copied, in the transaction that copies them; None for all."""
+
+
+def moved_row(row: RunRow, to: str) -> RunRow:
+    """The row of a run after its move to another one. Its event takes the number `head`."""
+    after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
+    return after.replace(status=MOVED, moved_to=to)

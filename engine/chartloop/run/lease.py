@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from chartloop.core.errors import Driven
+from chartloop.run.journal_records import RunRow
 from chartloop.run.processes import Process, is_gone, is_mine
 
 TTL = 30.0
@@ -161,6 +162,19 @@ def driven(run_id: str, lease: Lease) -> Driven:
         run_id=run_id, host=process.host, pid=process.pid, face=driver.face, since=lease.since,
         until=lease.until,
     )  # fmt: skip
+
+
+def holds(row: RunRow | None, epoch: int, grant: Callable[[Claim], object]) -> bool:
+    """Whether a driver since an epoch may still speak for a run: no other has had it since.
+
+    `grant` decides a claim for the run. A driver may have released its lease; a run that was
+    removed belongs to nobody.
+    """
+    try:
+        grant(Claim())
+    except Driven:
+        return False
+    return row is None or row.epoch == epoch
 
 
 class Leases(Protocol):

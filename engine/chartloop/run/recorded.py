@@ -9,13 +9,19 @@ Belongs here: reading. Never: deciding anything again (`run.replay`, `analysis`)
 from __future__ import annotations
 
 import json
+import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from chartloop.core.errors import ChartloopError
+from chartloop.core.codec import to_json
+from chartloop.core.errors import ChartloopError, JournalCorrupt
+from chartloop.core.plain import plain
 from chartloop.core.records import KINDS, Record
-from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
+from chartloop.run.chain import SIZE, Checked, Link, Stored, follow
+from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow, digest
 from chartloop.run.journal_records import DAMAGED
+from chartloop.run.payload import is_whole, pack, unpack
 from chartloop.run.rules_version import is_known, rules_of, say_rules
 from chartloop.run.validate_record import UNFIT, as_row, wrong_with
 
@@ -97,6 +103,73 @@ async def read_children(journal: Journal, run_id: str) -> list[Recorded]:
     return [await read_run(journal, row) for row in reversed(rows)]
 
 
+async def check_chain(journal: Journal, run_id: str) -> Checked | None:
+    """Whether a run is as it was written; None if the journal keeps no hash chain.
+
+    Its stored payloads are hashed again. `UnknownRunError` if there is no such run.
+    """
+    chain = await journal.chain(run_id)
+    if chain is None:
+        return None
+    fault = chain.first_fault()
+    for link in () if fault else chain.links:
+        try:
+            payloads = await _payloads(journal, _text(link))
+        except ChartloopError as error:
+            payloads, fault = {}, f"event {link.event[0]}: {error.message}"
+        if any(digest(payload) != key for key, payload in payloads.items()):
+            fault = f"a payload of event {link.event[0]} was changed"
+        if fault:
+            break
+    records = sum(link.digest is not None for link in chain.links)
+    return Checked(chain.end[:SIZE].hex(), records, fault)
+
+
+def _text(link: Link) -> str:
+    return link.event[-1].decode("utf-8", "surrogatepass")
+
+
+async def _payloads(journal: Journal, text: str) -> dict[str, str]:
+    """The payloads that the stored text of an event refers to, by their hashes."""
+    keys: list[str] = []
+    if not is_whole(text):
+        unpack(text, lambda key: keys.append(key) or "")
+    found: dict[str, str] = {}
+    for key in keys:
+        payload = await journal.blob(key)
+        if payload is None:
+            raise JournalCorrupt(f"payload {key[:12]} is not there")
+        found[key] = payload
+    return found
+
+
+async def export_lines(journal: Journal, row: RunRow) -> list[str]:
+    """A run as lines of JSON: its row, then its records, each with the text that is stored of it.
+
+    `read_export` checks the digests beside them. There are none if the journal keeps none, or if
+    the run was changed.
+    """
+    chain = await journal.chain(row.run_id)
+    records = await journal.records(row.run_id)
+    head, lines = {"run": row.run_id, **plain(row)}, list[str]()
+    if chain is None or chain.first_fault():
+        for record in records:
+            lines.append(f'{{"seq":{record.seq},{record.to_json()[1:]}')
+        return [to_json(head), *lines]
+    now = chain.origin
+    for link in chain.links:
+        notes, now = now[SIZE:], follow(now, link.event)
+        number, seq, at, _, _ = link.event
+        if link.digest is not None:
+            text = _text(link)
+            if not is_whole(text):
+                text = to_json(unpack(text, (await _payloads(journal, text)).__getitem__))
+            marks = {"seq": seq, "number": number, "written": at, "notes": notes.hex()}
+            lines.append(f"{to_json({**marks, 'digest': now.hex()})[:-1]},{text[1:]}")
+    head |= {"origin": chain.origin.hex(), "chain": chain.end.hex()}
+    return [to_json(head), *lines]
+
+
 def read_export(text: str, source: str) -> list[Recorded]:
     """The runs in the output of `chartloop runs export`, in order.
 
@@ -126,10 +199,20 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
         hint = "`chartloop runs export RUN` prints one"
         return Unread(f"{source}:{at}", f"the line is not a run's row: {hint}")
     records: list[Record] = []
+    head, changed = _mapping(first), ""
+    try:
+        now = bytes.fromhex(head.get("origin", ""))
+        end = bytes.fromhex(head.get("chain", ""))[:SIZE]
+    except (TypeError, ValueError) as error:
+        return Unread(row.run_id, f"{source}:{at} has no digest: {error}")
     for number, line in rest:
         try:
             data = cast("dict[str, Any]", json.loads(line))
             records.append(Record.from_dict(int(data["seq"]), data))
+            if end and not changed:
+                now = follow(now + bytes.fromhex(data["notes"]), _exported(data, line))
+                if now.hex() != data["digest"]:
+                    changed = f"{source}:{number}: record {data['seq']} was changed"
         except (
             ArithmeticError,
             AttributeError,
@@ -137,11 +220,31 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
             RecursionError,
             TypeError,
             ValueError,
+            struct.error,
         ) as error:
             return Unread(
                 row.run_id, f"{source}:{number} is not a record: {type(error).__name__} {error}"
             )
-    return _sound(RecordedRun(row, tuple(records)))
+    if not changed and now != end:
+        changed = f"{source}: its end is missing"
+    run = _sound(RecordedRun(row, tuple(records)))
+    return Unread(row.run_id, changed) if changed and isinstance(run, RecordedRun) else run
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
+
+
+def _exported(data: Mapping[str, Any], line: str) -> Stored:
+    """What was stored of an exported record. Printing may have escaped characters beyond ASCII."""
+
+    def restore(found: re.Match[str]) -> str:
+        code = int(found[1] or "0", 16)
+        return chr(code) if code >= 0x7F else found[0]
+
+    _, _, rest = line.partition(f'"{data["digest"]}",')
+    text = _ESCAPE.sub(restore, "{" + rest).encode("utf-16", "surrogatepass")
+    stored = pack(text.decode("utf-16", "surrogatepass")).text.encode("utf-8", "surrogatepass")
+    return int(data["number"]), int(data["seq"]), float(data["written"]), b"record", stored
 
 
 def _row(data: Mapping[str, Any]) -> RunRow | None:

@@ -21,6 +21,7 @@ from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
+from chartloop.run.chain import Checked
 from chartloop.run.renaming import Names, as_now
 
 
@@ -44,6 +45,8 @@ class Replay(NamedTuple):
     differences: tuple[Difference, ...] = ()
     of: int = 0
     """The total number of records."""
+    chain: Checked | None = None
+    """Whether the records are as they were written; None if the journal keeps no hash chain."""
 
     @property
     def same(self) -> bool:
@@ -53,18 +56,20 @@ class Replay(NamedTuple):
     def lines(self, width: int = 0) -> list[Line]:
         """Sentences: how many records were decided as recorded, and how the first other differs.
 
-        `width` is ignored.
+        And whether they are as they were written. `width` is ignored.
         """
+        chain = [] if self.chain is None else [self.chain.line()]
         if self.same:
             was = "decided as it was" if self.records == 1 else "all decided as they were"
-            return [Line(f"{say_count(self.records, 'record')}, {was} recorded")]
+            return [Line(f"{say_count(self.records, 'record')}, {was} recorded"), *chain]
         head = f"{self.records} of {say_count(self.of, 'record')} decided as recorded, then:"
-        return [Line(head), *(Line(f"  {difference}") for difference in self.differences)]
+        return [Line(head), *(Line(f"  {difference}") for difference in self.differences), *chain]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; `chartloop replay --format json` adds the run and the machine."""
         differences = [difference._asdict() for difference in self.differences]
-        return {"records": self.records, "same": self.same, "differences": differences}
+        found = {"records": self.records, "same": self.same, "differences": differences}
+        return found if self.chain is None else {**found, "chain": self.chain._asdict()}
 
     def __str__(self) -> str:
         return text_of(self.lines())

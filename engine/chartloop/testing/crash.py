@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from chartloop.core.durability import Durability
 from chartloop.core.records import Record
+from chartloop.run.chain import Chain
 from chartloop.run.journal import (
     Check,
     Event,
@@ -207,6 +208,10 @@ class CrashAt:
     ) -> Tail:
         self._live()
         return await self.journal.tail(cursor, limit, size=size, run=run)
+
+    async def chain(self, run_id: str) -> Chain | None:
+        self._live()
+        return await self.journal.chain(run_id)
 
     async def changed(self, token: str = "") -> str | None:
         self._live()

@@ -33,6 +33,7 @@ from chartloop.adapters.journal.writes import (
     stored_text,
 )
 from chartloop.core.records import Record
+from chartloop.run.chain import Chain
 from chartloop.run.journal import (
     Check,
     Event,
@@ -71,9 +72,10 @@ class Read(NamedTuple):
 
 Call: TypeAlias = Write | Read
 
-_LONG = frozenset(
-    (Rows.events, Rows.records, Rows.rows, Rows.page, Rows.tail, Rows.blob, Rows.snapshot)
-)
+_LONG = frozenset((
+    Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tail, Rows.blob,
+    Rows.snapshot,
+))  # fmt: skip
 
 
 def is_long(call: Call) -> bool:
@@ -202,6 +204,9 @@ class JournalFace(ABC):
 
     async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
         return await self._read(run_id, Rows.records, run_id, start, limit)
+
+    async def chain(self, run_id: str) -> Chain | None:
+        return await self._read(run_id, Rows.chain, run_id)
 
     async def row(self, run_id: str) -> RunRow | None:
         return await self._read(run_id, Rows.row, run_id)

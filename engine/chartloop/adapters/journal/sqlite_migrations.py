@@ -63,7 +63,8 @@ MIGRATIONS: tuple[Migration, ...] = (
                 state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
                 agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
                 fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
-                updated REAL NOT NULL, question, tokens INTEGER, cost REAL
+                updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
+                origin BLOB NOT NULL, chain BLOB NOT NULL
             )
             """,
             "CREATE INDEX run_created ON run (created)",
@@ -78,7 +79,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             CREATE TABLE event (
                 number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
                 epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
-                data NOT NULL, UNIQUE (run_id, seq)
+                digest BLOB, data NOT NULL, UNIQUE (run_id, seq)
             )
             """,
             "CREATE INDEX event_record ON event (run_id, record) WHERE record IS NOT NULL",
@@ -127,9 +128,10 @@ MIGRATIONS: tuple[Migration, ...] = (
 commits, a column because `VACUUM` may renumber rowids; `event_blob` tells which events refer to
 which payloads; `inbox.seq` is the event that consumed the message; `blob.kept` is 1 for a text
 stored permanently; `journal.id` distinguishes cursors of this file from those of others.
-`run.question` is JSON text, null for no question. `data` is JSON text, or bytes if it has lone
-surrogates, which SQLite's text cannot contain. `lease` is a separate table because, with row locks
-as in PostgreSQL, renewals and appends would wait for each other.
+`run.question` is JSON text, null for no question. `run.origin`, `run.chain` and `event.digest` are
+those of `chartloop.run.chain`. `data` is JSON text, or bytes if it has lone surrogates, which
+SQLite's text cannot contain. `lease` is a separate table because, with row locks as in PostgreSQL,
+renewals and appends would wait for each other.
 """
 
 

@@ -48,6 +48,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import KINDS, Record
+from chartloop.run.chain import SIZE, START, Chain, Link, follow
 from chartloop.run.journal import (
     BY_HAND,
     CHILD_MARK,
@@ -57,9 +58,7 @@ from chartloop.run.journal import (
     Snapshot,
     duplicate_run_error,
     fenced_error,
-    holds,
     is_own_commit,
-    moved_row,
     refuse_damaged,
     refuse_moved,
     refuse_overtaken,
@@ -73,40 +72,55 @@ from chartloop.run.journal_pages import (
     read_run_cursor,
     run_cursor,
 )
-from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE
-from chartloop.run.lease import Acquired
+from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_row
+from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.validate_record import as_row, is_number, wrong_with, wrong_with_message
 
 _NAMES = RunRow.__struct_fields__
-_RUN_ID, _HEAD, _CREATED, _QUESTION = map(_NAMES.index, ("run_id", "head", "created", "question"))
+_RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
+    _NAMES.index, ("run_id", "head", "parent", "created", "question")
+)
 _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * len(_NAMES))
 _SELDOM = ("reason", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
 _REQUEST = "key, run_id, kind, digest, at, data, outcome"
-_LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, '{}')"
+_LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, NULL, '{}')"
 """Keeps the newest number after its event is deleted, because SQLite continues after the highest
 existing number, and a number must not be used twice. There is one such row, without a run."""
-_STAYS = "UPDATE run SET head = ? WHERE run_id = ? AND head = ? AND epoch = ?"
+_FENCE = (
+    "SELECT rowid, CAST(chain AS BLOB), status, reason FROM run "
+    "WHERE run_id = ? AND head = ? AND epoch = ?"
+)
+_STAYS = "UPDATE run SET head = ?, chain = ? WHERE rowid = ?"
 _STANDS = (
-    "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
-    "cost = ?, updated = coalesce(?, updated) "
-    "WHERE run_id = ? AND head = ? AND epoch = ? AND status = ? AND reason = ?"
+    "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
+    "tokens = ?, cost = ?, updated = coalesce(?, updated) WHERE rowid = ?"
 )
 """Most steps do not change the status, and so need no update of its indices: SQLite writes the
 index of every column that a statement sets, even to the same value."""
 _CHANGES = (
-    "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
-    "cost = ?, updated = coalesce(?, updated), status = ?, reason = ? "
-    "WHERE run_id = ? AND head = ? AND epoch = ?"
+    "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
+    "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE rowid = ?"
 )
-_EVENT = "run_id, seq, epoch, type, record, at, data"
-_INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_EVENT = "run_id, seq, epoch, type, record, at, digest, data"
+_INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 _COPY = (
-    f"INSERT INTO event ({_EVENT}) SELECT ?, seq, 0, type, record, at, data FROM event "  # noqa: S608
-    "WHERE run_id = ? AND seq < ? ORDER BY seq"
+    f"INSERT INTO event ({_EVENT}) SELECT ?, seq, 0, type, record, at, digest, data "  # noqa: S608
+    "FROM event WHERE run_id = ? AND seq < ? ORDER BY seq"
+)
+_HEAD_OF = "SELECT CAST(chain AS BLOB) FROM run WHERE run_id = ?"
+_FORKS = (
+    "UPDATE run SET (origin, chain) = (SELECT origin, coalesce((SELECT digest FROM event "
+    "WHERE run_id = ?1 AND seq = ?2), origin) FROM run WHERE run_id = ?1) WHERE run_id = ?3"
+)
+_CHAIN = (
+    "SELECT CAST(origin AS BLOB), CAST(chain AS BLOB), head, origin = zeroblob(32) "
+    "OR coalesce((SELECT p.origin = run.origin FROM run AS p WHERE p.run_id = run.parent), 1) "
+    "OR EXISTS (SELECT 1 FROM event WHERE run_id = run.parent AND digest = run.origin) "
+    "FROM run WHERE run_id = ?"
 )
 _WRITTEN = (
     "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND seq >= ? ORDER BY seq"
@@ -129,11 +143,15 @@ class Rows(TextRows, LeaseRows):
 
     # runs -------------------------------------------------------------------------------------
 
-    def create(self, write: Create) -> None:
-        """Create a run. Raises `RunError` if the id is taken."""
-        sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
-        if self.db.execute(sql, write.row).rowcount == 0:
-            raise duplicate_run_error(write.run_id)
+    def create(self, write: Create) -> bytes:
+        """Create a run; returns its chain. Raises `RunError` if the id is taken."""
+        run_id, row = write
+        found = self.db.execute(_HEAD_OF, (row[_PARENT],)).fetchone() if row[_PARENT] else None
+        origin: bytes = found[0][:SIZE] if found else START
+        sql = f"INSERT INTO run ({_COLUMNS}, origin, chain) VALUES ({_MARKS}, ?, ?)"  # noqa: S608
+        if self.db.execute(f"{sql} ON CONFLICT DO NOTHING", (*row, origin, origin)).rowcount == 0:
+            raise duplicate_run_error(run_id)
+        return origin
 
     def row(self, run_id: str) -> RunRow | None:
         """One run's row, or None."""
@@ -222,8 +240,8 @@ class Rows(TextRows, LeaseRows):
             if self.row(run.run_id) is not None:
                 raise duplicate_run_error(run.run_id)
         for run_id, columns, lines, inbox_of, carries in runs:
-            self.create(Create(run_id, columns))
-            self._insert(run_id, 0, 0, lines)
+            chain = self._insert(run_id, 0, 0, lines, self.create(Create(run_id, columns)))
+            self.db.execute("UPDATE run SET chain = ? WHERE run_id = ?", (chain, run_id))
             for message in self.inbox(inbox_of) if inbox_of else ():
                 if carries is None or carries(message):
                     self.db.execute(
@@ -234,13 +252,14 @@ class Rows(TextRows, LeaseRows):
         for read, to in moves:
             self.take(read.run_id, claim._replace(take_over=True))
             moved = moved_row(read, to)
-            self.db.execute(
-                "UPDATE run SET status = ?, moved_to = ?, epoch = ?, head = ?, question = NULL, "
-                "wake_at = NULL WHERE run_id = ?",
-                (moved.status, to, moved.epoch, moved.head, read.run_id),
-            )
             event = Line(MOVED, None, self.now(), stored_text(json.dumps({"to": to})), {})
-            self._insert(read.run_id, read.head, moved.epoch, (event,))
+            chain: bytes = self.db.execute(_HEAD_OF, (read.run_id,)).fetchone()[0]
+            chain = self._insert(read.run_id, read.head, moved.epoch, (event,), chain)
+            self.db.execute(
+                "UPDATE run SET status = ?, moved_to = ?, epoch = ?, head = ?, chain = ?, "
+                "question = NULL, wake_at = NULL WHERE run_id = ?",
+                (moved.status, to, moved.epoch, moved.head, chain, read.run_id),
+            )
 
     def fork(self, write: Fork) -> int:
         """Create a run with a copy of the events before a record, and return its head."""
@@ -250,6 +269,7 @@ class Rows(TextRows, LeaseRows):
         head: int = self.db.execute(sql, (run_id, record_seq)).fetchone()[0]
         self.create(Create(new, (*columns[:_HEAD], head, *columns[_HEAD + 1 :])))
         self.db.execute(_COPY, (new, run_id, head))
+        self.db.execute(_FORKS, (run_id, head - 1, new))
         self.db.execute(
             "INSERT INTO event_blob SELECT ?, seq, hash FROM event_blob "
             "WHERE run_id = ? AND seq < ?",
@@ -293,16 +313,8 @@ class Rows(TextRows, LeaseRows):
     def append(self, write: Append) -> int:
         """Write events, and return the new head. `Fenced` if another driver has taken over."""
         run_id, head, epoch, lines, update, consumed = write
-        after = head + len(lines)
-        if update is None:
-            moved = self.db.execute(_STAYS, (after, run_id, head, epoch))
-        else:
-            status, state, reason, *more = update
-            set_ = (after, state, *more, lines[-1].at if lines else None)
-            moved = self.db.execute(_STANDS, (*set_, run_id, head, epoch, status, reason))
-            if moved.rowcount == 0:
-                moved = self.db.execute(_CHANGES, (*set_, status, reason, run_id, head, epoch))
-        if moved.rowcount == 0:
+        expected = self.db.execute(_FENCE, (run_id, head, epoch)).fetchone()
+        if expected is None:
             found = self.require_row(run_id)
             if is_own_commit(found, head, epoch, len(lines)):
                 written = self.db.execute(_WRITTEN, (run_id, head)).fetchall()
@@ -311,22 +323,53 @@ class Rows(TextRows, LeaseRows):
                 ]:
                     return found.head  # our own commit, whose result was lost
             raise fenced_error(found, head, epoch)
-        self._insert(run_id, head, epoch, lines)
+        row, chain, *standing = expected
+        after, chain = head + len(lines), self._insert(run_id, head, epoch, lines, chain)
+        if update is None:
+            self.db.execute(_STAYS, (after, chain, row))
+        else:
+            status, state, reason, *more = update
+            set_ = (after, chain, state, *more, lines[-1].at if lines else None)
+            if standing == [status, reason]:
+                self.db.execute(_STANDS, (*set_, row))
+            else:
+                self.db.execute(_CHANGES, (*set_, status, reason, row))
         for msg_id in consumed:
             sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
             self.db.execute(sql, (head, run_id, msg_id))
         return after
 
-    def _insert(self, run_id: str, head: int, epoch: int, lines: Sequence[Line]) -> None:
+    def _insert(
+        self, run_id: str, head: int, epoch: int, lines: Sequence[Line], chain: bytes
+    ) -> bytes:
+        """Insert events; returns the run's chain after them."""
         for seq, line in enumerate(lines, head):
-            row = run_id, seq, epoch, line.type, line.record, line.at, line.data
-            self.db.execute(_INSERT, row)
+            type, number, at, data, _ = line
+            text = data.encode() if isinstance(data, str) else data
+            chain = follow(chain, (seq, number, at, type.encode(), text))
+            digest = None if number is None else chain
+            self.db.execute(_INSERT, (run_id, seq, epoch, type, number, at, digest, data))
             for key, text in line.blobs.items():
                 self.db.execute(
                     "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING",
                     (key, stored_text(text)),
                 )
                 self.db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
+        return chain
+
+    def chain(self, run_id: str) -> Chain:
+        """The run's events as they are stored, with their digests."""
+        found = self.db.execute(_CHAIN, (run_id,)).fetchone()
+        if found is None:
+            raise UnknownRunError(f"there is no run `{run_id}` in this journal")
+        sql = (
+            "SELECT seq, record, CAST(at AS REAL), CAST(type AS BLOB), CAST(data AS BLOB), digest "
+            "FROM event WHERE run_id = ? ORDER BY seq"
+        )
+        origin, end, head, follows = found
+        rows = self.db.execute(sql, (run_id,))
+        links = [Link((*event,), digest) for *event, digest in rows]
+        return Chain(origin, end, head, bool(follows), links)
 
     def events(
         self, run_id: str, start: int, limit: int | None = None, size: int | None = None

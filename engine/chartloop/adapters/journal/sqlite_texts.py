@@ -41,7 +41,8 @@ class TextRows:
 
     def blob(self, key: str) -> str | None:
         """The text of that hash, or None. Raises `JournalCorrupt` if the text has changed."""
-        found = self.db.execute("SELECT data FROM blob WHERE hash = ?", (key,)).fetchone()
+        sql = "SELECT CAST(data AS BLOB) FROM blob WHERE hash = ?"  # it may be no text any more
+        found = self.db.execute(sql, (key,)).fetchone()
         if found is None:
             return None
         if not _is_whole(key, found[0]):

@@ -45,6 +45,12 @@ _KEYS = (
 """Variables that providers read. Only whether they are set is reported, never their values."""
 
 
+_CHECKED = 1_000
+"""The runs whose hash chains are checked, the newest."""
+_NAMED = 5
+"""The changed runs that are named."""
+
+
 class Check(NamedTuple):
     """The result of one check, with a command that repairs it."""
 
@@ -81,7 +87,7 @@ def doctor(options: RunOptions) -> None:
         *map(_check_extra, _EXTRAS),
         *_plugins(),
     ]
-    checks += [_keys(), _journal(options), _terminal()]
+    checks += [_keys(), *_journal(options), _terminal()]
     if options.is_json:
         console.result(console.as_json([c._asdict() for c in checks]))
     else:
@@ -232,9 +238,11 @@ def _keys() -> Check:
     )
 
 
-def _journal(options: RunOptions) -> Check:
+def _journal(options: RunOptions) -> Iterator[Check]:
     from chartloop.adapters.journal.opening import journal_of
     from chartloop.cli.journal_access import close_later, journal_at, name_of
+    from chartloop.run.chain import Checked
+    from chartloop.run.recorded import check_chain
     from chartloop.run.sync import by_hand
 
     where = journal_at(options.journal)
@@ -243,18 +251,36 @@ def _journal(options: RunOptions) -> Check:
         close_later(journal)
         rows = by_hand(journal.rows())
     except UnknownRunError:
-        return Check("journal", "ok", f"{where}: does not exist yet, the first run creates it")
+        yield Check("journal", "ok", f"{where}: does not exist yet, the first run creates it")
+        return
     except SetupError as error:  # its text names what was given
-        return Check("journal", "broken", error.message, error.hint)
+        yield Check("journal", "broken", error.message, error.hint)
+        return
     except ChartloopError as error:
-        return Check("journal", "broken", f"{where}: {error.message}", error.hint)
+        yield Check("journal", "broken", f"{where}: {error.message}", error.hint)
+        return
     text = f"{name_of(journal)}: {say_count(len(rows), 'run')}, "
     text += f"{sum(not row.ended for row in rows)} not ended"
     if journal.path is not None:
         text += f", {journal.path.stat().st_size / 1024:,.0f} kB"
     if options.durability == "power":
         text += ", kept through the loss of power"
-    return Check("journal", "ok", text)
+    yield Check("journal", "ok", text)
+    checked, changed = 0, list[str]()
+    for row in rows[:_CHECKED]:
+        try:
+            found = by_hand(check_chain(journal, row.run_id))
+        except ChartloopError as error:
+            found = Checked("", 0, error.message)
+        if found is not None:
+            checked += 1
+            changed += [f"run `{row.run_id}`: {found.fault}"] if found.fault else []
+    if checked:
+        newest = "the newest " if checked < len(rows) else ""
+        text = f"{newest}{say_count(checked, 'run')} checked, {len(changed)} changed since written"
+        verdict: Verdict = "broken" if changed else "ok"
+        cure = "they were changed by hand or by another program: restore a copy" if changed else ""
+        yield Check("records", verdict, "\n".join((text, *changed[:_NAMED])), cure)
 
 
 def _terminal() -> Check:

@@ -18,7 +18,7 @@ Examples:
 
 \b
 Nothing is run: no model, no tool. The comparison ends at the first record that differs; the exit
-code is then 1.
+code is then 1, as it is if the run was changed since it was written.
 """
 )
 @parameters.run_argument
@@ -33,11 +33,15 @@ def replay(run: str, file: str | None, options: RunOptions) -> None:
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.migrate import records_of
+    from chartloop.run.recorded import check_chain
     from chartloop.run.replay import replay as decide_again
+    from chartloop.run.sync import by_hand
 
     journal = open_journal(options)
     row = find_run(journal, run)
     machine = machine_of(journal, row, options) if file is None else load_machine(file, options)
     comparison = decide_again(machine.chart, records_of(journal, row), row.run_id)
+    checked = by_hand(check_chain(journal, row.run_id))
+    comparison = comparison._replace(chain=checked)
     print_result(comparison, options, added={"run": row.run_id, "machine": machine.name})
-    raise click.exceptions.Exit(0 if comparison.same else ERROR)
+    raise click.exceptions.Exit(0 if comparison.same and not (checked and checked.fault) else ERROR)

@@ -11,7 +11,6 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
-from chartloop.core.plain import plain
 from chartloop.core.units import say_count
 from chartloop.view_model.table import table_lines
 
@@ -188,13 +187,18 @@ Example:
 def export(run: str, options: RunOptions) -> None:
     """Print the records of a run as lines of JSON, the run's own row first."""
     from chartloop.cli.journal_access import find_run, open_journal
-    from chartloop.cli.migrate import records_of
+    from chartloop.run.recorded import check_chain, export_lines
+    from chartloop.run.sync import by_hand
 
     journal = open_journal(options)
     row = find_run(journal, run)
-    console.result(console.as_json({"run": row.run_id, **plain(row)}, indent=None))
-    for record in records_of(journal, row):
-        console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
+    for line in by_hand(export_lines(journal, row)):
+        console.result(console.printable_json(line))
+    checked = by_hand(check_chain(journal, row.run_id))
+    if checked is not None and checked.fault:
+        console.say(
+            f"run `{row.run_id}` was {checked.line().text}: exported without digests", "red"
+        )
 
 
 def _open_or_none(options: RunsOptions) -> Journal | None:

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import pytest
 
-PARTS = ("desk", "rows", "watched", "leases", "requests", "concurrent")
+PARTS = ("desk", "rows", "chains", "watched", "leases", "requests", "concurrent")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
+from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
 from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
 from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
@@ -29,7 +30,7 @@ from chartloop.testing.journal_suite.watched import WatchedCases  # noqa: E402
 __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 
-class JournalSuite(RowCases, WatchedCases, LeaseCases, RequestCases, Opening):
+class JournalSuite(RowCases, ChainCases, WatchedCases, LeaseCases, RequestCases, Opening):
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 
     `open(folder, now)` returns the journal that belongs to `folder`; `now` is to be its clock.
