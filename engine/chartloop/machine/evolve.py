@@ -146,8 +146,7 @@ def _step(cursor: Cursor, input: Input) -> None:
     )
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, before=draft.messages, messages=messages,
-        stopping=draft.stopping,
+        at=input.at, saved=saved, messages=messages, stopping=draft.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
         cursor.raise_signal(signal)

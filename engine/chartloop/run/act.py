@@ -56,9 +56,11 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     if job.waits or position.waited is not None:
         waited = await _time_waited(session, action, started, key)
     context = Context(
-        session.chart.spec, state, position, facts, ports, session, started, key, session.results,
-        position.messages, position.prompt, position.kept, job.tools, job.tool_schemas,
-        session.listener is not None, session.tally.failed_calls, waited,
+        session.chart.spec, state, position, facts, ports, host=session, now=started, key=key,
+        recorded=session.results, messages=position.messages, prompt=position.prompt,
+        kept=position.kept, tools=job.tools, tool_schemas=job.tool_schemas,
+        streaming=session.listener is not None, failed_calls=session.tally.failed_calls,
+        waited=waited,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))

@@ -222,10 +222,11 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if decision.opaque:
         input = input.replace(opaque=decision.opaque)
     made = Record(
-        tally.records, before.state, input, decision.taken, decision.signals,
-        decision.next, decision.status, position.wake_at, decision.warnings,
+        seq=tally.records, state=before.state, input=input, taken=decision.taken,
+        signals=decision.signals, next=decision.next, status=decision.status,
+        wake_at=position.wake_at, warnings=decision.warnings,
     )  # fmt: skip
-    if input.outcome is not None and input.outcome.ok:
+    if session.results and input.outcome is not None and input.outcome.ok:
         session.drop_result()
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
