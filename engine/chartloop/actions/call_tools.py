@@ -162,7 +162,7 @@ class _Batch:
             async with anyio.create_task_group() as group:
                 for n in others:
                     group.start_soon(self._take_place, places, n)
-        if self.servers is not None and self.servers.blocked:
+        if not memory or (self.servers is not None and self.servers.blocked):
             return
         blocks = dict(self.ctx.facts.memory)
         for n in memory:

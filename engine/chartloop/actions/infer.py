@@ -226,13 +226,13 @@ def _measure_spent(
     if sent == written == 0:  # some servers send zeros for "not counted"
         sent = written = None
     estimated = False
-    if sent is None or written is None or not (is_tokens(sent) and is_tokens(written)):
+    if not (is_tokens(sent) and is_tokens(written)):
         estimated = True
         wrong: list[str] = []
-        if sent is None or not is_tokens(sent):
+        if not is_tokens(sent):
             wrong += [] if sent is None else [f"prompt_tokens {say(sent)}"]
             sent = estimate(request.messages)
-        if written is None or not is_tokens(written):
+        if not is_tokens(written):
             wrong += [] if written is None else [f"completion_tokens {say(written)}"]
             written = estimate_messages((message,))
         if wrong:

@@ -108,7 +108,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         progress = progress.replace(stalled_for=stalled_for, repeats=repeats)
 
     errors = facts.errors
-    in_trouble = work and (errors.consecutive or errors.retries)
+    in_trouble = errors.consecutive or errors.retries
     if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
         errors = _count_errors(errors, outcome, state, work)
     if work or outcome.queue is not None:
