@@ -57,12 +57,14 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         raise StatusError(f"`{fell}` only grows: no action can set it back")
     marks, last = facts.marks, facts.last
     work, moved = action.work and not stopping, outcome.queue is not None
-    queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
     if outcome.changes or saved:
         changed = {**outcome.changes, **saved}
         moved = moved or not all(_same(lookup(facts, n), value) for n, value in changed.items())
-        after = assign(facts, changed)
-        queue, progress, memory, vars_ = after.queue, after.progress, after.memory, after.vars
+        new = assign(facts, changed)
+        facts = facts.replace(
+            queue=new.queue, progress=new.progress, memory=new.memory, vars=new.vars
+        )
+    queue, progress, errors = facts.queue, facts.progress, facts.errors
     if outcome.queue is not None:
         queue = queue_facts(queue, outcome.queue)
 
@@ -85,8 +87,8 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         )  # fmt: skip
         calls = tuple(map(_fingerprint, reply.tool_calls))
         repeats = repeats + 1 if calls and calls == marks.last_calls else 0
-        if new := tuple(filterfalse(seen.__contains__, calls)):
-            seen, moved = (*seen, *new)[-SEEN:], True
+        if unseen := tuple(filterfalse(seen.__contains__, calls)):
+            seen, moved = (*seen, *unseen)[-SEEN:], True
     last = last.replace(
         state=state, action=action.name, ok=outcome.ok, result=outcome.result,
         error=None if error is None else error.replace(state=state), calls_dropped=dropped,
@@ -107,7 +109,6 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     else:
         progress = progress.replace(stalled_for=stalled_for, repeats=repeats)
 
-    errors = facts.errors
     in_trouble = errors.consecutive or errors.retries
     if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
         errors = _count_errors(errors, outcome, state, work)
@@ -118,10 +119,9 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         rate = failed / of if of else 0.0
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
-    return Facts(
+    return facts.replace(
         run=run, usage=_used(facts.usage, outcome, messages), errors=errors, progress=progress,
-        last=last, queue=queue, signals=facts.signals, memory=memory, limits=facts.limits,
-        vars=vars_, marks=marks,
+        last=last, queue=queue, marks=marks,
     )  # fmt: skip
 
 

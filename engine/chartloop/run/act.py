@@ -105,7 +105,7 @@ async def _call(
     except BaseException as error:  # noqa: BLE001  most exceptions go on the record
         return failure_of(error, context)
     context.so_far = None  # break the reference cycle: nothing is left to the garbage collector
-    if isinstance(outcome, Blocked) or (action.sound and type(outcome) is Outcome):
+    if (action.sound and type(outcome) is Outcome) or isinstance(outcome, Blocked):
         return outcome
     return _validate_outcome(action, context, outcome)
 

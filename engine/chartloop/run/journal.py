@@ -374,7 +374,7 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
 class _Log:
     """One run: its events and messages, and its row, which is made when it is read."""
 
-    __slots__ = ("_newest", "epoch", "events", "head", "inbox", "snapshot")
+    __slots__ = ("epoch", "events", "head", "inbox", "newest", "snapshot")
 
     def __init__(self, row: RunRow, events: list[Event], inbox: Iterable[InboxMessage]) -> None:
         self.row, self.events = row, events
@@ -384,7 +384,7 @@ class _Log:
     @property
     def row(self) -> RunRow:
         """The row of the run. Other threads may read it during an append."""
-        row, head, at, update = self._newest
+        row, head, at, update = self.newest
         if head == row.head:
             return row
         changed = {} if update is None else {"updated": at, **update.to_mapping()}
@@ -393,19 +393,7 @@ class _Log:
     @row.setter
     def row(self, row: RunRow) -> None:
         self.head, self.epoch = row.head, row.epoch
-        self._newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
-
-    def add(self, events: Sequence[Event], update: Update | None) -> None:
-        """Add events, and update the row."""
-        row, _, at, before = self._newest
-        if events:
-            self.events += events
-            self.head += len(events)
-            if update is not None:
-                at, before = events[-1].at, update
-            self._newest = row, self.head, at, before
-        elif update is not None:
-            self.row = self.row.replace(**update.to_mapping())
+        self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
 class MemoryJournal(MemoryLeases):
@@ -496,7 +484,15 @@ class MemoryJournal(MemoryLeases):
             if is_own_commit(row, head, epoch, count) and log.events[head:] == [*events]:
                 return row.head
             raise fenced_error(row, head, epoch)
-        log.add(events, update)
+        if events:
+            row, _, at, before = log.newest
+            if update is not None:
+                at, before = events[-1].at, update
+            log.events += events
+            log.head = head + len(events)
+            log.newest = row, log.head, at, before
+        elif update is not None:
+            log.row = log.row.replace(**update.to_mapping())
         self._count(run_id, head, len(events))
         for msg_id in consumed:
             if msg_id in log.inbox:

@@ -230,8 +230,10 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         session.drop_result()
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
-    rest = tally.rest if running else tally.rest_after(made, decision)
-    reason = decision.winner if not running and position.ended else ""
+    rest, reason = tally.rest, ""
+    if not running:
+        rest = tally.rest_after(made, decision)
+        reason = decision.winner if position.ended else ""
     update = update_at(session.chart, session.run_id, position, rest, reason=reason)
     if session.spent:
         consumed, session.spent = (*consumed, *session.spent), ()

@@ -83,14 +83,15 @@ class Tally(Struct):
         self.costs.append(facts.usage.cost)
         if outcome.reply is not None:
             self.last_text = outcome.reply.text
-        self.failed_calls += outcome.unanswered
+        if outcome.unanswered:
+            self.failed_calls += outcome.unanswered
         if outcome.partial:
             self.partial += outcome.partial
         if outcome.warnings:
             self.warnings += outcome.warnings
         error = decision.unsaved if outcome.ok else outcome.error
         before, spent = self.profile.get(state, NOTHING_DONE), outcome.spent
-        took = step.at - step.started if step.at > step.started else 0.0
+        took = max(0.0, step.at - step.started)
         self.profile[state] = StateProfile(
             attempts=before.attempts + 1, failed=before.failed + (error is not None),
             total=before.total + took,
