@@ -27,7 +27,7 @@ class ManualClock:
     suspends = False
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
-        self._now = start
+        self._now = float(start)
         self._deadlines: list[float] = []
 
     def now(self) -> float:
