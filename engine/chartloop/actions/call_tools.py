@@ -261,9 +261,10 @@ class _Batch:
             assert servers is not None
             servers.blocked.append(question)
             return None
-        if paid:
-            last = len(self.done) == len(self.calls) - 1
-            await ctx.result(key, _written_result(result), last=last)
+        if paid and len(self.done) == len(self.calls) - 1:
+            ctx.last_result(key, _written_result(result))
+        elif paid:
+            await ctx.result(key, _written_result(result))
         return result
 
     def _is_in_flight(self, key: str) -> bool:

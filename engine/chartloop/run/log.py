@@ -168,22 +168,18 @@ class RunLog:
         if self._held:
             self._held, self._update = [], None
 
-    async def note(
-        self, type: NoteType, key: str, data: Mapping[str, Any], at: float, *, last: bool = False
-    ) -> None:
-        """Write an intent, a result or a doubt about a paid call.
+    def hold_result(self, key: str, data: Mapping[str, Any], at: float) -> None:
+        """Hold the result of an action's last call until its record, which may have it as well."""
+        self.results[key] = content = {"key": key, **data}
+        self.hold(Event(self.head, "result", at, None, content, self.epoch))
 
-        The `last` one before a record is held until that record, which may make it superfluous.
-        """
+    async def note(self, type: NoteType, key: str, data: Mapping[str, Any], at: float) -> None:
+        """Write an intent, a result or a doubt about a paid call."""
         content = {"key": key, **data}
         if self.journal.suspends:  # else no other call is made meanwhile
             await self._writing.acquire()
         try:
-            event = Event(self.head, type, at, None, content, self.epoch)
-            if last:
-                self.hold(event)
-            else:
-                await self.append(event)
+            await self.append(Event(self.head, type, at, None, content, self.epoch))
         finally:
             if self.journal.suspends:
                 self._writing.release()
