@@ -154,7 +154,7 @@ def _same(before: Any, after: Any) -> bool:
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageFacts:
     """The usage after an action, with the size of the conversation."""
-    spent, calls, cost = outcome.spent, usage.calls, usage.cost
+    spent, calls, tool_calls, cost = outcome.spent, usage.calls, usage.tool_calls, usage.cost
     context, prunable = outcome.context_tokens, outcome.prunable
     same = not outcome.messages and outcome.rewrite is None
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
@@ -163,6 +163,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         calls = {**calls}
         for name, times in spent.tools.items():
             calls[name] = calls.get(name, 0) + times
+            tool_calls += times
     if spent.cost is not None:
         cost = min((cost or 0.0) + spent.cost, MOST)
     length, window = len(messages), usage.context_window
@@ -176,7 +177,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
     written = usage.completion_tokens + spent.completion_tokens
     return usage.replace(
         llm_calls=usage.llm_calls + spent.llm_calls,
-        tool_calls=usage.tool_calls + sum(spent.tools.values()), calls=calls,
+        tool_calls=tool_calls, calls=calls,
         prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
         messages=length, context_tokens=context, context_ratio=context / window if window else 0.0,
         prunable=prunable, cached_tokens=usage.cached_tokens + spent.cached_tokens,
