@@ -222,7 +222,7 @@ class Cursor(Configuration):
         """Record a transition as taken, apply its `set` and `stop`, and enter the state."""
         self.state = dest
         self.failed = self.retrying = False
-        self.taken += (taken.origin,)
+        self.taken += taken.ids
         if taken.set:
             self.assign(taken.set, taken.origin)
         if taken.stop:

@@ -288,6 +288,8 @@ class GuardedTransition(Closable, Transition):
     ) -> None:  # fmt: skip
         super().__init__(source, cast(Any, dest), *args, **more)
         self.origin = origin
+        self.ids = (origin,)
+        """What a record says was taken; the records of all runs share it."""
         self.kind = kind
         self.edge = edge
         self.rule = rule
