@@ -39,7 +39,7 @@ class _Log:
         self.settled: tuple[int, Conversation | None] = 0, None
         """The number of messages that later ones cannot change, and the corrected copy that is
         sent in their place; None while they are sent themselves."""
-        self.counted = 0, 0
+        self.counted: tuple[int, int] = 0, 0
         """A number of messages, and their estimated tokens."""
 
 
