@@ -310,7 +310,7 @@ class OneBehaviour(RuleBasedStateMachine):
         number = sum(event.record is not None for event in seen)
         events: list[Event] = []
         for text in texts:
-            at = float(head + len(events))
+            at = float(max(head, 0) + len(events))
             events.append(Event(head + len(events), "intent", at, None, {"key": text}))
             record = Record(number, "s", Input("step", data={"$blob": text}, at=at), status="x")
             events.append(Event(head + len(events), "record", at, record))

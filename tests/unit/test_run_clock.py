@@ -91,7 +91,7 @@ def test_a_host_that_is_set_moves_neither_a_wait_nor_a_lease(
     assert took >= 1
     times = [record.input.at for record in run.records]
     assert times == sorted(times)
-    assert times[-1] - times[0] <= took
+    assert times[-1] - times[0] <= took + 1  # by the host it took an hour
     for each in (journal, other):
         by_hand(each.close())
 

@@ -261,8 +261,8 @@ class StopSignal(Plain):
         return {
             "reason": str(self.reason),
             "message": self.message,
-            "source": self.source,
             "context": dict(self.context),
+            "source": self.source,
         }
 
     @classmethod

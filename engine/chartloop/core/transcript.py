@@ -71,7 +71,9 @@ class Conversation(Sequence[Message]):
         try:
             length = self._end.pop() + len(added)
         except IndexError:  # the list has grown already
-            return Conversation(chain(self, added))
+            fork = Conversation(chain(self, added))
+            fork.log.counted = self._length, self.tokens
+            return fork
         self.log.messages += added
         other = Conversation.__new__(Conversation)
         other.log, other._length, other._end = self.log, length, [length]

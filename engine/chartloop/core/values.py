@@ -6,6 +6,7 @@ They cannot form reference cycles, so the garbage collector need not track them.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from msgspec import NODEFAULT, Meta, Struct
@@ -28,6 +29,12 @@ class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fi
 
     else:
         replace = Struct.__replace__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # fields that have their default keep it: the codec leaves out what is the default itself
+        unset = self.defaults()
+        given = {n: v for n, v in asdict(self).items() if n not in unset or v is not unset[n]}
+        return partial(type(self), **given), ()
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

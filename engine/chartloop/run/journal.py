@@ -374,12 +374,22 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
 class _Log:
     """One run: its events and messages, and its row, which is made when it is read."""
 
-    __slots__ = ("epoch", "events", "head", "inbox", "newest", "snapshot")
+    __slots__ = ("_found", "epoch", "events", "head", "inbox", "newest", "snapshot")
 
     def __init__(self, row: RunRow, events: list[Event], inbox: Iterable[InboxMessage]) -> None:
         self.row, self.events = row, events
         self.inbox = {message.msg_id: (message, False) for message in inbox}
         self.snapshot: Snapshot | None = None
+        self._found: tuple[int, list[Record]] = 0, []
+
+    @property
+    def records(self) -> list[Record]:
+        """The records by number, gathered from the events that are new since the last reading."""
+        read, found = self._found
+        if new := self.events[read:]:
+            found = found + [event.record for event in new if event.record is not None]
+            self._found = read + len(new), found  # in one, because other threads read too
+        return found
 
     @property
     def row(self) -> RunRow:
@@ -509,10 +519,8 @@ class MemoryJournal(MemoryLeases):
         return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
 
     async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        events = self._log(run_id).events
-        # the number of an event is never below that of its record
-        found = (events[at].record for at in range(start, len(events)))
-        return list(islice((r for r in found if r is not None and r.seq >= start), limit))
+        found = self._log(run_id).records
+        return found[start : None if limit is None else start + limit]
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:
