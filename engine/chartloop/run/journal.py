@@ -490,17 +490,16 @@ class MemoryJournal(MemoryLeases):
         if events and not events[0].epoch == events[-1].epoch == epoch:
             events = [event.replace(epoch=epoch) for event in events]
         if log.head != head or log.epoch != epoch:
-            row, count = log.row, len(events)
-            if is_own_commit(row, head, epoch, count) and log.events[head:] == [*events]:
-                return row.head
-            raise fenced_error(row, head, epoch)
+            own = is_own_commit(log.row, head, epoch, len(events))
+            if own and log.events[head:] == [*events]:
+                return log.head
+            raise fenced_error(log.row, head, epoch)
         if events:
             row, _, at, before = log.newest
-            if update is not None:
-                at, before = events[-1].at, update
+            at, newest = (at, before) if update is None else (events[-1].at, update)
             log.events += events
             log.head = head + len(events)
-            log.newest = row, log.head, at, before
+            log.newest = row, log.head, at, newest
         elif update is not None:
             log.row = log.row.replace(**update.to_mapping())
         self._count(run_id, head, len(events))
@@ -617,13 +616,12 @@ class MemoryJournal(MemoryLeases):
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         log = self._log(run_id)
-        inbox = log.inbox
-        if message.msg_id in inbox:
+        if message.msg_id in log.inbox:
             return False
         refuse_moved(log.row)
         if check is not None:
             check(log.row, await self.inbox(run_id))
-        inbox[message.msg_id] = (message, False)
+        log.inbox[message.msg_id] = (message, False)
         self._changes += 1
         return True
 
@@ -640,8 +638,7 @@ class MemoryJournal(MemoryLeases):
         return [message for message, used in inbox.values() if not used] if inbox else []
 
     async def put_blob(self, data: str) -> str:
-        key = digest(data)
-        self._blobs[key] = data
+        self._blobs[key := digest(data)] = data
         return key
 
     async def blob(self, digest: str) -> str | None:
@@ -695,9 +692,9 @@ def events_below(events: Sequence[Event], record_seq: int) -> int:
     to make again.
     """
     kept = 0
-    for number, event in enumerate(events):
+    for number, event in enumerate(events, 1):
         if event.record is not None:
             if event.record.seq >= record_seq:
                 break
-            kept = number + 1
+            kept = number
     return kept
