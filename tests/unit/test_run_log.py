@@ -27,7 +27,10 @@ def begun() -> tuple[MemoryJournal, RunLog]:
 
 
 def note(log: RunLog, key: str, *, last: bool = False) -> Event:
-    by_hand(log.note("intent", key, {}, NOW, last=last))
+    if last:
+        log.hold_result(key, {}, NOW)
+        return Event(log.head - 1, "result", NOW, None, log.results[key], log.epoch)
+    by_hand(log.note("intent", key, {}, NOW))
     return Event(log.head - 1, "intent", NOW, None, log.intents[key], log.epoch)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired
@@ -204,11 +205,10 @@ def _read(text: str) -> bytes:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in out:
-            raise ValueError(f"{_json_excerpt(key)} is given twice")
-        out[key] = value
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"{_json_excerpt(key)} is given twice")
     return out
 
 

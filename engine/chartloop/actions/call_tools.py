@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import anyio
 from msgspec.structs import replace
 
-from chartloop.actions.approval import Cleared, Gate
+from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
 from chartloop.actions.server_calls import ServerCalls
@@ -124,17 +125,25 @@ class _Batch:
 
     def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
         self.ctx = ctx
-        self.calls = calls
         self.known = ctx.host.chart.tools_at(ctx.state.name)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
         self.done: dict[int, ToolResult] = {}
         approve = ctx.machine.approve
         self.gate = None if approve is None else Gate(ctx, approve.when)
+        self.calls: list[ToolCall] = []
+        """With the arguments that a person accepted."""
         self.keys: list[str] = []
-        self.cleared: list[Cleared | ToolResult] = []
-        for key, call in keyed(calls):
+        self.refused: dict[int, ToolResult] = {}
+        self.notes: dict[int, str] = {}
+        for n, (key, call) in enumerate(keyed(calls)):
+            if self.gate is not None:
+                cleared = self.gate.clear(key, call)
+                if isinstance(cleared, ToolResult):
+                    self.refused[n] = cleared
+                else:
+                    call, self.notes[n] = cleared
+            self.calls.append(call)
             self.keys.append(f"{ctx.key}/{key}")
-            self.cleared.append(Cleared(call) if self.gate is None else self.gate.clear(key, call))
 
     async def carry_out(self) -> None:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""
@@ -153,7 +162,7 @@ class _Batch:
             async with anyio.create_task_group() as group:
                 for n in others:
                     group.start_soon(self._take_place, places, n)
-        if self.servers is not None and self.servers.blocked:
+        if not memory or (self.servers is not None and self.servers.blocked):
             return
         blocks = dict(self.ctx.facts.memory)
         for n in memory:
@@ -170,27 +179,26 @@ class _Batch:
         messages: list[Message] = []
         only_texts = True
         for n in sorted(self.done):
-            call, cleared, result = self.calls[n], self.cleared[n], self.done[n]
-            if isinstance(cleared, Cleared):
-                if call.name in self.known:
-                    counts[call.name] = counts.get(call.name, 0) + 1
-                if cleared.note:
-                    result = result.replace(text=f"{cleared.note}\n{result.text}")
+            call, result = self.calls[n], self.done[n]
+            if call.name in self.known and n not in self.refused:
+                counts[call.name] = counts.get(call.name, 0) + 1
+            if note := self.notes.get(n):
+                result = result.replace(text=f"{note}\n{result.text}")
             done.append((call, result))
             message = tool_reply(call, result.text, result.parts)
             messages.append(message)
             told.append({
-                "id": sound_text(call.id), "name": sound_text(call.name), "ok": result.ok,
+                "id": call.id, "name": call.name, "ok": result.ok,
                 "content": text_of(message) if result.parts else result.text,
                 "result": result.result,
             })  # fmt: skip
             only_texts = only_texts and result.is_text
-        used_up = self.gate is not None and len(done) == len(self.calls)
-        outcome = Outcome(
-            result=told, messages=tuple(messages),
-            spent=Spent(tools=counts) if counts else NOTHING_SPENT,
-            kept=self.gate.kept_after_use if self.gate is not None and used_up else EMPTY,
-        )  # fmt: skip
+        spent, kept = NOTHING_SPENT, EMPTY
+        if counts:
+            spent = _one_call(*counts) if len(done) == 1 else Spent(tools=counts)
+        if self.gate is not None and len(done) == len(self.calls):
+            kept = self.gate.kept_after_use
+        outcome = Outcome(result=told, messages=tuple(messages), spent=spent, kept=kept)
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
         if only_texts:
@@ -210,9 +218,8 @@ class _Batch:
 
     async def _do(self, ctx: Context, n: int) -> None:
         """Execute one call, or keep the question at which it waits."""
-        cleared = self.cleared[n]
-        call = cleared.call if isinstance(cleared, Cleared) else self.calls[n]
-        spec, tracer = self.known.get(call.name), ctx.ports.tracer
+        call, tracer = self.calls[n], ctx.ports.tracer
+        spec = self.known.get(call.name)
         if tracer is None:
             result = await self._result_of(ctx, n, call, spec)
         else:
@@ -230,9 +237,9 @@ class _Batch:
 
         A paid call is made between a note of its intent and one of its result.
         """
-        cleared, key, servers = self.cleared[n], self.keys[n], self.servers
-        if isinstance(cleared, ToolResult):
-            return cleared
+        key, servers = self.keys[n], self.servers
+        if n in self.refused:
+            return self.refused[n]
         if spec is None:
             return refusal(ctx, call.name, "may not be called here")
         try:
@@ -254,9 +261,10 @@ class _Batch:
             assert servers is not None
             servers.blocked.append(question)
             return None
-        if paid:
-            last = len(self.done) == len(self.calls) - 1
-            await ctx.result(key, _written_result(result), last=last)
+        if paid and len(self.done) == len(self.calls) - 1:
+            ctx.last_result(key, _written_result(result))
+        elif paid:
+            await ctx.result(key, _written_result(result))
         return result
 
     def _is_in_flight(self, key: str) -> bool:
@@ -268,6 +276,12 @@ class _Batch:
         for n, result in self.done.items():
             if self.keys[n] not in self.ctx.recorded:
                 await self.ctx.result(self.keys[n], _written_result(result))
+
+
+@lru_cache
+def _one_call(tool: str) -> Spent:
+    """What one call of a tool uses. Most steps make one, so it is shared."""
+    return Spent(tools={tool: 1})
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -332,7 +346,7 @@ def _outcome_of(name: str, result: ToolResult) -> Outcome:
     """The outcome of an action that called one tool."""
     data = result.result if result.result is not None else result.text
     outcome = Outcome(
-        result=data, spent=Spent(tools={name: 1}), changes=result.changes, signals=result.signals,
+        result=data, spent=_one_call(name), changes=result.changes, signals=result.signals,
         partial=result.partial, progressed=result.progressed, warnings=result.warnings,
     )  # fmt: skip
     if result.ok:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
@@ -94,7 +96,7 @@ def request_messages(ctx: Context) -> Conversation | Joined:
     return Joined(({"role": "system", "content": head},), messages) if head else messages
 
 
-class CallSettings(NamedTuple):
+class CallSettings(Struct, frozen=True):
     """The settings of one model call: the `with` of an `infer`."""
 
     model: str = ""
@@ -148,7 +150,7 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     return ask_again(ctx, structured, call)
 
 
-class Completion(NamedTuple):
+class Completion(Struct, frozen=True):
     """The result of a model call."""
 
     reply: Reply
@@ -226,13 +228,13 @@ def _measure_spent(
     if sent == written == 0:  # some servers send zeros for "not counted"
         sent = written = None
     estimated = False
-    if sent is None or written is None or not (is_tokens(sent) and is_tokens(written)):
+    if not (is_tokens(sent) and is_tokens(written)):
         estimated = True
         wrong: list[str] = []
-        if sent is None or not is_tokens(sent):
+        if not is_tokens(sent):
             wrong += [] if sent is None else [f"prompt_tokens {say(sent)}"]
             sent = estimate(request.messages)
-        if written is None or not is_tokens(written):
+        if not is_tokens(written):
             wrong += [] if written is None else [f"completion_tokens {say(written)}"]
             written = estimate_messages((message,))
         if wrong:
@@ -309,15 +311,15 @@ def _sound(raw: ModelReply, ctx: Context) -> tuple[Reply, tuple[ToolCall, ...]]:
 
 def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
     """The outcome of a model call: its reply, and the messages that this adds."""
-    reply, message, spent, warnings, dropped = completion
+    reply, spent, warnings = completion.reply, completion.spent, completion.warnings
     if not (reply.tool_calls or reply.text.strip()):
         retry, filtered = ctx.state.retry, reply.finish_reason == "content_filter"
         if retry is not None and "EMPTY" in retry.on and not filtered:
             error = Failure(Category.TRANSIENT, EMPTY, "", "empty")
             return Outcome(ok=False, error=error, reply=reply, spent=spent, warnings=warnings)
         warnings += (EMPTY,)
+    message, prompt = completion.message, ctx.position.prompt
     messages: tuple[Message, ...] = (message,)
-    prompt = ctx.position.prompt
     if prompt is None:
         if keep is False and not reply.tool_calls:
             messages = ()
@@ -328,7 +330,8 @@ def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome
     size = spent.prompt_tokens + spent.completion_tokens
     return Outcome(
         result=reply.result, reply=reply, messages=messages, spent=spent,
-        context_tokens=size if prompt is None else None, warnings=warnings, dropped=dropped,
+        context_tokens=size if prompt is None else None, warnings=warnings,
+        dropped=completion.dropped,
     )  # fmt: skip
 
 

@@ -275,10 +275,11 @@ def detach(session: Session) -> DetachedRun:
         return DetachedRun(row, session.position, None)
     own = by_hand(journal.row(session.run_id)) or row
     below = by_hand(journal.rows(prefix=session.run_id + CHILD_MARK))
-    logs = tuple(_read_log(journal, one) for one in (own, *reversed(below)))
+    logs = tuple(
+        StoredLog(
+            one, tuple(by_hand(journal.events(one.run_id))),
+            tuple(by_hand(journal.inbox(one.run_id))),
+        )
+        for one in (own, *reversed(below))
+    )  # fmt: skip
     return DetachedRun(own, session.position, None, logs)
-
-
-def _read_log(journal: MemoryJournal, row: RunRow) -> StoredLog:
-    events, messages = journal.events(row.run_id), journal.inbox(row.run_id)
-    return StoredLog(row, tuple(by_hand(events)), tuple(by_hand(messages)))

@@ -384,8 +384,10 @@ class Machine:
         row = await session.journal.row(session.run_id)
         other = row is not None and row.machine_hash != self.hash
         if row is not None and other:
-            text = await session.journal.blob(row.machine_hash)
-            other = text is None or self._canonical_of(text) != self.canonical()
+            text = await session.journal.blob(row.machine_hash) or ""
+            spec = load_text(text, "<canonical>", self.spec.registry).spec
+            # an older version may have written the same machine in another way
+            other = spec is None or canonical(spec) != self.canonical()
         if row is not None and other and row.moved_to:
             last = await moved_before(session.journal, row, self.hash)
             return await open_sibling(session, last.run_id), False
@@ -393,11 +395,6 @@ class Machine:
             await take_up(session, row, accepted=accepted)
         await session.open(snapshot=not other)
         return session, other
-
-    def _canonical_of(self, text: str) -> str:
-        """The canonical text of a recorded machine, as this version writes it."""
-        spec = load_text(text, "<canonical>", self.spec.registry).spec
-        return "" if spec is None else canonical(spec)
 
     def attach(
         self, kept: DetachedRun, *, journal: JournalOrPath | None = None, take_over: bool = False,

@@ -78,7 +78,9 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         tracer=given.get("tracer"),
         settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
-        first_tasks=lambda part: first_tasks(part, _folder_of(part, spec, folder)),
+        first_tasks=lambda part: first_tasks(
+            part, folder or Path() if part.file == spec.file else Path(part.file).parent
+        ),
     )
     if "model" in uses or any("model" in a.may_use for s in spec.family() for a in _actions(s)):
         made.model = _model(spec, made.settings, given, clock)
@@ -98,11 +100,6 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
     from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
 
     return McpServers(tuple(used.values()), folder)
-
-
-def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
-    """The folder of the file that holds this machine or one of its children."""
-    return folder or Path() if part.file == spec.file else Path(part.file).parent
 
 
 def _model(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, filterfalse
 from typing import Any
 
 from chartloop.core.errors import StatusError
@@ -29,7 +29,7 @@ from chartloop.core.facts import (
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, problem_with
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
-from chartloop.core.transcript import Conversation
+from chartloop.core.transcript import Conversation, estimate_messages
 from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})
@@ -40,30 +40,31 @@ MOST = 1.7976931348623157e308
 
 def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
-    saved: Mapping[str, Any], before: Conversation, messages: Conversation,
-    stopping: bool = False,
+    saved: Mapping[str, Any], messages: Conversation, stopping: bool = False,
 ) -> Facts:  # fmt: skip
     """Return the facts after an action has finished. While `stopping`, no action counts as work.
 
-    `saved` are the assignments of the state's `save`; `before` and `messages` are the conversation
-    before and after the action. Times are seconds since the epoch; a clock that went back counts as
-    standing still. `run.visits` is a fresh copy, which the decision that follows updates in place.
+    `saved` are the assignments of the state's `save`, `messages` is the conversation after the
+    action. Times are seconds since the epoch; a clock that went back counts as standing still.
+    `run.visits` is a fresh copy, which the decision that follows updates in place.
     Raises `StatusError` if the outcome would lower a fact that only grows; one of a `sound` action
     never does.
     """
-    spent, checked = outcome.spent, action.sound or outcome.spent is NOTHING_SPENT
-    if not checked and (wrong := problem_with(spent)):
+    spent, reply, error = outcome.spent, outcome.reply, outcome.error
+    if not action.sound and spent is not NOTHING_SPENT and (wrong := problem_with(spent)):
         raise StatusError(f"an action cannot have used {wrong}")
     if outcome.changes and (fell := falling(facts, outcome.changes)):
         raise StatusError(f"`{fell}` only grows: no action can set it back")
-    reply, error, marks = outcome.reply, outcome.error, facts.marks
+    marks, last = facts.marks, facts.last
     work, moved = action.work and not stopping, outcome.queue is not None
-    queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
     if outcome.changes or saved:
         changed = {**outcome.changes, **saved}
         moved = moved or not all(_same(lookup(facts, n), value) for n, value in changed.items())
-        after = assign(facts, changed)
-        queue, progress, memory, vars_ = after.queue, after.progress, after.memory, after.vars
+        new = assign(facts, changed)
+        facts = facts.replace(
+            queue=new.queue, progress=new.progress, memory=new.memory, vars=new.vars
+        )
+    queue, progress, errors = facts.queue, facts.progress, facts.errors
     if outcome.queue is not None:
         queue = queue_facts(queue, outcome.queue)
 
@@ -77,22 +78,21 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     )  # fmt: skip
 
     # A reply may have more calls than are kept of it, and these more than are executed.
-    dropped = len(outcome.dropped) + (facts.last.calls_dropped if reply is None else 0)
-    newest: dict[str, Any] = {
-        "state": state, "action": action.name, "ok": outcome.ok, "result": outcome.result,
-        "error": None if error is None else error.replace(state=state),
-        "calls_dropped": dropped,
-    }  # fmt: skip
+    dropped = len(outcome.dropped) + (last.calls_dropped if reply is None else 0)
     calls, seen, repeats = marks.last_calls, marks.seen, progress.repeats
     if reply is not None:
-        newest |= {
-            "text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model,
-            "tool_calls": reply.tool_calls, "wants_memory": reply.wants_memory,
-        }  # fmt: skip
+        last = last.replace(
+            text=reply.text, finish_reason=reply.finish_reason, model=reply.model,
+            tool_calls=reply.tool_calls, wants_memory=reply.wants_memory,
+        )  # fmt: skip
         calls = tuple(map(_fingerprint, reply.tool_calls))
         repeats = repeats + 1 if calls and calls == marks.last_calls else 0
-        if not set(calls).issubset(seen):
-            seen, moved = (*seen, *(call for call in calls if call not in seen))[-SEEN:], True
+        if unseen := tuple(filterfalse(seen.__contains__, calls)):
+            seen, moved = (*seen, *unseen)[-SEEN:], True
+    last = last.replace(
+        state=state, action=action.name, ok=outcome.ok, result=outcome.result,
+        error=None if error is None else error.replace(state=state), calls_dropped=dropped,
+    )  # fmt: skip
     marks = marks.replace(
         now=now, progress_at=now if outcome.progressed else marks.progress_at,
         work=marks.work + work, work_failed=marks.work_failed + (work and not outcome.ok),
@@ -109,8 +109,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     else:
         progress = progress.replace(stalled_for=stalled_for, repeats=repeats)
 
-    errors = facts.errors
-    in_trouble = work and (errors.consecutive or errors.retries)
+    in_trouble = errors.consecutive or errors.retries
     if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
         errors = _count_errors(errors, outcome, state, work)
     if work or outcome.queue is not None:
@@ -120,9 +119,9 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         rate = failed / of if of else 0.0
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
-    return Facts(
-        run, _used(facts.usage, outcome, before, messages), errors, progress,
-        facts.last.replace(**newest), queue, facts.signals, memory, facts.limits, vars_, marks,
+    return facts.replace(
+        run=run, usage=_used(facts.usage, outcome, messages), errors=errors, progress=progress,
+        last=last, queue=queue, marks=marks,
     )  # fmt: skip
 
 
@@ -153,33 +152,32 @@ def _same(before: Any, after: Any) -> bool:
     return plain(before) == plain(after)
 
 
-def _used(
-    usage: UsageFacts, outcome: Outcome, before: Conversation, messages: Conversation
-) -> UsageFacts:
+def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageFacts:
     """The usage after an action, with the size of the conversation."""
-    spent, calls, cost = outcome.spent, usage.calls, usage.cost
+    spent, calls, tool_calls, cost = outcome.spent, usage.calls, usage.tool_calls, usage.cost
     context, prunable = outcome.context_tokens, outcome.prunable
-    same = messages is before and outcome.rewrite is None
+    same = not outcome.messages and outcome.rewrite is None
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
         return usage
     if spent.tools:
         calls = {**calls}
         for name, times in spent.tools.items():
             calls[name] = calls.get(name, 0) + times
+            tool_calls += times
     if spent.cost is not None:
         cost = min((cost or 0.0) + spent.cost, MOST)
     length, window = len(messages), usage.context_window
-    if context is None:
+    if context is None and outcome.rewrite is None:  # the size before it may have been counted
+        context = usage.context_tokens + estimate_messages(outcome.messages)
+    elif context is None:
         context = messages.tokens
-        if outcome.rewrite is None:  # the size before it may have been counted
-            context += usage.context_tokens - before.tokens
     if prunable is None:
         prunable = usage.prunable if same else length > 2
     sent = usage.prompt_tokens + spent.prompt_tokens
     written = usage.completion_tokens + spent.completion_tokens
     return usage.replace(
         llm_calls=usage.llm_calls + spent.llm_calls,
-        tool_calls=usage.tool_calls + sum(spent.tools.values()), calls=calls,
+        tool_calls=tool_calls, calls=calls,
         prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
         messages=length, context_tokens=context, context_ratio=context / window if window else 0.0,
         prunable=prunable, cached_tokens=usage.cached_tokens + spent.cached_tokens,

@@ -12,6 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from msgspec.structs import asdict
+
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
 from chartloop.core.reasons import StopSignal
 from chartloop.core.values import Count, Value
@@ -92,7 +94,7 @@ class Reply(Value, frozen=True, gc=False):
             "text": self.text,
             "finish_reason": self.finish_reason,
             "model": self.model,
-            "tool_calls": [call.to_mapping() for call in self.tool_calls],
+            "tool_calls": list(map(asdict, self.tool_calls)),
         }
 
 

@@ -105,7 +105,10 @@ def lay_out(
     kept = _columns_that_fit(wanted, width - len(indent), spare)
     room = width - len(indent) - len(GAP) * (len(kept) - 1)
     words = [max((size(w) for r in rows for w in r.cells[c].split()), default=0) for c in kept]
-    widths = _fit_widths([wanted[c] for c in kept], words, room)
+    whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
+    # shrink the widest columns until all fit, and break words only as a last resort
+    widths = _cut_down([wanted[c] for c in kept], whole, room)
+    widths = _cut_down(widths, [_NARROWEST] * len(kept), room)
     at_right = {n for n, c in enumerate(kept) if c in right}
     return [
         Line(f"{indent}{line}".rstrip(), row.colour)
@@ -122,12 +125,6 @@ def _columns_that_fit(wanted: list[int], width: int, spare: Sequence[int]) -> li
             break
         kept.remove(column)
     return kept
-
-
-def _fit_widths(wanted: list[int], words: list[int], room: int) -> list[int]:
-    """Shrink the widest columns until all fit, and break words only as a last resort."""
-    whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
-    return _cut_down(_cut_down(wanted, whole, room), [_NARROWEST] * len(wanted), room)
 
 
 def _cut_down(wanted: list[int], least: list[int], room: int) -> list[int]:

@@ -32,13 +32,15 @@ NO_REPLY = "error: this call was not executed"
 class _Log:
     """The list that conversations share, and its sendable form as far as it is settled."""
 
-    __slots__ = ("messages", "settled")
+    __slots__ = ("counted", "messages", "settled")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
         self.settled: tuple[int, Conversation | None] = 0, None
         """The number of messages that later ones cannot change, and the corrected copy that is
         sent in their place; None while they are sent themselves."""
+        self.counted: tuple[int, int] = 0, 0
+        """A number of messages, and their estimated tokens."""
 
 
 class Conversation(Sequence[Message]):
@@ -48,15 +50,13 @@ class Conversation(Sequence[Message]):
     Adding to one that has grown already, as a fork does, copies the list.
     """
 
-    __slots__ = ("_end", "_length", "log", "tokens")
+    __slots__ = ("_end", "_length", "log")
 
-    def __init__(self, messages: Iterable[Message] = (), tokens: int | None = None) -> None:
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
         self._end = [self._length]
         """The right to append to the list: one item, which only one thread can pop."""
-        self.tokens = estimate_messages(self.log.messages) if tokens is None else tokens
-        """The estimated tokens of the messages: see `estimate_messages`."""
 
     @classmethod
     def read(cls, data: Any, reasons: Mapping[str, Any]) -> Conversation:
@@ -71,12 +71,23 @@ class Conversation(Sequence[Message]):
         try:
             length = self._end.pop() + len(added)
         except IndexError:  # the list has grown already
-            return Conversation(chain(self, added), self.tokens + estimate_messages(added))
+            fork = Conversation(chain(self, added))
+            fork.log.counted = self._length, self.tokens
+            return fork
         self.log.messages += added
         other = Conversation.__new__(Conversation)
         other.log, other._length, other._end = self.log, length, [length]
-        other.tokens = self.tokens + estimate_messages(added)
         return other
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens of the messages: see `estimate_messages`."""
+        (count, tokens), log, length = self.log.counted, self.log, self._length
+        if count != length:
+            tokens += estimate_messages(log.messages[count:length])
+            tokens -= estimate_messages(log.messages[length:count])
+            log.counted = length, tokens
+        return tokens
 
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""
@@ -117,7 +128,6 @@ class Conversation(Sequence[Message]):
         if copy is None:
             copy = Conversation.__new__(Conversation)
             copy.log, copy._length, copy._end = self.log, start, []
-            copy.tokens = self.tokens - estimate_messages(open_)
         return Joined((), copy, _sent(open_))
 
     def __len__(self) -> int:

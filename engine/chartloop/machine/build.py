@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from chartloop.core.facts import (
     Facts,
     LastFacts,
@@ -48,7 +50,7 @@ class Entry(NamedTuple):
     message: Template | None
 
 
-class Rules(NamedTuple):
+class Rules(Struct, frozen=True):
     """The rules that apply at one moment, with their guards compiled into one function."""
 
     numbers: tuple[int, ...]

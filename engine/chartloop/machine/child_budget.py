@@ -52,7 +52,9 @@ def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[s
     out: dict[str, frozenset[str]] = {}
     for name in parent.limits.keys() & child.limits.keys():
         kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
-        if len(kinds) == 1 and (read := _facts_of(name, parent, child)):
+        bounds = [b for spec in (parent, child) for b in _bounds(spec)]
+        read = SPENT.intersection(b.fact for b in bounds if b.bound_text == f"limits.{name}")
+        if len(kinds) == 1 and read:
             out[name] = read
     return out
 
@@ -70,12 +72,6 @@ def spent_reason(limit: str, *specs: MachineSpec) -> str:
                 if reason and reason in specs[0].reasons:
                     return reason
     return "token_limit"
-
-
-def _facts_of(limit: str, *specs: MachineSpec) -> frozenset[str]:
-    """The facts that guards of these machines compare with a limit."""
-    text = f"limits.{limit}"
-    return SPENT.intersection(b.fact for s in specs for b in _bounds(s) if b.bound_text == text)
 
 
 def _bounds(spec: MachineSpec) -> Iterator[Bound]:

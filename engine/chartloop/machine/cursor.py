@@ -22,7 +22,7 @@ from chartloop.language.template.template import Template
 from chartloop.machine.assignment import set_values, template_names
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Look
-from chartloop.machine.regions import Answers, Configuration, GuardedTransition
+from chartloop.machine.regions import NO_ANSWERS, Answers, Configuration, GuardedTransition
 from chartloop.machine.transition_table import END_ERROR
 
 FAILURES = (*GUARD_ERRORS, GuardFailed)
@@ -36,23 +36,6 @@ class Cursor(Configuration):
     the position is changed in `draft`.
     """
 
-    # defaults on the class, because most decisions never set them
-    taken: tuple[str, ...] = ()
-    path: tuple[str, ...] = ()
-    new: tuple[StopSignal, ...] = ()
-    """The signals that this decision raised."""
-    looks: list[Look] | None = None
-    """The evaluations so far, if the decision is traced."""
-    warnings: tuple[str, ...] = ()
-    winner = ""
-    unhandled = False
-    unsaved: Failure | None = None
-    retry_in: float | None = None
-    chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
-    """The last choice that was not taken: trigger, state, facts, edge."""
-    before_move: Facts
-    """The facts before the newest move, for an explanation."""
-
     def __init__(
         self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
     ) -> None:
@@ -63,10 +46,24 @@ class Cursor(Configuration):
         """The position before the decision."""
         self.draft = position
         """The position so far, without the changes of state, status and facts."""
-        if chart.spec.registry.guards or input.opaque:
-            self.oracle = Answers(ask, input.opaque)
-        if trace:
-            self.looks = []
+        asks = chart.spec.registry.guards or input.opaque
+        self.oracle = Answers(ask, input.opaque) if asks else NO_ANSWERS
+        self.branch: int | None = None
+        self.failed = self.retrying = self.unhandled = False
+        self.taken: tuple[str, ...] = ()
+        self.path: tuple[str, ...] = ()
+        self.new: tuple[StopSignal, ...] = ()
+        """The signals that this decision raised."""
+        self.warnings: tuple[str, ...] = ()
+        self.winner = ""
+        self.unsaved: Failure | None = None
+        self.retry_in: float | None = None
+        self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
+        """The last choice that was not taken: trigger, state, facts, edge."""
+        self.before_move = self.facts
+        """The facts before the newest move, for an explanation."""
+        self.looks: list[Look] | None = [] if trace else None
+        """The evaluations so far, if the decision is traced."""
 
     def keep(self, more: Mapping[str, Any]) -> None:
         """Add to the data that the position keeps."""
@@ -225,7 +222,7 @@ class Cursor(Configuration):
         """Record a transition as taken, apply its `set` and `stop`, and enter the state."""
         self.state = dest
         self.failed = self.retrying = False
-        self.taken += (taken.origin,)
+        self.taken += taken.ids
         if taken.set:
             self.assign(taken.set, taken.origin)
         if taken.stop:

@@ -107,12 +107,8 @@ def _start(cursor: Cursor, input: Input) -> None:
         marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
-    if SUBMITTER in data:
-        cursor.keep({SUBMITTER: data[SUBMITTER]})
-    if "metadata" in data:
-        cursor.keep({METADATA: data["metadata"]})
-    if "files" in data:
-        cursor.keep({FILES: data["files"]})
+    if given := {name: data[name] for name in (SUBMITTER, METADATA, FILES) if name in data}:
+        cursor.keep(given)
     cursor.fire("start")
     cursor.state = data.get("start") or cursor.chart.spec.start
     cursor.enter(cursor.state)
@@ -146,8 +142,7 @@ def _step(cursor: Cursor, input: Input) -> None:
     )
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, before=draft.messages, messages=messages,
-        stopping=draft.stopping,
+        at=input.at, saved=saved, messages=messages, stopping=draft.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
         cursor.raise_signal(signal)

@@ -100,12 +100,9 @@ class Explanation(NamedTuple):
         d = self.decision
         yield from (("signal", str(signal)) for signal in d.signals)
         yield from (("warning", warning) for warning in d.warnings)
-        path = self._path() if d.path else f"stays at {d.next}"
-        yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
-
-    def _path(self) -> str:
         begun = () if self.kind == "start" else (self.state,)  # a start enters its own state
-        return " → ".join([*begun, *self.decision.path])
+        path = " → ".join([*begun, *d.path]) if d.path else f"stays at {d.next}"
+        yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
 
     def __str__(self) -> str:
         return "\n".join([self.title, *(line.text for line in self.lines())])

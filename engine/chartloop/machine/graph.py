@@ -97,16 +97,15 @@ def _drawn_transitions(region: Region, nodes: Mapping[str, Node]) -> Iterator[_D
             tried = [t for t in candidates if t.kind == "advance"]
             guarded = sum(bool(t.guards) for t in tried)
             numbered = guarded > 1 and spec is not None and spec.ask is None
-            contrasts = numbered or any(_is_silent(t) and _has_guard(t) for t in candidates)
+            contrasts = numbered or any(
+                _is_silent(t) and any(isinstance(guard, Holds) for guard in t.guards)
+                for t in candidates
+            )
             for t in candidates:
                 last = contrasts and _is_silent(t) and not t.guards
                 yield _DrawnTransition(
                     t, tried.index(t) + 1 if numbered and t in tried else None, last
                 )
-
-
-def _has_guard(t: GuardedTransition) -> bool:
-    return any(isinstance(guard, Holds) for guard in t.guards)
 
 
 def _is_silent(t: GuardedTransition) -> bool:

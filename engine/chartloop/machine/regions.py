@@ -74,15 +74,15 @@ class Configuration:
     state: str
     status: str
     facts: Facts
-    # defaults on the class, because most decisions never set them
-    oracle = NO_ANSWERS
+    oracle: Answers
+    branch: int | None
+    retrying: bool
+    failed: bool
+    # defaults on the class, because most decisions never read them
     verdicts: Sequence[bool] = ()
     raised = ""
     """The highest reason that was raised before this decision's rules."""
-    branch: int | None = None
     returning = ""
-    retrying = False
-    failed = False
 
 
 class Closable:
@@ -288,6 +288,8 @@ class GuardedTransition(Closable, Transition):
     ) -> None:  # fmt: skip
         super().__init__(source, cast(Any, dest), *args, **more)
         self.origin = origin
+        self.ids = (origin,)
+        """What a record says was taken; the records of all runs share it."""
         self.kind = kind
         self.edge = edge
         self.rule = rule

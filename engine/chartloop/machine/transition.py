@@ -124,7 +124,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
 def _return(cursor: Cursor, taken: GuardedTransition, dest: str) -> None:
     """Continue with the edge that a detour interrupted."""
     cursor.state = dest
-    cursor.taken += (taken.origin,)
+    cursor.taken += taken.ids
     *others, last = cursor.draft.returns
     cursor.draft = cursor.draft.replace(returns=tuple(others))
     cursor.failed = cursor.retrying = False
@@ -169,7 +169,7 @@ def _branch(cursor: Cursor, join: str | None, stops: list[str]) -> bool:
         cursor.branch = None
         if taken is None or taken.dest is None:
             return False
-        cursor.taken += (taken.origin,)
+        cursor.taken += taken.ids
         cursor.state = taken.dest
         if taken.dest == join:
             return True

@@ -56,9 +56,11 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     if job.waits or position.waited is not None:
         waited = await _time_waited(session, action, started, key)
     context = Context(
-        session.chart.spec, state, position, facts, ports, session, started, key, session.results,
-        position.messages, position.prompt, position.kept, job.tools, job.tool_schemas,
-        session.listener is not None, session.tally.failed_calls, waited,
+        session.chart.spec, state, position, facts, ports, host=session, now=started, key=key,
+        recorded=session.results, messages=position.messages, prompt=position.prompt,
+        kept=position.kept, tools=job.tools, tool_schemas=job.tool_schemas,
+        streaming=session.listener is not None, failed_calls=session.tally.failed_calls,
+        waited=waited,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
@@ -103,7 +105,7 @@ async def _call(
     except BaseException as error:  # noqa: BLE001  most exceptions go on the record
         return failure_of(error, context)
     context.so_far = None  # break the reference cycle: nothing is left to the garbage collector
-    if isinstance(outcome, Blocked) or (action.sound and type(outcome) is Outcome):
+    if (action.sound and type(outcome) is Outcome) or isinstance(outcome, Blocked):
         return outcome
     return _validate_outcome(action, context, outcome)
 

@@ -126,14 +126,17 @@ class Context(Struct):
             raise TimeoutError(LEFT)
         await self.host.note("intent", key, data, self.ports.clock.now())
 
-    async def result(self, key: str, data: Mapping[str, Any], *, last: bool = False) -> None:
-        """Record the result of a paid call before the action as a whole is done.
-
-        `last`: no other call is under way or follows, so that the record is written with it.
-        """
+    async def result(self, key: str, data: Mapping[str, Any]) -> None:
+        """Record the result of a paid call before the action as a whole is done."""
         if self.left:
             raise TimeoutError(LEFT)
-        await self.host.note("result", key, data, self.ports.clock.now(), last=last)
+        await self.host.note("result", key, data, self.ports.clock.now())
+
+    def last_result(self, key: str, data: Mapping[str, Any]) -> None:
+        """Have the result of a paid call recorded with the action: no other is made or follows."""
+        if self.left:
+            raise TimeoutError(LEFT)
+        self.host.hold_result(key, data, self.ports.clock.now())
 
     async def settle(self) -> None:
         """Write everything that is held to the journal, before an effect that is not paid."""

@@ -8,7 +8,9 @@ the action is called.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
+
+from msgspec import Struct
 
 from chartloop.core.facts import Facts
 from chartloop.core.specs import ActionSpec, Effect, ToolSpec
@@ -23,7 +25,7 @@ FIXED = frozenset({"constant", "data", "schema"})
 """The kinds of fields that are constant."""
 
 
-class Job(NamedTuple):
+class Job(Struct, frozen=True):
     """A state's action, ready to be done."""
 
     state: StateSpec

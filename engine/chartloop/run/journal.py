@@ -358,7 +358,7 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
 class _Log:
     """One run: its events and messages, and its row, which is made when it is read."""
 
-    __slots__ = ("_found", "_newest", "epoch", "events", "head", "inbox", "snapshot")
+    __slots__ = ("_found", "epoch", "events", "head", "inbox", "newest", "snapshot")
 
     def __init__(self, row: RunRow, events: list[Event], inbox: Iterable[InboxMessage]) -> None:
         self.row, self.events = row, events
@@ -378,7 +378,7 @@ class _Log:
     @property
     def row(self) -> RunRow:
         """The row of the run. Other threads may read it during an append."""
-        row, head, at, update = self._newest
+        row, head, at, update = self.newest
         if head == row.head:
             return row
         return row.replace(head=head, **({"updated": at, **update.to_mapping()} if update else {}))
@@ -386,19 +386,7 @@ class _Log:
     @row.setter
     def row(self, row: RunRow) -> None:
         self.head, self.epoch = row.head, row.epoch
-        self._newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
-
-    def add(self, events: Sequence[Event], update: Update | None) -> None:
-        """Add events, and update the row."""
-        row, _, at, before = self._newest
-        if events:
-            self.events += events
-            self.head += len(events)
-            if update is not None:
-                at, before = events[-1].at, update
-            self._newest = row, self.head, at, before
-        elif update is not None:
-            self.row = self.row.replace(**update.to_mapping())
+        self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
 class MemoryJournal(MemoryLeases):
@@ -485,11 +473,18 @@ class MemoryJournal(MemoryLeases):
         if events and not events[0].epoch == events[-1].epoch == epoch:
             events = [event.replace(epoch=epoch) for event in events]
         if log.head != head or log.epoch != epoch:
-            row, count = log.row, len(events)
-            if is_own_commit(row, head, epoch, count) and log.events[head:] == [*events]:
-                return row.head
-            raise fenced_error(row, head, epoch)
-        log.add(events, update)
+            own = is_own_commit(log.row, head, epoch, len(events))
+            if own and log.events[head:] == [*events]:
+                return log.head
+            raise fenced_error(log.row, head, epoch)
+        if events:
+            row, _, at, before = log.newest
+            at, newest = (at, before) if update is None else (events[-1].at, update)
+            log.events += events
+            log.head = head + len(events)
+            log.newest = row, log.head, at, newest
+        elif update is not None:
+            log.row = log.row.replace(**update.to_mapping())
         self._count(run_id, head, len(events))
         for msg_id in consumed:
             if msg_id in log.inbox:
@@ -606,13 +601,12 @@ class MemoryJournal(MemoryLeases):
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         log = self._log(run_id)
-        inbox = log.inbox
-        if message.msg_id in inbox:
+        if message.msg_id in log.inbox:
             return False
         refuse_moved(log.row)
         if check is not None:
             check(log.row, await self.inbox(run_id))
-        inbox[message.msg_id] = (message, False)
+        log.inbox[message.msg_id] = (message, False)
         self._changes += 1
         return True
 
@@ -629,8 +623,7 @@ class MemoryJournal(MemoryLeases):
         return [message for message, used in inbox.values() if not used] if inbox else []
 
     async def put_blob(self, data: str) -> str:
-        key = digest(data)
-        self._blobs[key] = data
+        self._blobs[key := digest(data)] = data
         return key
 
     async def blob(self, digest: str) -> str | None:
@@ -684,9 +677,9 @@ def events_below(events: Sequence[Event], record_seq: int) -> int:
     to make again.
     """
     kept = 0
-    for number, event in enumerate(events):
+    for number, event in enumerate(events, 1):
         if event.record is not None:
             if event.record.seq >= record_seq:
                 break
-            kept = number + 1
+            kept = number
     return kept

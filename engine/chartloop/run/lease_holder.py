@@ -125,7 +125,8 @@ class Holder:
     async def acquire(self, journal: Journal, run_id: str) -> RunRow:
         """Acquire the run, or a child of it. `Driven` if another driver has it."""
         self._refuse_lost()
-        driver, began = self.driver or self._new(), elapsed()
+        driver = self.driver or Driver(secrets.token_hex(8), self.face, this_process())
+        began = elapsed()
         row, acquired = await journal.acquire(
             run_id, driver, ttl=self.ttl, take_over=self.take_over
         )
@@ -145,9 +146,6 @@ class Holder:
 
     def _lasts_from(self, began: float) -> None:
         self.until, self.due = began + self.ttl, began + self.ttl / RENEWALS
-
-    def _new(self) -> Driver:
-        return Driver(secrets.token_hex(8), self.face, this_process())
 
     async def check(self) -> None:
         """Raise `Fenced` if the lease is lost: nothing more may be done."""

@@ -140,7 +140,8 @@ class RunLog:
     def hold(self, event: Event, update: Update | None = None) -> None:
         """Keep an event, to be written with the next one."""
         self._held.append(event)
-        self._update = update or self._update
+        if update is not None:
+            self._update = update
         self.head += 1
 
     def drop_result(self) -> None:
@@ -167,28 +168,25 @@ class RunLog:
         if self._held:
             self._held, self._update = [], None
 
-    async def note(
-        self, type: NoteType, key: str, data: Mapping[str, Any], at: float, *, last: bool = False
-    ) -> None:
-        """Write an intent, a result or a doubt about a paid call.
+    def hold_result(self, key: str, data: Mapping[str, Any], at: float) -> None:
+        """Hold the result of an action's last call until its record, which may have it as well."""
+        self.results[key] = content = {"key": key, **data}
+        self.hold(Event(self.head, "result", at, None, content, self.epoch))
 
-        The `last` one before a record is held until that record, which may make it superfluous.
-        """
-        lock = self._writing if self.journal.suspends else None
-        if lock is not None:  # else no other call is made meanwhile
-            await lock.acquire()
+    async def note(self, type: NoteType, key: str, data: Mapping[str, Any], at: float) -> None:
+        """Write an intent, a result or a doubt about a paid call."""
+        content = {"key": key, **data}
+        if self.journal.suspends:  # else no other call is made meanwhile
+            await self._writing.acquire()
         try:
-            content = {"key": key, **data}
-            event = Event(self.head, type, at, None, content, self.epoch)
-            if last:
-                self.hold(event)
-            else:
-                await self.append(event)
+            await self.append(Event(self.head, type, at, None, content, self.epoch))
         finally:
-            if lock is not None:
-                lock.release()
-        if type != "in_doubt":
-            (self.intents if type == "intent" else self.results)[key] = content
+            if self.journal.suspends:
+                self._writing.release()
+        if type == "intent":
+            self.intents[key] = content
+        elif type == "result":
+            self.results[key] = content
 
     @property
     def in_doubt(self) -> list[str]:

@@ -222,15 +222,18 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if decision.opaque:
         input = input.replace(opaque=decision.opaque)
     made = Record(
-        tally.records, before.state, input, decision.taken, decision.signals,
-        decision.next, decision.status, position.wake_at, decision.warnings,
+        seq=tally.records, state=before.state, input=input, taken=decision.taken,
+        signals=decision.signals, next=decision.next, status=decision.status,
+        wake_at=position.wake_at, warnings=decision.warnings,
     )  # fmt: skip
-    if input.outcome is not None and input.outcome.ok:
+    if session.results and input.outcome is not None and input.outcome.ok:
         session.drop_result()
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
-    rest = tally.rest if running else tally.rest_after(made, decision)
-    reason = decision.winner if not running and position.ended else ""
+    rest, reason = tally.rest, ""
+    if not running:
+        rest = tally.rest_after(made, decision)
+        reason = decision.winner if position.ended else ""
     update = update_at(session.chart, session.run_id, position, rest, reason=reason)
     if session.spent:
         consumed, session.spent = (*consumed, *session.spent), ()

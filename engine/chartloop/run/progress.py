@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from chartloop.core.facts import Facts
 from chartloop.core.position import Position
-from chartloop.core.reasons import StopSignal
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from chartloop.language.spec import StateSpec
@@ -34,7 +33,7 @@ def standing_at(position: Position, tally: Tally) -> Standing:
         tally.taken,
         how_of(position),
         reason,
-        _raised_by(tally.signals, reason),
+        next((s.source for s in reversed(tally.signals) if s.reason == reason), ""),
         {name: n for name, line in tally.profile.items() if (n := line.failed + line.failed_calls)},
         _describe_position(position, reason),
     )
@@ -98,11 +97,6 @@ def how_of(position: Position) -> How:
         return "error"
     kind = top.reason.kind_of_end(position.status, position.facts.queue.failed)
     return kind if kind != "waiting" else "limit"
-
-
-def _raised_by(signals: list[StopSignal], reason: str) -> str:
-    """The source of the newest signal with this reason, or empty."""
-    return next((s.source for s in reversed(signals) if s.reason == reason), "")
 
 
 def _describe_position(position: Position, reason: str) -> str:

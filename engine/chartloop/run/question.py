@@ -199,7 +199,8 @@ def update_at(
     facts, usage = position.facts, position.facts.usage
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
     return Update(
-        position.status, position.state, reason, facts.run.steps, position.wake_at,
-        None if asked is None else asked.to_row(), usage.total_tokens,
-        0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
+        position.status, position.state, reason=reason, steps=facts.run.steps,
+        wake_at=position.wake_at, question=None if asked is None else asked.to_row(),
+        tokens=usage.total_tokens,
+        cost=0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
     )  # fmt: skip

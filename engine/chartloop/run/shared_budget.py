@@ -59,15 +59,12 @@ class SharedBudget:
         usage = facts.usage
         if not usage.llm_calls and not usage.tool_calls:
             return
-        now = {fact: lookup(facts, fact) or 0 for fact in self._read()}
+        shared = (b.facts for budgets in self._budgets.values() for b in budgets.values())
+        now = {fact: lookup(facts, fact) or 0 for fact in frozenset[str]().union(*shared)}
         before = self._seen.get(run_id, {})
         for fact, value in now.items():
             self._spent[fact] = self._spent.get(fact, 0) + value - before.get(fact, 0)
         self._seen[run_id] = now
-
-    def _read(self) -> frozenset[str]:
-        shared = (b.facts for budgets in self._budgets.values() for b in budgets.values())
-        return frozenset[str]().union(*shared)
 
     def refuses(self, child: MachineSpec) -> StopRequest | None:
         """Why a child of this machine may not spend more; None while it may."""

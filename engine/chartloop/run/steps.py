@@ -88,7 +88,8 @@ async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) ->
     """The steps of the child that a step ran in this run's conversation; empty for other steps."""
     state, outcome = chart.spec.states[record.state], record.input.outcome
     result: Any = None if outcome is None else outcome.result
-    if not isinstance(result, Mapping) or not _shares(state):
+    shared = state.args.get("share")
+    if not isinstance(result, Mapping) or shared is None or "messages" not in shared.value:
         return []
     result = cast("Mapping[str, Any]", result)
     run_id, name = str(result.get("run", "")), str(state.args["machine"].value)
@@ -100,12 +101,6 @@ async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) ->
         if event.record is not None and (done := inner.finish_step(event.record)) is not None:
             out.append(done._replace(metadata={**done.metadata, "run": run_id}))
     return out
-
-
-def _shares(state: StateSpec) -> bool:
-    """Whether a state runs a child on this run's conversation."""
-    shared = state.args.get("share")
-    return shared is not None and "messages" in shared.value
 
 
 class _History:

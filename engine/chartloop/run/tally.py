@@ -15,9 +15,8 @@ from msgspec import Struct, structs
 
 from chartloop.core.codec import read, written
 from chartloop.core.facts import Facts
-from chartloop.core.outcome import NOTHING_SPENT
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
-from chartloop.core.records import Input, Record
+from chartloop.core.records import Record
 from chartloop.core.values import Value
 from chartloop.machine.decision import Decision
 
@@ -40,20 +39,6 @@ class StateProfile(Value, frozen=True, gc=False):
 
 
 NOTHING_DONE = StateProfile()
-
-
-def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProfile:
-    """The profile of a state with one more finished action."""
-    took = max(0.0, step.at - step.started)
-    spent = NOTHING_SPENT if step.outcome is None else step.outcome.spent
-    return StateProfile(
-        before.attempts + 1,
-        before.failed + failed,
-        before.total + took,
-        max(before.longest, took),
-        before.tokens + spent.prompt_tokens + spent.completion_tokens,
-        before.failed_calls + (0 if step.outcome is None else len(step.outcome.tool_errors)),
-    )
 
 
 class Tally(Struct):
@@ -91,29 +76,37 @@ class Tally(Struct):
             self.signals += decision.signals
         if decision.warnings:
             self.warnings += decision.warnings
-        outcome = record.input.outcome
+        state, step, outcome = record.state, record.input, record.input.outcome
         if outcome is None:
             return
-        step = facts.run.steps
-        self.moments.append((facts.run.elapsed, record.state, facts.usage.total_tokens))
+        self.moments.append((facts.run.elapsed, state, facts.usage.total_tokens))
         self.costs.append(facts.usage.cost)
         if outcome.reply is not None:
             self.last_text = outcome.reply.text
-        self.failed_calls += outcome.unanswered
+        if outcome.unanswered:
+            self.failed_calls += outcome.unanswered
         if outcome.partial:
             self.partial += outcome.partial
         if outcome.warnings:
             self.warnings += outcome.warnings
         error = decision.unsaved if outcome.ok else outcome.error
-        profile = self.profile.get(record.state, NOTHING_DONE)
-        self.profile[record.state] = with_action(profile, record.input, failed=error is not None)
-        if error is not None:
-            self._err(error.category, error.message, record.state, step)
-        for message in outcome.tool_errors:
-            self._err("RECOVERABLE", message, record.state, step)
-
-    def _err(self, category: str, message: str, state: str, step: int) -> None:
-        self.errors.append({"category": category, "message": message, "state": state, "step": step})
+        before, spent = self.profile.get(state, NOTHING_DONE), outcome.spent
+        took = max(0.0, step.at - step.started)
+        self.profile[state] = StateProfile(
+            attempts=before.attempts + 1, failed=before.failed + (error is not None),
+            total=before.total + took,
+            longest=max(before.longest, took),
+            tokens=before.tokens + spent.prompt_tokens + spent.completion_tokens,
+            failed_calls=before.failed_calls + len(outcome.tool_errors),
+        )  # fmt: skip
+        if error is None and not outcome.tool_errors:
+            return
+        failures = [] if error is None else [(error.category, error.message)]
+        failures += [("RECOVERABLE", message) for message in outcome.tool_errors]
+        self.errors += [
+            {"category": category, "message": message, "state": state, "step": facts.run.steps}
+            for category, message in failures
+        ]
 
     def rest_after(self, record: Record, decision: Decision) -> int:
         """The value of `rest` after a record."""

@@ -155,7 +155,8 @@ def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, A
     if not outcome.spent.tools and not outcome.tool_errors:
         return
     if not _answers_a_reply(outcome.result):
-        result = plain(outcome.result) if outcome.ok else _message(outcome)
+        message = "" if outcome.error is None else outcome.error.message
+        result = plain(outcome.result) if outcome.ok else message
         for name in outcome.spent.tools:
             yield name, None, outcome.ok, result
         return
@@ -180,7 +181,3 @@ def _answers_a_reply(result: Any) -> bool:
         isinstance(part, Mapping) and _CALLED.issuperset(part)  # pyright: ignore[reportUnknownArgumentType]
         for part in result  # pyright: ignore[reportUnknownVariableType]
     )
-
-
-def _message(outcome: Outcome) -> str:
-    return "" if outcome.error is None else outcome.error.message
