@@ -690,3 +690,15 @@ def test_no_path_python_or_machine_comes_with_a_request(serve: Serve, case: Give
         assert [one["at"] for one in answer.json()["errors"]] == [case.at]
     assert served.get("/runs")["runs"] == []
     assert "root:" not in answer.text
+
+
+def test_an_application_refuses_a_journal_as_every_door_does(tmp_path: Path) -> None:
+    from chartloop.server import create_app  # noqa: PLC0415
+
+    url = "postgresql://ann:s3cret@db/runs"
+    with pytest.raises(SetupError) as opened:
+        load("agent").open("r", journal=url)
+    with pytest.raises(SetupError) as served:
+        create_app(Settings(machines=(tmp_path,), journal=url))
+    assert str(served.value) == str(opened.value)
+    assert "s3cret" not in str(served.value)

@@ -22,10 +22,8 @@ from chartloop.adapters.journal.opening import journal_of
 from chartloop.api import Run
 from chartloop.compat import geist
 from chartloop.core.errors import ChartloopError, JournalError, SetupError, UnknownRunError
-from chartloop.hosting.settings import Settings
 from chartloop.run.journal import MemoryJournal
 from chartloop.scenarios import recording
-from chartloop.server.application import create_app
 
 GIVEN: dict[str, Callable[[Path], str | Path]] = {
     "str": str, "Path": Path, "url": lambda path: f"sqlite:///{path}",
@@ -143,9 +141,8 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "open": lambda url: load("agent").open("r", journal=url),
     "simulate": lambda url: simulated_run(load("agent"), 0, journal=url),
     "stats": lambda url: stats(load("agent"), url),
-    "serve": lambda url: create_app(Settings(machines=(Path(),), journal=url)),
 }
-"""Where a journal is named."""
+"""Where a journal is named. A server names one too: `tests/server/test_safety.py`."""
 
 
 @pytest.mark.parametrize("url", ["postgresql://ann:s3cret@db/runs", "postgresql:/ann:s3cret@db/r"])
