@@ -1,11 +1,10 @@
-"""Leases as rows of a SQLite file. `run.lease` decides who gets one."""
+"""Leases as rows of a database. `run.lease` decides who gets one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.writes import Release, Renew
+from chartloop.adapters.journal.writes import Connection, Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process
 from chartloop.run.validate_record import is_number
