@@ -143,9 +143,12 @@ def check_server(database: Database, name: str) -> None:
         )
 
 
-def check_tables(database: Database, schema: str, name: str, *, make: bool) -> None:
+def check_tables(
+    database: Database, schema: str, name: str, *, make: bool,
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> None:  # fmt: skip
     """Make the tables if there are none and `make` says so; refuse those of another version."""
-    newest = MIGRATIONS[-1].number
+    newest = migrations[-1].number
     version = _version(database, schema, name)
     if version == 0:
         if not make:
@@ -153,7 +156,7 @@ def check_tables(database: Database, schema: str, name: str, *, make: bool) -> N
                 f"there is no journal at `{name}`",
                 hint="name the database that the run was started with",
             )
-        migrate(database, schema, name)
+        migrate(database, schema, name, migrations)
     elif version > newest:
         raise JournalTooNew(
             f"`{name}` was written by a newer version of chartloop (its tables have version "
@@ -202,14 +205,15 @@ def _version(database: Database, schema: str, name: str) -> int:
     tables = {table for (table,) in found}
     if not tables:
         return 0
-    if not tables.issuperset({"schema_version", "run", "event"}):
+    sql = f'SELECT max(number) FROM "{schema}".schema_version'  # noqa: S608  a checked name
+    ours = tables.issuperset({"schema_version", "run", "event", "journal"})
+    row = _execute(database, sql).fetchone() if ours else None
+    if row is None or row[0] is None:
         raise JournalCorrupt(
             f"the schema `{schema}` of `{name}` holds something else, not a journal",
             hint="name another schema: `?schema=NAME` at the end of the URL",
         )
-    sql = f'SELECT max(number) FROM "{schema}".schema_version'  # noqa: S608  a checked name
-    row = _execute(database, sql).fetchone()
-    return int(row[0] or 0) if row else 0
+    return int(row[0])
 
 
 def _execute(database: Database, sql: str) -> psycopg.Cursor[tuple[Any, ...]]:
