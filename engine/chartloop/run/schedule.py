@@ -45,8 +45,8 @@ class Claimed(NamedTuple):
     """The outcome of a claim."""
 
     runs: list[Activation]
-    unjudged: list[str]
-    """What due runs need that the worker has not judged yet."""
+    unjudged: Mapping[str, str]
+    """What due runs need that the worker has not judged yet, with a run that needs it."""
     following: float | None
     """When the next run becomes due, on the journal's clock; None for never."""
 
@@ -208,9 +208,10 @@ class MemorySchedule(MemoryLeases):
                 if not place.lapses:
                     place.records = self._count_records(request.run_id)
                 runs.append(Activation(request, place.wakes))
-        unjudged = {request.needs for _, request, _ in due} - can.keys() - {""}
+        others = (request for _, request, _ in due if request.needs and request.needs not in can)
+        unjudged = {request.needs: request.run_id for request in others}
         following = min((at for at, _, _ in free if at > now), default=None)
-        return Claimed(runs, sorted(unjudged), following)
+        return Claimed(runs, unjudged, following)
 
     async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
         if ttl > 0:

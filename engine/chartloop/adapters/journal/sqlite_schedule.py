@@ -38,7 +38,10 @@ _CLAIM = (
     f"(SELECT rowid FROM request WHERE {_DUE} AND needs IN ({{}}) ORDER BY due LIMIT ?) "
     f"RETURNING due, wakes, {REQUEST}"
 )
-_UNJUDGED = f"SELECT DISTINCT needs FROM request WHERE {_DUE} AND needs NOT IN ({{}})"  # noqa: S608
+_UNJUDGED = (
+    f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT IN ({{}}) "  # noqa: S608
+    "GROUP BY needs"
+)
 _FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
@@ -91,11 +94,11 @@ class ScheduleRows:
             for _, wakes, *columns in found
             for request in read_requests([columns])
         ]
-        unjudged: list[str] = []
+        unjudged: dict[str, str] = {}
         if len(found) < limit:
             known = ["", *can]
             sql = _UNJUDGED.format(", ".join("?" * len(known)))
-            unjudged = [str(needs) for (needs,) in self.db.execute(sql, (now, *known))]
+            unjudged = dict(self.db.execute(sql, (now, *known)).fetchall())
         following = self.db.execute(_FOLLOWING, (now,)).fetchone()[0]
         return Claimed(runs, unjudged, following)
 
