@@ -36,12 +36,36 @@ def settle(cursor: Cursor) -> None:
         if cursor.state in cursor.chart.waiting:
             _wait(cursor)
         elif cursor.retry_in and cursor.state not in cursor.chart.ends:
-            _back_off(cursor, cursor.retry_in)
+            wait = cursor.retry_in
+            for left_by_rule in cursor.chart.stops_in:
+                try:
+                    left = left_by_rule.fn(cursor.facts, no_oracle)
+                except GUARD_ERRORS:
+                    continue
+                if left is not None:
+                    wait = min(wait, max(left, 0.0) + A_TICK)
+            cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
+            cursor.pause()
         elif cursor.draft.pause_asked and cursor.state not in cursor.chart.ends:
             cursor.draft = cursor.draft.replace(pause_asked=False)
             cursor.pause()
     if cursor.state in cursor.chart.ends:
-        _end(cursor, cursor.chart.ends[cursor.state])
+        word = cursor.chart.ends[cursor.state]
+        spec = cursor.chart.spec
+        if not cursor.draft.signals:
+            reason = spec.reason(word if word in ("completed", "error") else "unknown")
+            cursor.raise_signal(StopSignal(reason, "", {}, cursor.state))
+        top = cursor.draft.signals.highest
+        assert top is not None
+        cursor.winner = str(top.reason)
+        status = top.reason.status if word == "by_reason" else word
+        signals = cursor.facts.signals
+        if signals.status != status:
+            cursor.facts = cursor.facts.replace(signals=signals.replace(status=status))
+        if cursor.status == "paused":
+            cursor.resume()
+        cursor.fire("complete" if status == "completed" else "fail")
+        cursor.draft = cursor.draft.replace(stopping=True)
 
 
 def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
@@ -82,7 +106,20 @@ def _move(cursor: Cursor, trigger: str) -> None:
         if check_rules(cursor, trigger, general=False):
             return
     if taken.kind == "return":
-        _return(cursor, taken, taken.dest)
+        dest = taken.dest
+        cursor.state = dest
+        cursor.taken += taken.ids
+        *others, last = cursor.draft.returns
+        cursor.draft = cursor.draft.replace(returns=tuple(others))
+        cursor.failed = cursor.retrying = False
+        if last.attempt is not None:
+            cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
+        if last.point.kind == "fork":
+            _fork(cursor, dest)
+        elif last.point.kind == "edge":
+            cursor.take(cursor.chart.by_origin[last.point.name], dest)
+        else:
+            cursor.enter(dest)
         return
     if taken.kind == "retry":
         cursor.draft = cursor.draft.replace(attempt=cursor.draft.attempt + 1)
@@ -119,23 +156,6 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
     if taken is None:
         cursor.leave("guard_error")
     return taken
-
-
-def _return(cursor: Cursor, taken: GuardedTransition, dest: str) -> None:
-    """Continue with the edge that a detour interrupted."""
-    cursor.state = dest
-    cursor.taken += taken.ids
-    *others, last = cursor.draft.returns
-    cursor.draft = cursor.draft.replace(returns=tuple(others))
-    cursor.failed = cursor.retrying = False
-    if last.attempt is not None:
-        cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
-    if last.point.kind == "fork":
-        _fork(cursor, dest)
-    elif last.point.kind == "edge":
-        cursor.take(cursor.chart.by_origin[last.point.name], dest)
-    else:
-        cursor.enter(dest)
 
 
 def _fork(cursor: Cursor, fork: str) -> None:
@@ -204,19 +224,6 @@ A_TICK = 0.001
 """The seconds by which a wait ends after a time limit, so that rounding cannot undercut it."""
 
 
-def _back_off(cursor: Cursor, wait: float) -> None:
-    """Pause before the next attempt, but not past a time limit that stops the run for certain."""
-    for left_by_rule in cursor.chart.stops_in:
-        try:
-            left = left_by_rule.fn(cursor.facts, no_oracle)
-        except GUARD_ERRORS:
-            continue
-        if left is not None:
-            wait = min(wait, max(left, 0.0) + A_TICK)
-    cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
-    cursor.pause()
-
-
 def _wait(cursor: Cursor) -> None:
     state = cursor.state
     within = cursor.chart.spec.states[state].within
@@ -232,22 +239,3 @@ def _wait(cursor: Cursor) -> None:
     wake_at = None if seconds is None else cursor.input.at + seconds
     cursor.draft = cursor.draft.replace(wake_at=wake_at)
     cursor.pause()
-
-
-def _end(cursor: Cursor, word: str) -> None:
-    """End the run: the word of the end gives the status, the highest signal the reason."""
-    spec = cursor.chart.spec
-    if not cursor.draft.signals:
-        reason = spec.reason(word if word in ("completed", "error") else "unknown")
-        cursor.raise_signal(StopSignal(reason, "", {}, cursor.state))
-    top = cursor.draft.signals.highest
-    assert top is not None
-    cursor.winner = str(top.reason)
-    status = top.reason.status if word == "by_reason" else word
-    signals = cursor.facts.signals
-    if signals.status != status:
-        cursor.facts = cursor.facts.replace(signals=signals.replace(status=status))
-    if cursor.status == "paused":
-        cursor.resume()
-    cursor.fire("complete" if status == "completed" else "fail")
-    cursor.draft = cursor.draft.replace(stopping=True)
