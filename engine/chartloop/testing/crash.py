@@ -32,6 +32,7 @@ from chartloop.run.journal import (
 from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail, Wanted
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
 
 T = TypeVar("T")
 
@@ -136,6 +137,26 @@ class CrashAt:
 
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))
+
+    async def enqueue(self, run_id: str) -> bool:
+        return await self._write(lambda: self.journal.enqueue(run_id))
+
+    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+        return await self._write(lambda: self.journal.claim(worker, limit, can))
+
+    async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
+        self._live()  # not counted, as `renew`
+        await self.journal.keep(worker, ttl=ttl)
+
+    async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
+        await self._write(lambda: self.journal.hand_back(worker, run, due))
+
+    async def sweep(self, *, lost: bool = False) -> int:
+        return await self._write(lambda: self.journal.sweep(lost=lost))
+
+    async def backlog(self) -> Backlog:
+        self._live()
+        return await self.journal.backlog()
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))

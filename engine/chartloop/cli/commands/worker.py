@@ -1,0 +1,67 @@
+"""`chartloop worker`: drive the runs of a journal that are due."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import dataclass
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import ServerOptions, pass_options
+from chartloop.core.units import say_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(ServerOptions):
+    """The options of `worker`."""
+
+    concurrency: int = 20
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop worker --tools tools.py
+  chartloop worker --machines machines/ --concurrency 50 --grace 60
+
+\b
+Submit runs with `chartloop submit`, and look at them with `chartloop runs --watch`. Start as many
+workers as you like on one journal: each due run is claimed by one of them. You may kill a worker at
+any moment; another one takes its runs up. SIGTERM: claim no more, end the step, hand back.
+"""
+)
+@click.option(
+    "--machines", multiple=True, metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
+    help="Drive only runs of the machine files in this folder, as they are now. Repeatable."
+    " Default: every run whose tools are here, with its machine from the journal.",
+)  # fmt: skip
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=20, show_default=True,
+    help="Drive this many runs at once.",
+)  # fmt: skip
+@parameters.grace_option(25.0)
+@parameters.server_options
+@pass_options(WorkerOptions)
+def worker(options: WorkerOptions) -> None:
+    """Drive the runs of a journal that are due, until SIGTERM."""
+    from chartloop.adapters.journal.opening import journal_of
+    from chartloop.cli.run_factory import server_settings
+    from chartloop.hosting.machines import Machines
+    from chartloop.hosting.runs import Runs
+    from chartloop.hosting.workers import Workers
+
+    settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
+    journal = journal_of(settings.journal)
+    runs = Runs(settings, journal, Machines(settings, journal))
+    workers, stopped = Workers(runs, lambda _, __: None), threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda _, __: stopped.set())
+    workers.start()
+    console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
+    stopped.wait()
+    going = say_count(len(workers.driven), "run")
+    console.say(f"claims no more; {going} may end a step, within {options.grace:g} s", "dim")
+    workers.stop()
+    console.say(f"{say_count(workers.finished, 'run')} finished here", "dim")
