@@ -18,7 +18,6 @@ Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (
 from __future__ import annotations
 
 from chartloop.core.position import RETRY
-from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
 from chartloop.machine.cursor import FAILURES, Cursor
@@ -51,10 +50,9 @@ def settle(cursor: Cursor) -> None:
             cursor.pause()
     if cursor.state in cursor.chart.ends:
         word = cursor.chart.ends[cursor.state]
-        spec = cursor.chart.spec
         if not cursor.draft.signals:
-            reason = spec.reason(word if word in ("completed", "error") else "unknown")
-            cursor.raise_signal(StopSignal(reason, "", {}, cursor.state))
+            reason = word if word in ("completed", "error") else "unknown"
+            cursor.raise_reason(reason, "", cursor.state)
         top = cursor.draft.signals.highest
         assert top is not None
         cursor.winner = str(top.reason)
@@ -83,7 +81,7 @@ def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
         moves += 1
         if moves > chart.bound:
             message = f"more than {chart.bound} moves without an action"
-            cursor.raise_signal(StopSignal(chart.spec.reason("error"), message, {}, cursor.state))
+            cursor.raise_reason("error", message, cursor.state)
             cursor.leave("error")
             moves = 0
         else:
@@ -147,9 +145,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
         cursor.raise_guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
-            message = f"no edge from `{state}` holds"
-            reason = cursor.chart.spec.reason("guard_error")
-            cursor.raise_signal(StopSignal(reason, message, {}, state))
+            cursor.raise_reason("guard_error", f"no edge from `{state}` holds", state)
     if cursor.looks is not None:
         origin = taken.origin if taken else ""
         look_at = Look("edges", state, trigger, cursor.before_move, (), origin, cursor.oracle)
@@ -211,8 +207,7 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
     for name in names:
         reason = spec.states[name].stop
         if reason and reason != HIGHEST:
-            message = cursor.render_message(spec.states[name].message)
-            cursor.raise_signal(StopSignal(spec.reason(reason), message, {}, name))
+            cursor.raise_reason(reason, cursor.render_message(spec.states[name].message), name)
     # min is stable: ties go by the order of `all`
     cursor.state = min(
         names,

@@ -22,7 +22,6 @@ from chartloop.core.records import Input, Record
 from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
 from chartloop.run.act import act
-from chartloop.run.breakpoints import Watch
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, digest
@@ -49,14 +48,14 @@ async def drive(session: Session, rest: Callable[[], bool] | None = None) -> Non
             await leave(session)
 
 
-def watch_breakpoints(session: Session) -> Watch | None:
+def watch_breakpoints(session: Session) -> Callable[[], bool] | None:
     """The watch over the breakpoints of a run that is about to be driven; None without any."""
     return None if session.breakpoints is None else session.breakpoints.watch(session.reached)
 
 
-def at_breakpoint(session: Session, watch: Watch | None) -> bool:
+def at_breakpoint(session: Session, watch: Callable[[], bool] | None) -> bool:
     """Whether a breakpoint was reached since the last call. Never after they were cleared."""
-    return watch is not None and session.breakpoints is not None and watch.hits_breakpoint()
+    return watch is not None and session.breakpoints is not None and watch()
 
 
 async def advance(session: Session) -> Record | None:
