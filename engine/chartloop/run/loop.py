@@ -24,7 +24,7 @@ from chartloop.run import rules_version
 from chartloop.run.act import act
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
-from chartloop.run.journal import Event, InboxMessage, digest
+from chartloop.run.journal import Event, InboxMessage, RunRow, digest
 from chartloop.run.question import update_at
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
@@ -171,7 +171,8 @@ async def begin(session: Session) -> Record | None:
         if session.above is None:  # it begins by the journal's clock
             shift = session.ports.clock.follow(await session.journal.now())
             start = start.replace(started=start.started + shift, at=start.at + shift)
-            session.begun, row = start, session.row
+            row: RunRow = session.row
+            session.begun = start
             session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
         await session.create(None if session.spec_text is None else session.spec_text())
     else:  # a second attempt: the first may have been written
