@@ -212,7 +212,7 @@ class Chart:
     def main(self) -> frozenset[str]:
         """The states that are reachable without a detour."""
         error = self.spec.on_error
-        starts = [self.spec.start, *([] if error is None else [error.target])]
+        starts = [self.spec.start, *([] if error is None else self._onward(error.target))]
         return reachable(starts, self._onward) - {RETURN}
 
     @cached_property
