@@ -39,6 +39,7 @@ def saved_values(
     values.
     """
     out: dict[str, Any] = {}
+    # whether the model called tools instead of returning data
     calls = outcome.reply is not None and outcome.reply.tool_calls
     result: object = outcome.result
     waits = bool(calls) and isinstance(result, Mapping) and "data" not in result

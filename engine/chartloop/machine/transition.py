@@ -35,6 +35,7 @@ def settle(cursor: Cursor) -> None:
         if cursor.state in cursor.chart.waiting:
             _wait(cursor)
         elif cursor.retry_in and cursor.state not in cursor.chart.ends:
+            # pause before the next attempt, not past a time limit that stops the run for certain
             wait = cursor.retry_in
             for left_by_rule in cursor.chart.stops_in:
                 try:
@@ -49,6 +50,7 @@ def settle(cursor: Cursor) -> None:
             cursor.draft = cursor.draft.replace(pause_asked=False)
             cursor.pause()
     if cursor.state in cursor.chart.ends:
+        # the word of the end gives the status, the highest signal the reason
         word = cursor.chart.ends[cursor.state]
         if not cursor.draft.signals:
             reason = word if word in ("completed", "error") else "unknown"
@@ -105,6 +107,7 @@ def _move(cursor: Cursor, trigger: str) -> None:
         if check_rules(cursor, trigger, general=False):
             return
     if taken.kind == "return":
+        # continue with the edge that the detour interrupted
         dest = taken.dest
         cursor.state = dest
         cursor.taken += taken.ids

@@ -304,8 +304,8 @@ async def _act_on_message(session: Session, due: Due) -> Record:
         return await record(session, dropped, consumed=consumed)
     match data["kind"]:
         case "answer" if position.blocked_on == IN_DOUBT:
-            answer = data["event"]
-            pause_due = session.position.pause_asked
+            # a pause requested before the answer follows it
+            answer, pause_due = data["event"], position.pause_asked
             made = await record(session, Input("resume", at=at), consumed=consumed)
             if answer == "fail" and session.position.state == made.state:
                 if pause_due:
