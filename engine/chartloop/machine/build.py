@@ -74,7 +74,10 @@ class Warn(NamedTuple):
 
 
 class Chart:
-    """The compiled machine. `step` and `status` are live; everything else is read-only."""
+    """The compiled machine: two live regions that are closed, and tables computed from them.
+
+    `step` is the region of the machine's own states, `status` that of `lifecycle`.
+    """
 
     region: type[Region] = Region
     """The class of the live machines; the differential test replaces it."""
@@ -84,7 +87,7 @@ class Chart:
         self.name = spec.name
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, transition_rows(spec, self.handled))
-        self.status = self.step
+        self.status = self.step  # of a chart that is only drawn, without a lifecycle
         self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
@@ -124,7 +127,7 @@ class Chart:
         )
         self._fused: dict[tuple[int, ...], Rules] = {}
         self.rules_at: Callable[[str], Rules | None] = {n: self._covering(n) for n in states}.get
-        """The rules that are evaluated after the action of a state, without `before` rules."""
+        """The rules evaluated when a decision begins at a state, without `before` rules."""
         self.before: dict[str, tuple[int, ...]] = {}
         for number, live in self.rules.items():
             for name in live.rule.before:
@@ -134,7 +137,7 @@ class Chart:
         self.time_left = _time_left(spec)
         """The seconds left of each time limit, which also bound a long action."""
         self.stops_in = _stops_in(spec)
-        """The same for limits that stop the run for certain: no wait goes past them."""
+        """The same for limits that stop the run for certain: no back-off goes past them."""
 
     @cached_property
     def text(self) -> str:
@@ -157,7 +160,7 @@ class Chart:
         return chart
 
     def beside(self, spec: MachineSpec) -> Chart:
-        """Compile another machine with the same status region."""
+        """Compile another machine with an equal status region."""
         return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------

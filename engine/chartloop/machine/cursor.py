@@ -59,7 +59,11 @@ class Cursor(Configuration):
         self.unsaved: Failure | None = None
         self.retry_in: float | None = None
         self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
-        """The last choice that was not taken: trigger, state, facts, edge."""
+        """The last choice that was not taken: trigger, state, facts, edge.
+
+        It is valid for these very facts. A visit that was counted in place is not seen, which is
+        right because no decision comes to a deciding state twice (CL308).
+        """
         self.before_move = self.facts
         """The facts before the newest move, for an explanation."""
         self.looks: list[Look] | None = [] if trace else None
@@ -79,7 +83,7 @@ class Cursor(Configuration):
         if taken is None:
             raise StatusError(f"cannot {trigger}: the run is {before}")
         if self.looks is not None:
-            look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
+            look = Look("status", before, trigger, facts, (), taken.origin, self.oracle)
             self.looks.append(look)
         paused_from = before if trigger == "pause" else ""
         self.draft = self.draft.replace(paused_from=paused_from)

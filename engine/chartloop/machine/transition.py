@@ -47,7 +47,8 @@ def settle(cursor: Cursor) -> None:
 def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
     """Evaluate rules, then the state's own edges, and go on to the next resting state.
 
-    Without a trigger (start, resume, stop) a state that rests stays unless `check` fires.
+    Without a trigger (start, resume, stop) a state that rests stays unless a rule or a pending
+    signal leads elsewhere. Without `rules`, only pending signals do, and rules with `before`.
     """
     chart, moves = cursor.chart, 0
     cursor.before_move = cursor.facts
@@ -114,7 +115,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
             cursor.raise_signal(StopSignal(reason, message, {}, state))
     if cursor.looks is not None:
         origin = taken.origin if taken else ""
-        look_at = Look("edges", state, trigger, cursor.before_move, (), origin, "", cursor.oracle)
+        look_at = Look("edges", state, trigger, cursor.before_move, (), origin, cursor.oracle)
         cursor.looks.append(look_at)
     if taken is None:
         cursor.leave("guard_error")

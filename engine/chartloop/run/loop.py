@@ -1,9 +1,10 @@
 """The loop: takes the next step of a run until it rests or ends.
 
-    messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
+    messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append or hold ─▶ adopt ─▶ again
 
-One coroutine, driven by hand where neither journal nor actions suspend (`run.sync`). `run.act` does
-an action; `machine.evolve` decides.
+A record that leads straight to a paid call is held until that call's intent is written: see
+`run.log` for what that means for a kill. One coroutine, driven by hand where neither journal nor
+actions suspend (`run.sync`). `run.act` does an action; `machine.evolve` decides.
 
 Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
@@ -25,7 +26,6 @@ from chartloop.run.breakpoints import Watch
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, digest
-from chartloop.run.lease_holder import FOR_EVER
 from chartloop.run.question import update_at
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
@@ -131,7 +131,7 @@ async def _next_record(session: Session) -> Record | None:
             return await begin(session)
         if position.ended:
             return None
-    if holder.until != FOR_EVER and holder.doubtful:
+    if holder.doubtful:
         await holder.check()
     if not session.owned or holder.driver is None:
         await session.take_over()
@@ -163,7 +163,7 @@ async def _stop(session: Session, request: StopRequest) -> Record:
 
 
 async def begin(session: Session) -> Record | None:
-    """Make the `start` record of a new run."""
+    """Make the `start` record of a new run, or read on if a first attempt has made it."""
     start = session.begun
     if start is None:
         raise StatusError(
@@ -213,7 +213,7 @@ async def step(session: Session) -> Record:
 
 
 async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()) -> Record:
-    """Decide one input, write its record, adopt the new position.
+    """Decide one input, write its record or hold it, adopt the new position.
 
     `consumed` are the ids of the messages that leave the inbox with it.
     """
@@ -227,7 +227,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         wake_at=position.wake_at, warnings=decision.warnings,
     )  # fmt: skip
     if session.results and input.outcome is not None and input.outcome.ok:
-        session.drop_result()
+        session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
     rest, reason = tally.rest, ""

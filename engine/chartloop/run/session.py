@@ -1,8 +1,7 @@
 """One open run: its log, and what the events of it add up to.
 
 A `Session` is the whole state of a run that is read or driven. `run.loop` changes it: it decides an
-input, appends the record, and only then adopts it. A step that is not in the journal has not
-happened.
+input, appends or holds the record (`run.log`), and then adopts it.
 
 Belongs here: the state, and folding the log into it. Never: deciding or doing (`run.loop`).
 Source: design "architecture", sections 3 and 4.
