@@ -91,6 +91,8 @@ class Backlog(NamedTuple):
     """Runs that a worker has claimed."""
     resting: int
     """Runs with an open request that wait for an answer or a time."""
+    settled: int
+    """Requests that have an outcome."""
     parked: list[Parked]
     needs: Mapping[str, int]
     """The number of due runs, by what they need."""
@@ -251,6 +253,7 @@ class MemorySchedule(MemoryLeases):
         held = sum(bool(place.worker) for _, place in places)
         parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
         return Backlog(
-            len(due), min((at for at, _ in due), default=None), held, len(free) - len(due), parked,
+            len(due), min((at for at, _ in due), default=None), held, len(free) - len(due),
+            len(self._requests) - len(places), parked,
             Counter(needs for _, needs in due), [one for one, _ in self._workers.values()],
         )  # fmt: skip

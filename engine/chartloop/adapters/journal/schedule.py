@@ -146,6 +146,7 @@ class ScheduleRows:
         held, open_ = db.execute(
             "SELECT count(worker), count(*) FROM request WHERE outcome IS NULL"
         ).fetchone()
+        (every,) = db.execute("SELECT count(*) FROM request").fetchone()
         stopped = "SELECT run_id, lapses FROM request WHERE outcome IS NULL AND parked"
         parked = [
             Parked(run_id, tuple(Lapse(*lapse) for lapse in json.loads(lapses)))
@@ -154,7 +155,7 @@ class ScheduleRows:
         waiting = sum(count for _, count, _ in needs)
         return Backlog(
             waiting, min((at for *_, at in needs), default=None), held,
-            open_ - held - waiting - len(parked), parked,
+            open_ - held - waiting - len(parked), every - open_, parked,
             {needs: count for needs, count, _ in needs},
             [
                 WorkerRow(id, face, Process(*process), room, json.loads(lacks))

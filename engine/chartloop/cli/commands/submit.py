@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -93,4 +94,4 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
 def _run_id(machine: str, job: Job, key: str) -> str:
     """The id of a line's run: the same for the same line, so that it is submitted once."""
     text = console.as_json([machine, key, job._asdict()], indent=None)
-    return f"s{hashlib.sha256(text.encode()).hexdigest()[:15]}"
+    return base64.b32encode(hashlib.sha256(text.encode()).digest())[:12].decode().lower()

@@ -18,6 +18,7 @@ class WorkerOptions(ServerOptions):
     """The options of `worker`."""
 
     concurrency: int = 20
+    until_idle: bool = False
 
 
 @click.command(
@@ -25,6 +26,7 @@ class WorkerOptions(ServerOptions):
 Examples:
   chartloop worker --tools tools.py
   chartloop worker --machines machines/ --concurrency 50 --grace 60
+  chartloop worker --until-idle
 
 \b
 Submit runs with `chartloop submit`, and look at them with `chartloop runs --watch`. Start as many
@@ -41,6 +43,10 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
     "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=20, show_default=True,
     help="Drive this many runs at once.",
 )  # fmt: skip
+@click.option(
+    "--until-idle", is_flag=True,
+    help="End when no run is due that it can drive, and none is being driven: for cron.",
+)  # fmt: skip
 @parameters.grace_option(25.0)
 @parameters.server_options
 @pass_options(WorkerOptions)
@@ -50,7 +56,8 @@ def worker(options: WorkerOptions) -> None:
     from chartloop.cli.run_factory import server_settings
     from chartloop.hosting.machines import Machines
     from chartloop.hosting.runs import Runs
-    from chartloop.hosting.workers import Workers
+    from chartloop.hosting.workers import POLL, Workers
+    from chartloop.run.sync import by_hand
 
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
     journal = journal_of(settings.journal)
@@ -60,7 +67,11 @@ def worker(options: WorkerOptions) -> None:
         signal.signal(one, lambda _, __: stopped.set())
     workers.start()
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
-    stopped.wait()
+    while not stopped.wait(None if not options.until_idle else POLL):
+        backlog = by_hand(journal.backlog())
+        mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
+        if not (backlog.held or mine):
+            break
     going = say_count(len(workers.driven), "run")
     console.say(f"claims no more; {going} may end a step, within {options.grace:g} s", "dim")
     workers.stop()
