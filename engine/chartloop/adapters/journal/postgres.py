@@ -408,8 +408,7 @@ class _Pool:
     def close(self) -> None:
         """Close the connections."""
         self.closed = True
-        for _ in range(self._free.qsize()):
-            free = self._free.get()
+        for free in [self._free.get() for _ in range(self._free.qsize())]:
             if free is not None:
                 free.database.close()
             self._free.put(None)

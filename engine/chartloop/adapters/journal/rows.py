@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from chartloop.adapters.journal.leases import LeaseRows
-from chartloop.adapters.journal.schedule import REQUEST, read_requests
+from chartloop.adapters.journal.schedule_rows import REQUEST, read_requests
 from chartloop.adapters.journal.texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,
