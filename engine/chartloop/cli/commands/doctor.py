@@ -183,6 +183,10 @@ _EXTRAS = (
         "plots", "matplotlib", "plots",
         "no matplotlib: `chartloop stats` has tables, but no --plot",
     ),
+    _Extra(
+        "postgres", "psycopg", "postgres",
+        "no psycopg: journals are files, and not in PostgreSQL",
+    ),
 )  # fmt: skip
 
 
