@@ -53,9 +53,7 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
             warn(cursor, id)
     if cursor.unhandled and not _is_failure_handled(cursor, holding):
         error = cursor.facts.last.error
-        cursor.raise_signal(
-            StopSignal(chart.spec.reason("error"), error.message if error else "", {}, state)
-        )
+        cursor.raise_reason("error", error.message if error else "", state)
     hard = cursor.hard if cursor.draft.signals else None
     fired = (hard is not None or bool(holding)) and _fire(cursor, hard, holding, trigger)
     if cursor.looks is not None and (numbers or hard is not None):

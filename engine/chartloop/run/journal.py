@@ -29,7 +29,7 @@ from functools import partial
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
@@ -50,6 +50,7 @@ from chartloop.run.journal_pages import (
     RunPage,
     Tail,
     TailEvent,
+    Wanted,
     check_page,
     read_run_cursor,
     run_cursor,
@@ -178,18 +179,7 @@ class Journal(Leases, Requests, Schedule, Chains, Protocol):
         """The row of a run, or None."""
         ...
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         """The matching runs, newest first; without child runs if `children` is false."""
         ...
 
@@ -548,15 +538,9 @@ class MemoryJournal(MemorySchedule):
         log = self._logs.get(run_id)
         return log.row if log else None
 
-    async def rows(
-        self, *, machine: str | None = None, status: str | None = None, agent: str | None = None,
-        session: str | None = None, parent: str | None = None, prefix: str | None = None,
-        children: bool = True, limit: int | None = None,
-    ) -> list[RunRow]:  # fmt: skip
-        filter = RunFilter(
-            machine=machine, status=status, agent=agent, session=session, parent=parent,
-            prefix=prefix, children=children,
-        )  # fmt: skip
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
+        wanted.setdefault("children", True)
+        filter = RunFilter(**wanted)
         rows = (log.row for log in [*self._logs.values()][::-1])
         matches = [row for row in rows if filter.fits(row)]  # equals: the last created first
         matches.sort(key=lambda r: r.created, reverse=True)

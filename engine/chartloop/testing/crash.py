@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from chartloop.core.durability import Durability
 from chartloop.core.records import Record
@@ -29,7 +29,7 @@ from chartloop.run.journal import (
     Update,
     WholeRun,
 )
-from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail
+from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail, Wanted
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
@@ -196,29 +196,9 @@ class CrashAt:
         self._live()
         return await self.journal.row(run_id)
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         self._live()
-        return await self.journal.rows(
-            machine=machine,
-            status=status,
-            agent=agent,
-            session=session,
-            parent=parent,
-            prefix=prefix,
-            children=children,
-            limit=limit,
-        )
+        return await self.journal.rows(limit=limit, **wanted)
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         self._live()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from chartloop.adapters.journal.rows import Rows
 from chartloop.adapters.journal.writes import (
@@ -56,6 +56,7 @@ from chartloop.run.journal_pages import (
     RunFilter,
     RunPage,
     Tail,
+    Wanted,
     check_page,
 )
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
@@ -231,23 +232,9 @@ class JournalFace(ABC):
     async def row(self, run_id: str) -> RunRow | None:
         return await self._read(run_id, Rows.row, run_id)
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
-        filter = RunFilter(
-            machine=machine, status=status, agent=agent, session=session, parent=parent,
-            prefix=prefix, children=children,
-        )  # fmt: skip
-        return await self._read("", Rows.rows, filter, limit)
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
+        wanted.setdefault("children", True)
+        return await self._read("", Rows.rows, RunFilter(**wanted), limit)
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         check_page(limit)
