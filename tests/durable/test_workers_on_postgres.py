@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
+from tests.cli.working import Place, kill_one_of_two, until
 from tests.postgres import NEEDED, Cluster
 
 pytestmark = [*NEEDED]
@@ -46,12 +46,9 @@ def working(folder: Path, url: str) -> Generator[tuple[Runs, Workers]]:
     by_hand(journal.close())
 
 
-def until(what: Callable[[], Any]) -> None:
-    end = time.monotonic() + 60
-    while not what():
-        if time.monotonic() > end:
-            pytest.fail("it took too long")
-        time.sleep(0.05)
+@pytest.mark.slow("kills a process")
+def test_a_killed_workers_runs_are_taken_up(postgres: Cluster, tmp_path: Path) -> None:
+    kill_one_of_two(Place(tmp_path, postgres.of(tmp_path)))
 
 
 def test_each_run_is_driven_by_one_of_two_workers(postgres: Cluster, tmp_path: Path) -> None:

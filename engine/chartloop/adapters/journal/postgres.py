@@ -41,7 +41,12 @@ from chartloop.adapters.journal.postgres_connection import (
     explain,
     is_lost,
 )
-from chartloop.adapters.journal.postgres_tables import check_server, check_tables
+from chartloop.adapters.journal.postgres_tables import (
+    MIGRATIONS,
+    Migration,
+    check_server,
+    check_tables,
+)
 from chartloop.adapters.journal.rows import FENCE, Rows
 from chartloop.adapters.journal.writes import (
     Acquire,
@@ -61,7 +66,12 @@ from chartloop.adapters.journal.writes import (
     Writer,
 )
 from chartloop.core.durability import Durability
-from chartloop.core.errors import ChartloopError, JournalError
+from chartloop.core.errors import (
+    ChartloopError,
+    JournalError,
+    JournalLocked,
+    JournalUnavailable,
+)
 from chartloop.run.lease import ancestry
 from chartloop.run.redact import Redactor
 
@@ -111,8 +121,8 @@ class PostgresJournal(_Face):
     server may be away before `JournalLocked`. `redactor` hides secrets before they are written; by
     default those of the environment, and always the password of the URL. `now` replaces the
     server's clock, for tests.
-    Raises `SetupError` for what is no such URL, and a `JournalError` if the server is down, refuses
-    the role, is a standby or too old, or if the tables have another version.
+    Raises `JournalUnavailable` for what is no such URL, and if the server is down, refuses the
+    role, is a standby or too old; `JournalTooOld` or `JournalTooNew` for tables of another version.
 
     Threads may share a journal. A forked process must open its own.
     """
@@ -129,6 +139,7 @@ class PostgresJournal(_Face):
         make: bool = True,
         wait: float = 30.0,
         redactor: Redactor | Literal["environment"] | None = "environment",
+        migrations: Sequence[Migration] = MIGRATIONS,
         now: Callable[[], float] | None = None,
     ) -> None:
         where = address(url)
@@ -146,12 +157,17 @@ class PostgresJournal(_Face):
             first = self._pool.take()
             try:
                 check_server(first.database, where.name)
-                check_tables(first.database, where.schema, where.name, make=make)
+                check_tables(
+                    first.database, where.schema, where.name, make=make, migrations=migrations
+                )
             finally:
                 self._pool.give(first)
         except Exception as error:
             self._pool.close()
-            raise explain(error, where) from error
+            made = explain(error, where)
+            if isinstance(made, JournalError) and type(made) in (JournalError, JournalLocked):
+                made = JournalUnavailable(made.message, hint=made.hint)
+            raise made from error
         weakref.finalize(self, _close, self._pool, self._news, self._process)
         self.grouped = _Grouped(self, writer, self._news)
         """The same journal for event loops."""

@@ -25,8 +25,8 @@ from chartloop.core.errors import (
     JournalCorrupt,
     JournalError,
     JournalLocked,
+    JournalUnavailable,
     RunError,
-    SetupError,
 )
 
 SCHEMA = "chartloop"
@@ -47,25 +47,27 @@ class Address(NamedTuple):
 
 
 def address(url: str) -> Address:
-    """The address in a URL. `SetupError`, which shows nothing of it, if it is not well-formed."""
+    """The address in a URL. `JournalUnavailable`, which shows nothing of it, for others."""
     base, _, query = url.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     schema = dict(pairs).get("schema", SCHEMA)
     rest = [(key, value) for key, value in pairs if key != "schema"]
-    plain = f"{base}?{urlencode(rest, quote_via=quote)}" if rest else base
+    if not any(key == "connect_timeout" for key, _ in rest):
+        rest.append(("connect_timeout", "10"))
+    plain = f"{base}?{urlencode(rest, quote_via=quote)}"
     try:
         parts: dict[str, Any] = conninfo_to_dict(plain)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         parts = {"host": "@"}
     host, port, database = (str(parts.get(key, "")) for key in ("host", "port", "dbname"))
-    if "@" in host or (not port.replace(",", "").isdecimal() and port):
-        raise SetupError(
+    if "@" in host + database or (port and not port.replace(",", "").isdecimal()):
+        raise JournalUnavailable(
             "this is not the URL of a PostgreSQL database",
             hint="`postgresql://USER:PASSWORD@HOST:PORT/DATABASE`; in a password write `%40` for "
             "`@`, `%2F` for `/`, `%3A` for `:`, `%25` for `%`",
         ) from None
     if not _NAME.fullmatch(schema):
-        raise SetupError(
+        raise JournalUnavailable(
             f"`{schema}` is not the name of a schema", hint="use a-z, 0-9 and `_`: `?schema=team_a`"
         )
     user = f"{parts['user']}@" if parts.get("user") else ""

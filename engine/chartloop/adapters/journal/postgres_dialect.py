@@ -17,6 +17,7 @@ Belongs here: SQL as text. Never: connections, transactions, tables.
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, NEWEST
@@ -93,9 +94,11 @@ class Statement(NamedTuple):
 def spell(sql: str, schema: str) -> Statement:
     """A statement of `rows`, for tables in a schema."""
     own = _OWN.get(sql, sql)
+    numbered = re.findall(r"\?(\d+)", own)
+    if numbered:  # a mark without a number has the next one
+        following = count(max(map(int, numbered)) + 1)
+        own = re.sub(r"\?(?!\d)", lambda _: f"?{next(following)}", own)
     text = own
     for pattern, replacement in _SPELLING:
         text = re.sub(pattern, replacement.replace("{schema}", schema), text)
-    return Statement(
-        text, re.search(r"\?\d", own) is not None, re.search(r"\bevent\b", own) is not None
-    )
+    return Statement(text, bool(numbered), re.search(r"\bevent\b", own) is not None)
