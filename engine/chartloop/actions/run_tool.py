@@ -1,6 +1,6 @@
 """Execution of one tool: whatever it does, the result is a `ToolResult`.
 
-A plain function runs in another thread and a coroutine in its own task, so that a tool that hangs
+A plain function runs on a worker thread and a coroutine in its own task, so that a tool that hangs
 or ignores its cancellation delays neither the run nor its deadline. A tool declared as
 non-blocking runs in place. A tool may raise anything and return anything.
 
@@ -49,9 +49,12 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
         value, error = _at_once(spec, call)
         seconds = time.perf_counter() - start
     else:
-        value, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
+        if spec.blocking:
+            value, error = await in_thread(spec.name, call, ctx.seconds_left)
+        else:
+            value, error = await _await_tool(call)
         if error is None and inspect.isawaitable(value):  # a plain function that gave a coroutine
-            value, error = await _await_tool(partial(_await_value, value))
+            value, error = await ctx.on_loop(_await_tool(partial(_await_value, value)))
     result = _result(ctx, value) if error is None else _result_of(ctx, spec, error)
     if seconds > LONGEST_IN_PLACE:
         held_up = HELD_UP.format(spec.name, seconds)
