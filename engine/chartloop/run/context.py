@@ -5,9 +5,8 @@ An action changes nothing here: it returns its effects in an `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from math import inf
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -22,10 +21,6 @@ from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, ToolCallDelta
 from chartloop.run.ports import Pieces, ToolClient
 from chartloop.run.session import Session
-from chartloop.run.sync import running_loop
-from chartloop.run.workers import on_loop
-
-T = TypeVar("T")
 
 
 class Context(Struct):
@@ -80,28 +75,6 @@ class Context(Struct):
             )  # fmt: skip
             self.due = None if left is None else self.now + left
         return self.due
-
-    def seconds_left(self) -> float:
-        """Seconds until the deadline; infinite without one, and on a simulated clock."""
-        clock, deadline = self.ports.clock, self.deadline
-        return inf if deadline is None or not clock.suspends else deadline - clock.now()
-
-    async def on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await what needs an event loop. Driven by hand there is none: the loop thread does it."""
-        if running_loop() is not None:
-            return await work
-        return await on_loop(self._in_time(work))
-
-    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
-        clock, deadline = self.ports.clock, self.deadline
-        if deadline is None or not clock.suspends:
-            return await work
-        try:
-            with clock.deadline(deadline):
-                return await work
-        except TimeoutError:
-            await clock.sleep(deadline - clock.now())  # the loop's clock may be ahead by a hair
-            raise
 
     @property
     def run_id(self) -> str:
