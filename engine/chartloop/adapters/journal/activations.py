@@ -57,7 +57,10 @@ _PROGRESS = (
     "SELECT 1 FROM event WHERE record IS NOT NULL AND number > ? "
     "AND (run_id = ? OR run_id >= ? AND run_id < ?) LIMIT 1"
 )
-_LAPSE = "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ?"
+_LAPSE = (
+    "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ? AND worker = ?"
+)
+"""Of the worker that was found dead: another sweep may have come first, and a claim after it."""
 _LOST = (
     f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
     f"AND run_id IN (SELECT run_id FROM run WHERE status NOT {_LISTED})"
@@ -127,7 +130,8 @@ class ScheduleRows:
             new = self.db.execute(_PROGRESS, tree).fetchone() is not None
             lapsed = [] if new else [*json.loads(lapses), [worker, since, now]]
             parked = len(lapsed) >= LAPSES
-            self.db.execute(_LAPSE, (None if parked else now, parked, json.dumps(lapsed), key))
+            given = None if parked else now, parked, json.dumps(lapsed), key, worker
+            self.db.execute(_LAPSE, given)
         swept = len(orphans)
         if write.lost:
             swept += self.db.execute(_LOST, (now, json.dumps(RESTS))).rowcount
