@@ -44,7 +44,9 @@ from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2
-"""Seconds between two polls of the journal for changes by other processes."""
+"""Seconds between two polls of a file for changes by others, and of the journal's clock."""
+QUICK = 0.01
+"""The same for a journal that hears of changes, and is asked for nothing."""
 AGAIN = 1.0
 """Seconds after which a run is tried again that could not be driven, and dead workers are looked
 for."""
@@ -148,6 +150,8 @@ class _Worker(threading.Thread):
         """When the next run becomes due."""
         self._looks = True
         """Whether to claim even if nothing changed."""
+        self._asks = 0.0
+        """When to ask for the journal's time again."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -184,8 +188,9 @@ class _Worker(threading.Thread):
                     await self._workers.keep()
                     listed = True
                 token = await self._journal.changed(self._token)
-                following = self._following
-                due = following is not None and following <= await self._journal.now()
+                due, at = False, self.loop.time()
+                if (following := self._following) is not None and at >= self._asks:
+                    due, self._asks = following <= await self._journal.now(), at + POLL
                 if token is not None or due or self._looks:
                     self._token, self._looks = token or self._token, False
                     await self._claim()
@@ -193,7 +198,7 @@ class _Worker(threading.Thread):
                 _log.warning("a worker could not read the journal: %s", error.message)
                 self._looks = True
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), POLL)
+                await asyncio.wait_for(self._news.wait(), POLL if self._journal.path else QUICK)
             self._news.clear()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._runs.settings.grace)
