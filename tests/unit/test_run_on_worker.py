@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from chartloop.actions.declare import tool_spec
 from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import ToolResult
@@ -25,6 +27,7 @@ from chartloop.core.records import Record
 from chartloop.run.context import Context
 from chartloop.run.exceptions import AgentStop
 from chartloop.run.ports import ModelReply, ModelRequest
+from chartloop.run.sync import wait
 from tests.talks import calls, outcomes, talk
 
 BODY = """
@@ -336,6 +339,16 @@ def test_a_context_variable_of_the_caller_is_seen_and_a_tools_own_is_not() -> No
     assert run.run().reason == "completed"
     assert seen == ["the caller's"] * 3
     assert variable.get() == "the caller's"
+
+
+def test_a_run_that_was_given_another_journal_is_driven_as_that_one_needs(tmp_path: Path) -> None:
+    """As the command line does it."""
+    run, journal = begin(OPEN, fine, calls("bad")), SqliteJournal(tmp_path / "j.db")
+    assert run.suspends
+    run.session.journal = journal.grouped
+    assert run.run().reason == "completed"
+    assert run.replay().same
+    wait(journal.grouped.close(), suspends=True)
 
 
 def test_two_runs_at_once() -> None:

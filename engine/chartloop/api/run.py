@@ -604,7 +604,8 @@ class Run:
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         yields, threads = self._ways()
-        if threads and not on_loop_thread():
+        # the journal may be another one by now: the command line gives its own to a run
+        if threads and not self.session.journal.suspends and not on_loop_thread():
             return on_worker(coroutine)
         return wait(coroutine, suspends=yields)
 
