@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import anyio
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from chartloop.actions.approval import Gate
@@ -21,12 +22,13 @@ from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
-from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import (
     NOTHING_SPENT,
     Blocked,
+    CallResult,
     Message,
     Outcome,
     Spent,
@@ -57,7 +59,7 @@ async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
     """Execute the calls of the newest reply concurrently, but memory tools in order."""
-    calls = open_calls(ctx.messages, ctx.machine.wire_names)
+    calls = ctx.messages.open_calls(ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
     if isinstance(outcome, Blocked) or len(calls) <= at_most:
         return outcome
@@ -71,7 +73,7 @@ def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outc
     warning = f"a reply asked for {calls}; {most} were executed, the rest were refused"
     return outcome.replace(
         messages=(*outcome.messages, *(tool_reply(call, message) for call in excess)),
-        dropped=tuple(excess), warnings=(*outcome.warnings, warning),
+        result=outcome.result, dropped=tuple(excess), warnings=(*outcome.warnings, warning),
     )  # fmt: skip
 
 
@@ -80,7 +82,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
 
     Source: 004 "Execute first tool call".
     """
-    calls = open_calls(ctx.messages, ctx.machine.wire_names)
+    calls = ctx.messages.open_calls(ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
@@ -175,8 +177,8 @@ class _Batch:
         """The outcome of the finished calls, in the order of the reply."""
         done: list[tuple[ToolCall, ToolResult]] = []
         counts: dict[str, int] = {}
-        told: list[dict[str, Any]] = []
-        messages: list[Message] = []
+        told: list[CallResult] = []
+        with_media: dict[int, Message] = {}
         only_texts = True
         for n in sorted(self.done):
             call, result = self.calls[n], self.done[n]
@@ -185,20 +187,22 @@ class _Batch:
             if note := self.notes.get(n):
                 result = result.replace(text=f"{note}\n{result.text}")
             done.append((call, result))
-            message = tool_reply(call, result.text, result.parts)
-            messages.append(message)
-            told.append({
-                "id": call.id, "name": call.name, "ok": result.ok,
-                "content": text_of(message) if result.parts else result.text,
-                "result": result.result,
-            })  # fmt: skip
+            text, data = result.text, UNSET if result.result == result.text else result.result
+            if result.parts:
+                with_media[len(told)] = message = tool_reply(call, text, result.parts)
+                text = text_of(message)
+            told.append(CallResult(call.id, call.name, text, result.ok, data))
             only_texts = only_texts and result.is_text
         spent, kept = NOTHING_SPENT, EMPTY
         if counts:
             spent = _one_call(*counts) if len(done) == 1 else Spent(tools=counts)
         if self.gate is not None and len(done) == len(self.calls):
             kept = self.gate.kept_after_use
-        outcome = Outcome(result=told, messages=tuple(messages), spent=spent, kept=kept)
+        results = tuple(told)
+        outcome = Outcome(result=results or [], messages=results, spent=spent, kept=kept)
+        if with_media:
+            messages = tuple([with_media.get(n, c.message) for n, c in enumerate(results)])
+            outcome = outcome.replace(result=outcome.result, messages=messages)
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
         if only_texts:
@@ -364,7 +368,7 @@ async def update_memory(
         here, memory = ctx.host.chart.tools_at(ctx.state.name), ctx.host.chart.memory_tools
         calls = [
             call
-            for call in open_calls(ctx.messages, ctx.machine.wire_names)
+            for call in ctx.messages.open_calls(ctx.machine.wire_names)
             if call.name in here and call.name in memory
         ]
         outcome = await _carry_out(ctx, calls[:MOST_CALLS], "reply")

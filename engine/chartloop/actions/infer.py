@@ -18,7 +18,7 @@ from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
-from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
+from chartloop.core.outcome import PARTS, Held, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
@@ -154,8 +154,6 @@ class Completion(Struct, frozen=True):
     """The result of a model call."""
 
     reply: Reply
-    message: Message
-    """The reply as the conversation holds it."""
     spent: Spent
     warnings: tuple[str, ...] = ()
     """Warnings about the call: estimated usage, a reply that was cut off."""
@@ -202,8 +200,7 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
     raw = await model.complete(request, ctx.pieces if streaming else None)
     ctx.so_far = before
     reply, dropped = _sound(raw, ctx)
-    message = reply.message
-    spent, warnings = _measure_spent(raw, request, model, reply, message)
+    spent, warnings = _measure_spent(raw, request, model, reply)
     told = raw.warnings
     if dropped:
         told = (*told, TOO_MANY.format(MOST_KEPT + len(dropped)))
@@ -216,11 +213,11 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
             raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=reply.text,
             spent=spent,
         )  # fmt: skip
-    return Completion(reply, message, spent, warnings, dropped)
+    return Completion(reply, spent, warnings, dropped)
 
 
 def _measure_spent(
-    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply, message: Message
+    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
     """The usage of a call as reported, estimated where the report is missing or implausible."""
     sent, written, cost = raw.prompt_tokens, raw.completion_tokens, raw.cost
@@ -236,7 +233,7 @@ def _measure_spent(
             sent = estimate(request.messages)
         if not is_tokens(written):
             wrong += [] if written is None else [f"completion_tokens {say(written)}"]
-            written = estimate_messages((message,))
+            written = estimate_messages((reply.message,))
         if wrong:
             warnings = (UNBELIEVED.format(", ".join(wrong)),)
         elif not getattr(model, "scripted", False):  # else it costs nothing
@@ -318,18 +315,18 @@ def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome
             error = Failure(Category.TRANSIENT, EMPTY, "", "empty")
             return Outcome(ok=False, error=error, reply=reply, spent=spent, warnings=warnings)
         warnings += (EMPTY,)
-    message, prompt = completion.message, ctx.position.prompt
-    messages: tuple[Message, ...] = (message,)
+    prompt = ctx.position.prompt
+    messages: tuple[Held, ...] = (reply,)
     if prompt is None:
         if keep is False and not reply.tool_calls:
             messages = ()
     elif not (keep or ctx.kept.get(KEEP, {}).get("keep")):
         # the replies need their call, and the call its question
         asked = (m for m in prompt if m.get("role") != "system")
-        messages = (*asked, message) if reply.tool_calls else ()
+        messages = (*asked, reply) if reply.tool_calls else ()
     size = spent.prompt_tokens + spent.completion_tokens
     return Outcome(
-        result=reply.result, reply=reply, messages=messages, spent=spent,
+        result=reply, reply=reply, messages=messages, spent=spent,
         context_tokens=size if prompt is None else None, warnings=warnings,
         dropped=completion.dropped,
     )  # fmt: skip

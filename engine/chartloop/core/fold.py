@@ -156,7 +156,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
     """The usage after an action, with the size of the conversation."""
     spent, calls, tool_calls, cost = outcome.spent, usage.calls, usage.tool_calls, usage.cost
     context, prunable = outcome.context_tokens, outcome.prunable
-    same = not outcome.messages and outcome.rewrite is None
+    same = not outcome.held_messages and outcome.rewrite is None
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
         return usage
     if spent.tools:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
@@ -98,24 +99,62 @@ class Reply(Value, frozen=True, gc=False):
         }
 
 
+class CallResult(Value, frozen=True, gc=False):
+    """The result of one call of a reply, and so the model's message about it."""
+
+    id: str
+    name: str
+    content: str
+    """The text that the model reads."""
+    ok: bool = True
+    result: Any = UNSET
+    """JSON data. Unset: `content`."""
+
+    @property
+    def message(self) -> Message:
+        """The result as the conversation has it."""
+        name = wire_name(self.name)
+        return {"role": "tool", "tool_call_id": self.id, "name": name, "content": self.content}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The result as part of the result of the action that made the call."""
+        content, result = self.content, self.result
+        if result is UNSET:
+            result = content
+        return {
+            "id": self.id, "name": self.name, "ok": self.ok, "content": content, "result": result
+        }  # fmt: skip
+
+
 NOTHING_SPENT = Spent()
+if TYPE_CHECKING:
+    Held: TypeAlias = Message | Reply | CallResult
+    """A message, or what it is made of when it is read."""
+else:  # a stored one is a message
+    Held = Message
 
 
-class Outcome(Value, frozen=True, gc=False):
-    """The outcome of an action: everything that it changed.
+def as_message(held: Held) -> Message:
+    """A message as it is read."""
+    return held.message if isinstance(held, (Reply, CallResult)) else held
 
-    An action adds `messages`, or replaces the conversation with `rewrite` as pruning does.
-    `changes` maps facts that the action declares to their new values: ``vars.plan``,
-    ``memory.persona``, ``queue.size``, ``progress.magnitude``.
-    """
+
+def made_of_calls(held: object) -> TypeGuard[tuple[CallResult, ...]]:
+    """Whether a result is made of the results of calls when it is read."""
+    return type(held) is tuple and bool(held) and type(held[0]) is CallResult  # pyright: ignore[reportUnknownArgumentType]
+
+
+class HeldOutcome(Value, frozen=True, gc=False):
+    """The fields of an `Outcome`, in which a reply and the text of a call stand once."""
 
     ok: bool = True
     error: Failure | None = None
     """Set when `ok` is false."""
     result: Any = None
-    """JSON data of the type that the action declares."""
+    """JSON data of the type that the action declares; or `reply`, or results of calls."""
     reply: Reply | None = None
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Held, ...] = ()
     rewrite: tuple[Message, ...] | None = None
     prompt: tuple[Message, ...] | None = None
     """Messages for the next model call only, in place of the conversation."""
@@ -148,6 +187,48 @@ class Outcome(Value, frozen=True, gc=False):
     """Model calls that gave no reply. A script counts these too."""
     in_doubt: bool = False
     """A paid call was started before a crash; whether it happened is unknown."""
+
+
+class Outcome(HeldOutcome, frozen=True, gc=False):
+    """The outcome of an action: everything that it changed.
+
+    An action adds `messages`, or replaces the conversation with `rewrite` as pruning does.
+    `changes` maps facts that the action declares to their new values: ``vars.plan``,
+    ``memory.persona``, ``queue.size``, ``progress.magnitude``.
+    """
+
+    held_result = HeldOutcome.result
+    held_messages = HeldOutcome.messages
+
+    @property
+    def result(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """JSON data of the type that the action declares."""
+        held = self.held_result
+        if isinstance(held, Reply):
+            return held.result
+        return [one.data for one in held] if made_of_calls(held) else held
+
+    @property
+    def messages(self) -> tuple[Message, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The messages that it adds."""
+        return tuple(map(as_message, self.held_messages))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The fields by name, as they are read."""
+        return {**asdict(self), "result": self.result, "messages": self.messages}
+
+    def with_calls(self) -> Outcome:
+        """The same, with `CallResult`s if its result and its messages can be made of them."""
+        given: Any = self.result
+        if self.reply is not None or not isinstance(given, list) or not self.messages:
+            return self
+        try:
+            calls = tuple([CallResult(**one) for one in cast("list[dict[str, Any]]", given)])
+        except TypeError:
+            return self
+        calls = tuple([c.replace(result=UNSET) if c.result == c.content else c for c in calls])
+        held = self.replace(result=calls, messages=calls)
+        return held if (held.result, held.messages) == (given, self.messages) else self
 
     @classmethod
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
