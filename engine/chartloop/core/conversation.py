@@ -45,7 +45,7 @@ def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
 
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
     """A message with the result of a call, and its images and files."""
-    return with_parts(CallResult(call.id, call.name, text).message, parts)
+    return with_parts(CallResult(call.id, call.name, content=text).message, parts)
 
 
 def text_of(message: Message) -> str:

@@ -168,7 +168,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         cost = min((cost or 0.0) + spent.cost, MOST)
     length, window = len(messages), usage.context_window
     if context is None and outcome.rewrite is None:  # the size before it may have been counted
-        context = usage.context_tokens + estimate_messages(outcome.messages)
+        context = usage.context_tokens + estimate_messages(outcome.held_messages)
     elif context is None:
         context = messages.tokens
     if prunable is None:

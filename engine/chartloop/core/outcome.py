@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -51,12 +51,9 @@ class Spent(Value, frozen=True, gc=False):
         for name, count in other.tools.items():
             tools[name] = tools.get(name, 0) + count
         return Spent(
-            self.llm_calls + other.llm_calls, self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens, sum(known) if known else None,
-            self.estimated or other.estimated, tools or EMPTY,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
+            cost=sum(known) if known else None, tools=tools or EMPTY,
+            estimated=self.estimated or other.estimated,
+            **{name: getattr(self, name) + getattr(other, name) for name in COUNTS},
         )  # fmt: skip
 
 
@@ -104,9 +101,9 @@ class CallResult(Value, frozen=True, gc=False):
 
     id: str
     name: str
-    content: str
-    """The text that the model reads."""
     ok: bool = True
+    content: str = ""
+    """The text that the model reads."""
     result: Any = UNSET
     """JSON data. Unset: `content`."""
 
@@ -119,20 +116,18 @@ class CallResult(Value, frozen=True, gc=False):
     @property
     def data(self) -> dict[str, Any]:
         """The result as part of the result of the action that made the call."""
-        content, result = self.content, self.result
-        if result is UNSET:
-            result = content
-        return {
-            "id": self.id, "name": self.name, "ok": self.ok, "content": content, "result": result
-        }  # fmt: skip
+        data = asdict(self)
+        if self.result is UNSET:
+            data["result"] = self.content
+        return data
 
 
 NOTHING_SPENT = Spent()
-if TYPE_CHECKING:
+if not TYPE_CHECKING:  # a stored one is a message
+    Held = Message
+else:
     Held: TypeAlias = Message | Reply | CallResult
     """A message, or what it is made of when it is read."""
-else:  # a stored one is a message
-    Held = Message
 
 
 def as_message(held: Held) -> Message:
@@ -201,10 +196,10 @@ class Outcome(HeldOutcome, frozen=True, gc=False):
     held_messages = HeldOutcome.messages
 
     @property
-    def result(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def result(self) -> Any:
         """JSON data of the type that the action declares."""
         held = self.held_result
-        if isinstance(held, Reply):
+        if type(held) is Reply:
             return held.result
         return [one.data for one in held] if made_of_calls(held) else held
 
@@ -216,19 +211,6 @@ class Outcome(HeldOutcome, frozen=True, gc=False):
     def to_mapping(self) -> dict[str, Any]:
         """The fields by name, as they are read."""
         return {**asdict(self), "result": self.result, "messages": self.messages}
-
-    def with_calls(self) -> Outcome:
-        """The same, with `CallResult`s if its result and its messages can be made of them."""
-        given: Any = self.result
-        if self.reply is not None or not isinstance(given, list) or not self.messages:
-            return self
-        try:
-            calls = tuple([CallResult(**one) for one in cast("list[dict[str, Any]]", given)])
-        except TypeError:
-            return self
-        calls = tuple([c.replace(result=UNSET) if c.result == c.content else c for c in calls])
-        held = self.replace(result=calls, messages=calls)
-        return held if (held.result, held.messages) == (given, self.messages) else self
 
     @classmethod
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
@@ -294,6 +276,8 @@ PARTS: Mapping[str, str] = {
     "reasoning_tokens": "completion_tokens",
 }
 """Token counts that are part of another count: part to whole."""
+COUNTS = ("llm_calls", "prompt_tokens", "completion_tokens", *PARTS)
+"""The fields of `Spent` that are added up."""
 
 
 def is_tokens(value: object) -> TypeGuard[int]:
@@ -308,25 +292,13 @@ def is_cost(value: object) -> bool:
 
 def problem_with(spent: Spent) -> str:
     """The implausible part of reported usage, in words; empty if all of it is plausible."""
-    calls, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
     paid, tools = spent.cost, spent.tools
-    if not (
-        type(calls) is type(sent) is type(written) is int
-        and 0 <= calls <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
-    ):  # fmt: skip
-        counts = {"llm_calls": calls, "prompt_tokens": sent, "completion_tokens": written}
-        for name, count in counts.items():
-            if not _is_count(count):
-                return f"{name} {say(count)}"
-    if spent.cached_tokens or spent.cache_write_tokens or spent.reasoning_tokens:
-        for name, whole in PARTS.items():
-            part = getattr(spent, name)
-            if not (_is_count(part) and part <= getattr(spent, whole)):
-                return f"{name} {say(part)}"
-    if paid is not None and not (_is_number(paid) and paid <= MOST):
+    for name in COUNTS:
+        count = getattr(spent, name)
+        if not _is_count(count) or (name in PARTS and count > getattr(spent, PARTS[name])):
+            return f"{name} {say(count)}"
+    if paid is not None and not (isinstance(paid, (int, float)) and 0 <= paid <= MOST):  # pyright: ignore[reportUnnecessaryIsInstance]
         return f"cost {say(paid)}"
-    if tools is EMPTY:  # the usual case, and this runs every step
-        return ""
     if not isinstance(tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return f"tools {say(tools)}"
     for tool, count in tools.items():
@@ -346,8 +318,3 @@ def say(value: object) -> str:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 0 <= value <= MOST
-
-
-def _is_number(value: object) -> bool:
-    """Whether a value is a finite number from 0 on. NaN is not."""
-    return isinstance(value, (int, float)) and 0 <= value < math.inf

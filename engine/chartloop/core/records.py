@@ -110,7 +110,11 @@ class Record(Value, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, without defaults; the format of `runs export`."""
-        return written(_stored(self, whole=True))
+        stored, outcome = _stored(self), self.outcome
+        if stored.said and outcome is not None and outcome.reply is None:
+            whole = outcome.replace(messages=outcome.messages, result=outcome.result)
+            stored = stored.replace(outcome=whole)
+        return written(stored)
 
     @classmethod
     def from_dict(
@@ -118,10 +122,7 @@ class Record(Value, frozen=True, gc=False):
     ) -> Record:
         """Read back what `to_dict` wrote; `seq` is the record's number. `ValueError` if damaged."""
         try:
-            stored = read(data, StoredRecord, reasons)
-            if (outcome := stored.outcome) is not None and not stored.said:
-                stored = stored.replace(outcome=outcome.with_calls())
-            return _restored(seq, stored)
+            return _restored(seq, read(data, StoredRecord, reasons))
         except ValueError as error:
             raise ValueError(f"record {seq}: {error}") from None
 
@@ -182,8 +183,8 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
     event: str = ""
     outcome: Outcome | None = None
     said: bool = False
-    """The `reply` as a message follows the outcome's `messages`; without a `reply`, a message for
-    each `CallResult` in the outcome's `result`."""
+    """The `reply` as a message follows the outcome's `messages`. Without a `reply`, `result` has
+    `CallResult`s, and `messages` are theirs."""
     own_result: bool = False
     """The outcome has a `reply`, and a `result` that is not the reply's."""
     data: Mapping[str, Any] = EMPTY
@@ -198,8 +199,7 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
     warnings: tuple[str, ...] = ()
 
 
-def _stored(record: Record, *, whole: bool = False) -> StoredRecord:
-    """`whole`: with each message of the result of a call."""
+def _stored(record: Record) -> StoredRecord:
     given, said, own_result = record.input, False, False
     outcome = given.outcome
     if outcome is not None:
@@ -211,7 +211,7 @@ def _stored(record: Record, *, whole: bool = False) -> StoredRecord:
                 messages=tuple(map(as_message, messages[:-1] if said else messages)),
                 result=outcome.result if own_result else None,
             )
-        elif said := not whole and messages is result and made_of_calls(result):
+        elif said := messages is result and made_of_calls(result):
             outcome = outcome.replace(messages=())
         elif messages or made_of_calls(result):
             outcome = outcome.replace(messages=outcome.messages, result=outcome.result)
@@ -235,7 +235,8 @@ def _restored(seq: int, stored: StoredRecord) -> Record:
             result=outcome.held_result if stored.own_result else reply,
         )
     elif outcome is not None and stored.said:
-        calls = read(outcome.held_result, tuple[CallResult, ...], REASONS)
+        found = read(outcome.held_result, tuple[CallResult, ...], REASONS)
+        calls = tuple([c.replace(result=UNSET) if c.result == c.content else c for c in found])
         outcome = outcome.replace(messages=calls, result=calls)
     return Record(
         seq=seq, state=stored.state, taken=stored.taken, signals=stored.signals,

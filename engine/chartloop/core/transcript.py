@@ -22,7 +22,7 @@ from chartloop.core.codec import read
 from chartloop.core.conversation import calls_of, newest_open_calls, tool_reply
 from chartloop.core.facts import ToolCall
 from chartloop.core.media_parts import media_tokens
-from chartloop.core.outcome import Held, Message, as_message
+from chartloop.core.outcome import CallResult, Held, Message, Reply, as_message
 from chartloop.core.reasoning import reasoning_text
 
 _ID = itemgetter("id")
@@ -86,8 +86,8 @@ class Conversation(Sequence[Message]):
         """The estimated tokens of the messages: see `estimate_messages`."""
         (count, tokens), log, length = self.log.counted, self.log, self._length
         if count != length:
-            tokens += estimate_messages(map(as_message, log.messages[count:length]))
-            tokens -= estimate_messages(map(as_message, log.messages[length:count]))
+            tokens += estimate_messages(log.messages[count:length])
+            tokens -= estimate_messages(log.messages[length:count])
             log.counted = length, tokens
         return tokens
 
@@ -108,7 +108,12 @@ class Conversation(Sequence[Message]):
         settled, copy = self.log.settled
         if settled > self._length:
             settled, copy = 0, None
-        messages = [*map(as_message, self.log.messages[settled : self._length])]
+        held = self.log.messages[settled : self._length]
+        end = _answered(held)
+        if copy is not None:
+            copy = copy.add(held[:end])
+        settled += end
+        messages = [*map(as_message, held[end:])]
         start, length = 0, len(messages)
         while start < length:
             first, end = messages[start], start + 1
@@ -227,6 +232,22 @@ def estimate(messages: Sequence[Message]) -> int:
     return estimate_messages(messages)
 
 
+def _answered(held: Sequence[Held]) -> int:
+    """The number of messages up to the first that is not a reply or answers its calls in order."""
+    end = 0
+    while end < len(held) and type(reply := held[end]) is Reply:
+        after = end + 1 + len(reply.tool_calls)
+        if after > len(held) or not all(map(_answers, reply.tool_calls, held[end + 1 : after])):
+            break
+        end = after
+    return end
+
+
+def _answers(call: ToolCall, held: Held) -> bool:
+    fit = sent_arguments(call.arguments) == call.arguments
+    return fit and type(held) is CallResult and held.id == call.id
+
+
 def _sent(group: Sequence[Message]) -> Sequence[Message]:
     """The messages of one group as they are sent; the same ones if nothing is wrong with them."""
     if group[0]["role"] == "tool":  # no call
@@ -304,20 +325,24 @@ def estimate_message(message: Message) -> int:
     return estimate_messages((message,))
 
 
-def estimate_messages(messages: Iterable[Message]) -> int:
+def estimate_messages(messages: Iterable[Held]) -> int:
     """The sum of `estimate_message`, so that added messages can be counted separately."""
     tokens = 0
-    for message in messages:
+    for held in messages:
         tokens += PER_MESSAGE
-        content = message.get("content")
-        texts = [content] if isinstance(content, str) else []
-        if not texts:
-            tokens += sum(map(_part, content or ()))
-        for call in message.get("tool_calls") or ():
-            tokens += PER_CALL
-            texts += (call["function"]["name"], call["function"]["arguments"])
-        if "reasoning" in message:
-            texts.append(reasoning_text(message["reasoning"]))
+        if type(held) is CallResult:
+            texts = [held.content]
+        else:
+            message = as_message(held)
+            content = message.get("content")
+            texts = [content] if isinstance(content, str) else []
+            if not texts:
+                tokens += sum(map(_part, content or ()))
+            for call in message.get("tool_calls") or ():
+                tokens += PER_CALL
+                texts += (call["function"]["name"], call["function"]["arguments"])
+            if "reasoning" in message:
+                texts.append(reasoning_text(message["reasoning"]))
         for text in texts:
             tokens += (len(text) + 3) >> 2 if text.isascii() else estimate_tokens(text)
     return tokens

@@ -42,30 +42,33 @@ class Moment(NamedTuple):
 class Moments(Sequence[Moment]):
     """The moments of a run, each built on access: a run may have many."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_columns",)
 
-    def __init__(self, rows: Iterable[tuple[float, str, int]] = ()) -> None:
-        self._rows = tuple(rows)
+    def __init__(
+        self, at: Iterable[float] = (), states: Iterable[str] = (), tokens: Iterable[int] = ()
+    ) -> None:
+        self._columns = tuple(at), tuple(states), tuple(tokens)
 
     @overload
     def __getitem__(self, index: int) -> Moment: ...
     @overload
     def __getitem__(self, index: slice) -> Moments: ...
     def __getitem__(self, index: int | slice) -> Moment | Moments:
+        at, states, tokens = self._columns
         if isinstance(index, slice):
-            return Moments(self._rows[index])
-        return Moment(*self._rows[index])
+            return Moments(at[index], states[index], tokens[index])
+        return Moment(at[index], states[index], tokens[index])
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._columns[0])
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Moments):
-            return self._rows == other._rows
-        return self._rows == other
+            return self._columns == other._columns
+        return tuple(self) == other
 
     def __hash__(self) -> int:
-        return hash(self._rows)
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
         return repr(tuple(self))
@@ -306,7 +309,7 @@ def result_of(session: Session) -> Result:
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, Moments(tally.moments),
+        tuple(tally.path), position.messages, Moments(tally.elapsed, tally.acted, tally.tokens),
         dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 
