@@ -86,13 +86,13 @@ def server() -> Iterator[LoopbackServer]:
 @pytest.fixture(params=["openai", "hosted_vllm"])
 def settings(request: pytest.FixtureRequest, server: LoopbackServer) -> dict[str, Any]:
     """Settings for the server, by either way."""
-    return {"name": f"{request.param}/", "api_base": server.url, "timeout": 5}
+    return {"name": f"{request.param}/", "api_base": server.url, "timeout": 60}
 
 
 def ask(
     settings: Mapping[str, Any], fault: str, pieces: list[str] | None
 ) -> ModelReply | ModelError:
-    patience = 0.3 if fault in ("timeout", "stalled_stream") else 5
+    patience = 0.3 if fault in ("timeout", "stalled_stream") else 60
     own = {**settings, "name": f"{settings['name']}fault-{fault}", "timeout": patience}
     request = ModelRequest([{"role": "user", "content": "hi"}], settings=own)
     on_text = None if pieces is None else pieces.append

@@ -73,7 +73,8 @@ OF_THE_PAGE = {"painting", "moment", "timeline", "spending"}
 
 
 def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
-    from chartloop.hosting import http_server, workers  # noqa: PLC0415
+    from chartloop.hosting import http_server  # noqa: PLC0415
+    from chartloop.hosting.settings import Settings  # noqa: PLC0415
     from chartloop.server import Limits  # noqa: PLC0415
 
     text, limits = " ".join(PAGE.split()), Limits()
@@ -85,6 +86,6 @@ def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
         f"no request for {limits.silence:g} seconds",
         f"more than {limits.rate:g} requests a second of one caller, after the first {limits.burst:,}",
         f"more than {limits.connections:,} connections, or {limits.watchers} streams",
-        f"open requests have {http_server.GRACE} seconds and actions {workers.GRACE:g}",
+        f"open requests have {http_server.GRACE} seconds and actions {Settings.grace:g}",
     ):
         assert said in text, said

@@ -90,8 +90,11 @@ def _ignore(run_id: str, event: object) -> None:
 def carry_out(workers: Workers, journal: MemoryJournal) -> Any:
     """Carry the open order out once, and give its outcome."""
     (request,) = by_hand(journal.requests(open_only=True))
+    can = {request.needs: True}
+    (claimed,) = by_hand(journal.claim(workers.id, 1, can)).runs
     (worker, *_) = workers._workers  # pyright: ignore[reportPrivateUsage]
-    asyncio.run(worker._carry_out(request))  # pyright: ignore[reportPrivateUsage]
+    asyncio.run(worker._carry_out(claimed))  # pyright: ignore[reportPrivateUsage]
+    assert by_hand(journal.backlog()).held == 0
     (after,) = by_hand(journal.requests("r", key=request.key))
     return after.outcome
 

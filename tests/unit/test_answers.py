@@ -18,6 +18,7 @@ from chartloop.core.errors import (
     AheadError,
     AnsweredError,
     AnswerError,
+    RunError,
     ToolError,
     WaitError,
 )
@@ -464,3 +465,31 @@ states:
     run.resume()
     assert run.run().reason == "completed"
     assert run.replay().same
+
+
+def test_a_call_that_is_interrupted_again_is_in_doubt_again() -> None:
+    interruptions = ["once", "twice"]
+
+    @action(effect="paid")
+    def buy(ctx: Context) -> str:
+        """Buys, unless the program that drives the run has a fault."""
+        if interruptions:
+            raise RunError(interruptions.pop())
+        return "bought"
+
+    text = """
+chartloop: 1
+machine: pay
+states:
+  a: {do: buy, next: done}
+  done: {stop: completed}
+"""
+    journal = MemoryJournal()
+    run = load(text, tools=[buy]).start("t", run_id="r", journal=journal)
+    for _ in range(2):
+        with pytest.raises(RunError):
+            run.run()
+    assert run.run().reason == "completed"
+    types = [event.type for event in by_hand(journal.events("r"))]
+    tries = ["intent", "in_doubt", "intent", "in_doubt", "intent"]
+    assert types == ["record", *tries, "record"]

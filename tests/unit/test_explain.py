@@ -207,3 +207,14 @@ def never() -> bool:
 
 def always() -> bool:
     return True
+
+
+def test_a_rule_that_raised_does_not_hold() -> None:
+    text = HEAD.replace("GUARD", "run.steps > 5").replace(
+        "rules:\n", 'rules:\n  - {when: "10 // (run.steps - 1) > 3", stop: error}\n'
+    )
+    run = load(text).start("x", model=Listening(ModelReply("hm")), clock=ManualClock(0.0))
+    run.advance()
+    run.advance()
+    row = next(r for r in run.why(1).rows if r.kind == "rule")
+    assert (row.mark, row.holds, row.taken) == ("!", None, False)

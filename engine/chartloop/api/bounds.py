@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from chartloop.adapters.model.litellm import LiteLLM
-from chartloop.api.caller_values import StartValues, model_settings
+from chartloop.api.caller_values import model_settings
 from chartloop.api.drawn import DrawnBound, drawn_bound
 from chartloop.checker.unused import variables_read
 from chartloop.core.errors import LimitError, SetupError, nearest
@@ -68,19 +68,17 @@ class Bounds:
             self._known.put(key, known)
         return known
 
-    def require(self, figures: Mapping[str, Any], values: StartValues, ports: Ports) -> None:
+    def require(self, figures: Mapping[str, Any], ports: Ports, **values: Any) -> None:
         """Raise `SetupError` if a run with these values may exceed one of the figures."""
         wanted, assume = wanted_bounds(figures), model_assumptions(ports.settings)
         if {"tokens", "usd"} & wanted.keys():
             assume = with_known_models(assume, self._machine.spec, ports.settings, ports.model)
-        refuse_unbounded(self.of(values.limits, values.vars, assume, brief=True), wanted)
+        refuse_unbounded(self.of(**values, assume=assume, brief=True), wanted)
 
-    def certificate(self, values: StartValues, ports: Ports) -> Callable[[], str]:
+    def certificate(self, ports: Ports, **values: Any) -> Callable[[], str]:
         """A function that proves and returns the certificate of a run with these values."""
-        prove = partial(
-            self.of, values.limits, values.vars, model_assumptions(ports.settings), brief=True,
-            effort=AT_START,
-        )  # fmt: skip
+        assume = model_assumptions(ports.settings)
+        prove = partial(self.of, **values, assume=assume, brief=True, effort=AT_START)
         return lambda: prove().certificate(__version__)
 
 

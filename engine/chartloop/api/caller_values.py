@@ -9,7 +9,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,38 +24,6 @@ from chartloop.language.file.parts import ModelShape
 from chartloop.language.spec import MachineSpec
 from chartloop.language.task_file import load_tasks
 from chartloop.language.values import block_value, limit_value, var_value
-from chartloop.run.session import start_data
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartValues:
-    """The values with which a run starts, checked against its machine."""
-
-    task: str
-    files: Sequence[Mapping[str, Any]]
-    """Images and files of the task, as parts of a message."""
-    agent: str
-    session: str
-    limits: Mapping[str, Any]
-    vars: Mapping[str, Any]
-    memory: Mapping[str, str]
-    messages: Sequence[Mapping[str, Any]]
-    tasks: tuple[Task, ...]
-    """The queue, in order."""
-    metadata: Mapping[str, Any]
-    submitter: str = ""
-
-    def to_data(
-        self, *, context_window: int | None, plugins: Mapping[str, str]
-    ) -> Mapping[str, Any]:  # fmt: skip
-        """The data of the `start` record."""
-        return start_data(
-            task=self.task, agent=self.agent, session=self.session, memory=self.memory,
-            limits=self.limits, vars=self.vars, messages=self.messages,
-            context_window=context_window, files=self.files,
-            tasks=[task.to_dict() for task in self.tasks], metadata=self.metadata, plugins=plugins,
-            submitter=self.submitter,
-        )  # fmt: skip
 
 
 def checked_values(
@@ -149,35 +116,27 @@ def _message(number: int, given: Any) -> dict[str, Any]:
     if role not in ROLES:
         text = f"{which} has no role" if role is None else f"{which} has the role `{role}`"
         raise _no_message(text, nearest(str(role), ROLES, otherwise=f"one of {', '.join(ROLES)}"))
-    _check_content(which, message)
-    if "tool_calls" in message:
-        _check_calls(which, message)
-    if not isinstance(message.get("reasoning", {}), Mapping):
-        raise _no_message(f"{which} has a `reasoning` that is not a mapping", "leave it out")
-    if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-        raise _no_message(f"{which} answers no call", "name it: `tool_call_id`")
-    return message
-
-
-def _check_content(which: str, message: dict[str, Any]) -> None:
     content = message.get("content")
     if content is None and message["role"] == "assistant":  # APIs write None if it only has calls
         message["content"] = ""
     elif not isinstance(content, (str, list)):
         text = "no content" if content is None else f"content that is a {type(content).__name__}"
         raise _no_message(f"{which} has {text}", "write a text, or a list of parts")
-
-
-def _check_calls(which: str, message: dict[str, Any]) -> None:
-    calls: Any = message["tool_calls"]
-    hint = 'write {"id": ..., "type": "function", "function": {"name": ..., "arguments": "{}"}}'
-    if message["role"] != "assistant" or not isinstance(calls, list):
-        raise _no_message(f"{which} has `tool_calls` that are no calls of the assistant", hint)
-    for call in cast(list[Any], calls):
-        if not _is_call(call):
-            raise _no_message(f"{which} has an invalid tool call", hint)
-    if not calls:
-        del message["tool_calls"]
+    if "tool_calls" in message:
+        calls: Any = message["tool_calls"]
+        hint = 'write {"id": ..., "type": "function", "function": {"name": ..., "arguments": "{}"}}'
+        if message["role"] != "assistant" or not isinstance(calls, list):
+            raise _no_message(f"{which} has `tool_calls` that are no calls of the assistant", hint)
+        for call in cast(list[Any], calls):
+            if not _is_call(call):
+                raise _no_message(f"{which} has an invalid tool call", hint)
+        if not calls:
+            del message["tool_calls"]
+    if not isinstance(message.get("reasoning", {}), Mapping):
+        raise _no_message(f"{which} has a `reasoning` that is not a mapping", "leave it out")
+    if role == "tool" and not isinstance(message.get("tool_call_id"), str):
+        raise _no_message(f"{which} answers no call", "name it: `tool_call_id`")
+    return message
 
 
 def _is_call(call: Any) -> bool:

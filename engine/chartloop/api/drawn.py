@@ -15,7 +15,7 @@ from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
 from chartloop.proofs.bound import Bound
-from chartloop.proofs.bound.bound import WORDS, Figure
+from chartloop.proofs.bound.bound import WORDS
 from chartloop.proofs.query import Answer, Questions
 from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.view.focus import around as around_state
@@ -56,7 +56,14 @@ class DrawnBound(Bound):
         """The notebook view: the figures, and the run with the most actions."""
         if not self.figures:
             return bundle(line(str(self), "warn"), str(self))
-        rows = [(WORDS[n], Cell(f.amount, _tone(f)), f.reason) for n, f in self.figures.items()]
+        rows = [
+            (
+                WORDS[n],
+                Cell(f.amount, ("" if f.value is not None else "warn" if f.unit else "bad")),
+                f.reason,
+            )
+            for n, f in self.figures.items()
+        ]
         assumed = details_element(
             f"{len(self.assumptions)} assumptions", table([(text,) for text in self.assumptions])
         )
@@ -104,10 +111,6 @@ def drawn_bound(bound: Bound, machine: OfMachine) -> DrawnBound:
 
 def _values(value: Any) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in fields(value)}
-
-
-def _tone(figure: Figure) -> Tone:
-    return "" if figure.value is not None else "warn" if figure.unit else "bad"
 
 
 def _image(picture: WitnessPicture, caption: str) -> str:

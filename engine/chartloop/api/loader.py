@@ -42,17 +42,6 @@ Own = object
 module, a result of `specs_of`, or any nesting of these in lists."""
 
 
-def _registry(tools: Own, actions: Own, guards: Own, plugins: Iterable[str] = ()) -> Registry:
-    """An application's declarations. An undecorated function becomes what it was passed as."""
-    own = (
-        specs_of(tools, bare="tool"),
-        specs_of(actions, bare="action"),
-        specs_of(guards, bare="guard"),
-        *load_plugins(plugins),
-    )
-    return with_own(specs_of(*own))
-
-
 def find_faults(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None, assume: bool = False, plugins: Iterable[str] = (),
@@ -132,7 +121,13 @@ def examine(
     settle. Loading never does, so that what loads does not depend on an extra.
     """
     text, name, folder = _text_of(source)
-    registry = _registry(tools, actions, guards, plugins)
+    own = (
+        specs_of(tools, bare="tool"),
+        specs_of(actions, bare="action"),
+        specs_of(guards, bare="guard"),
+        *load_plugins(plugins),
+    )
+    registry = with_own(specs_of(*own))
     registry = assuming(registry) if assume else registry
     return examine_text(
         text, name, registry, find=child_file, define=define, folder=folder, prove=prove

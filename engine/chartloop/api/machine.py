@@ -14,7 +14,6 @@ from chartloop.actions.undeclared import own_upkeep, used_plugins
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
 from chartloop.api.bounds import Bounds
 from chartloop.api.caller_values import (
-    StartValues,
     checked_memory,
     checked_values,
     first_tasks,
@@ -45,12 +44,11 @@ from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.proofs.bound import Assume
-from chartloop.run.components import Ports
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
-from chartloop.run.session import Session
+from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
 from chartloop.view.flowchart import Direction, RuleDrawing
 
@@ -250,22 +248,38 @@ class Machine:
         opened = self._session(
             run_id or new_run_id(), MemoryJournal() if journal is None else journal, ports
         )
-        first_limits, first_vars = checked_values(self.spec, limits, vars)
-        values = StartValues(
+        spec, made = self.spec, opened.ports
+        first_limits, first_vars = checked_values(spec, limits, vars)
+        bounded = {"limits": first_limits, "vars": {**past.vars, **first_vars}}
+        queue = first_tasks(spec, self.folder or Path(), tasks)
+        data = start_data(
             task=text,
-            files=files,
-            agent=agent or past.agent or self.spec.agent,
+            agent=agent or past.agent or spec.agent,
             session=session or past.session,
-            limits=first_limits,
-            vars={**past.vars, **first_vars},
-            memory={**past.memory, **checked_memory(self.spec, memory)},
+            memory={**past.memory, **checked_memory(spec, memory)},
+            **bounded,
             messages=history(messages) or past.messages,
-            tasks=first_tasks(self.spec, self.folder or Path(), tasks),
+            context_window=made.window(spec),
+            files=files,
+            tasks=[task.to_dict() for task in queue],
             metadata=own_metadata(metadata),
+            plugins=used_plugins(spec, [str(made.settings.get("name", ""))]),
             submitter=submitter,
         )
-        self._refuse_start(opened.ports, values, require_bound)
-        self._begin(opened, values, parent)
+        # refuse a run that would fail later, or that might exceed the required bounds
+        for child in (part for part in spec.family() if part is not spec):
+            made.first_tasks(child)
+        if require_bound:
+            self._bounds.require(require_bound, made, **bounded)
+        prepare(spec, made, queue)
+        at = made.clock.now()
+        opened.row = RunRow(
+            opened.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
+            session=data.get("session", ""), created=at, updated=at, parent=parent,
+        )  # fmt: skip
+        opened.begun = Input("start", started=at, at=at, data=data)
+        opened.spec_text = self.canonical
+        opened.certify = self._bounds.certificate(made, **bounded)
         return Run(self, opened, given=ports)
 
     def _earlier(self, continues: Run | str, journal: JournalOrPath | None) -> Run:
@@ -278,29 +292,6 @@ class Machine:
                 hint="give `journal=`, or the run itself as `continues=`",
             )
         return self.open(continues, journal=journal)
-
-    def _refuse_start(
-        self, ports: Ports, values: StartValues, require_bound: Mapping[str, float] | None
-    ) -> None:
-        """Refuse a run that would fail later, or that might exceed the required bounds."""
-        for child in (part for part in self.spec.family() if part is not self.spec):
-            ports.first_tasks(child)
-        if require_bound:
-            self._bounds.require(require_bound, values, ports)
-        prepare(self.spec, ports, values.tasks)
-
-    def _begin(self, session: Session, values: StartValues, parent: str) -> None:
-        """Set the first input and the row of a session."""
-        spec, ports, at = self.spec, session.ports, session.ports.clock.now()
-        plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
-        data = values.to_data(context_window=ports.window(spec), plugins=plugins)
-        session.row = RunRow(
-            session.run_id, self.name, self.hash, state=spec.start, agent=values.agent,
-            session=values.session, created=at, updated=at, parent=parent,
-        )  # fmt: skip
-        session.begun = Input("start", started=at, at=at, data=data)
-        session.spec_text = self.canonical
-        session.certify = self._bounds.certificate(values, ports)
 
     @cached_property
     def _upkeep(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from chartloop.actions import builtin
 from chartloop.actions.declare import What, specs_of
 from chartloop.actions.registry import check_traits
 from chartloop.core.errors import MissingPluginError, PluginError, SetupError, nearest
-from chartloop.core.specs import PluginSpec, Registry
+from chartloop.core.specs import KINDS, PluginSpec, Registry
 from chartloop.run.exceptions import describe
 from chartloop.run.journal import Journal, direct_journal
 from chartloop.run.lease import ancestry
@@ -74,7 +74,18 @@ def load_plugins(names: Iterable[str]) -> list[Registry]:
     for point in _points():
         points.setdefault(point.name, []).append(point)
     loaded = [_load(name, points) for name in wanted]
-    _refuse_clashes(loaded)
+    base = builtin()
+    for kind in KINDS:
+        taken = dict.fromkeys(cast("Mapping[str, Any]", getattr(base, kind)), "chartloop itself")
+        for registry in loaded:
+            for name in cast("Mapping[str, Any]", getattr(registry, kind)):
+                by = f"plugin `{registry.plugins[0].name}`"
+                if name in taken:
+                    raise PluginError(
+                        f"{by} brings the {kind[:-1]} `{name}`, which {taken[name]} has already",
+                        hint="leave one of the two out, or ask its authors for another name",
+                    )
+                taken[name] = by
     return loaded
 
 
@@ -114,7 +125,18 @@ def _load(name: str, points: Mapping[str, Sequence[EntryPoint]]) -> Registry:
             if (thing := things.get(f"chartloop.{what}s")) is not None
         ]
     )
-    _refuse_incomplete(own, where)
+    for action in own.actions.values():
+        if action.run is None:
+            raise PluginError(
+                f"{where}: action `{action.name}` has no function",
+                hint="its `ActionSpec` needs `run`",
+            )
+        if action.declares is None:
+            continue  # without declared traits the worst is assumed
+        try:
+            check_traits(action)
+        except SetupError as error:
+            raise PluginError(f"{where}: {error.message}", hint=error.hint) from error
     spec = PluginSpec(
         name,
         distribution,
@@ -155,21 +177,6 @@ def _declarations(thing: object, what: What, where: str) -> Registry:
     return own
 
 
-def _refuse_incomplete(own: Registry, where: str) -> None:
-    for action in own.actions.values():
-        if action.run is None:
-            raise PluginError(
-                f"{where}: action `{action.name}` has no function",
-                hint="its `ActionSpec` needs `run`",
-            )
-        if action.declares is None:
-            continue  # without declared traits the worst is assumed
-        try:
-            check_traits(action)
-        except SetupError as error:
-            raise PluginError(f"{where}: {error.message}", hint=error.hint) from error
-
-
 def _callable(
     things: Mapping[str, object], group: str, where: str
 ) -> Callable[..., Any] | None:  # fmt: skip
@@ -182,24 +189,6 @@ def _callable(
     return thing
 
 
-_KINDS = ("actions", "tools", "guards", "types")
-
-
-def _refuse_clashes(loaded: Sequence[Registry]) -> None:
-    base = builtin()
-    for kind in _KINDS:
-        taken = dict.fromkeys(cast("Mapping[str, Any]", getattr(base, kind)), "chartloop itself")
-        for registry in loaded:
-            for name in cast("Mapping[str, Any]", getattr(registry, kind)):
-                by = f"plugin `{registry.plugins[0].name}`"
-                if name in taken:
-                    raise PluginError(
-                        f"{by} brings the {kind[:-1]} `{name}`, which {taken[name]} has already",
-                        hint="leave one of the two out, or ask its authors for another name",
-                    )
-                taken[name] = by
-
-
 # the plugins of a run ---------------------------------------------------------------------------
 
 
@@ -210,9 +199,8 @@ def recall_plugins(journal: Journal, run_id: str) -> Mapping[str, str]:
     """
     *_, top = ancestry(run_id)
     direct = direct_journal(journal)
-    events = wait(direct.events(top, limit=8), suspends=direct.suspends)
-    first = next((event.record.input for event in events if event.record is not None), None)
-    plugins: Any = first.data.get("plugins") if first is not None else None
+    first = wait(direct.records(top, 0, 1), suspends=direct.suspends)
+    plugins: Any = first[0].input.data.get("plugins") if first else None
     return cast("Mapping[str, str]", plugins) if isinstance(plugins, Mapping) else {}
 
 

@@ -210,9 +210,8 @@ class Run:
 
     async def arecords(self) -> Records:
         """The records so far, from the journal."""
-        events = await self.session.journal.events(self.id) if self.session.head else ()
-        names = self.session.names
-        records = (as_now(e.record, *names) for e in events if e.record is not None)
+        stored = await self.session.journal.records(self.id) if self.session.head else ()
+        records = (as_now(record, *self.session.names) for record in stored)
         return Records(records, self.machine.chart)
 
     @property

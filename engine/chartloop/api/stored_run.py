@@ -55,8 +55,8 @@ def recall_upkeep(journal: Journal, row: RunRow) -> tuple[str, ...]:
 
 def _first(journal: Journal, row: RunRow) -> Input | None:
     """The run's `start`. What follows it may be damaged."""
-    events = by_hand(journal.events(row.run_id, limit=1))
-    return next((e.record.input for e in events if e.record is not None), None)
+    records = by_hand(journal.records(row.run_id, 0, 1))
+    return records[0].input if records else None
 
 
 def machine_to_read(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:

@@ -128,19 +128,17 @@ def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
         ports.servers.prepare()
     for part in spec.family():
         if "model" in _own_uses(part, tasks if part is spec else inline_tasks(part)):
-            _prepare_model(part, ports)
-
-
-def _prepare_model(spec: MachineSpec, ports: Ports) -> None:
-    settings = {**spec.model, **ports.settings}
-    scripted = settings.get("name", "scripted") == "scripted" and isinstance(ports.model, LiteLLM)
-    if ports.model is None or scripted:
-        named = "is scripted" if spec.model.get("name") == "scripted" else "names no model"
-        raise SetupError(
-            f"machine `{spec.name}` {named}",
-            hint="give `model=` or `script=` (`--model NAME` or `--script FILE`)",
-        )
-    ports.model.prepare(settings)
+            settings = {**part.model, **ports.settings}
+            scripted = settings.get("name", "scripted") == "scripted" and isinstance(
+                ports.model, LiteLLM
+            )
+            if ports.model is None or scripted:
+                named = "is scripted" if part.model.get("name") == "scripted" else "names no model"
+                raise SetupError(
+                    f"machine `{part.name}` {named}",
+                    hint="give `model=` or `script=` (`--model NAME` or `--script FILE`)",
+                )
+            ports.model.prepare(settings)
 
 
 def suspends(session: Session) -> bool:

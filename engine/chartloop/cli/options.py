@@ -66,6 +66,7 @@ class ServerOptions(RunOptions):
     names: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     workers: int = 1
+    grace: float = 5.0
     token_file: str | None = None
 
 

@@ -231,6 +231,18 @@ notify_options = together(
         help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
+
+
+def grace_option(seconds: float) -> Decorator[Any]:
+    """The option `--grace`, with its default."""
+    return click.option(
+        "--grace", type=click.FloatRange(min=0), metavar="SECONDS", default=seconds,
+        show_default=True,
+        help="How long actions in progress may go on after SIGTERM. A paid call that is cut then is"
+        " in doubt.",
+    )  # fmt: skip
+
+
 server_options = together(
     tools_option, trust_option, model_options, notify_options, journal_option, durability_option
 )

@@ -18,6 +18,7 @@ from chartloop.cli.value_options import figures_of, values_of
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, PortOptions, Run
+    from chartloop.cli.inputs import Job
     from chartloop.cli.options import RunOptions, ServerOptions
     from chartloop.cli.script import Script
     from chartloop.hosting.settings import Settings
@@ -54,7 +55,7 @@ def start(
     cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
-    """Start a run. `more` holds limits and variables that override those of the options.
+    """Start a run. `more` holds what overrides the options: limits, variables, components.
 
     The journal is opened last, so that a run that cannot start (a missing key, say) creates no
     file.
@@ -62,9 +63,11 @@ def start(
     clock, spec, more = clock_of(options), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
     variables = values_of({n: v.type for n, v in spec.vars.items()}, options.var)
-    _announce(machine, script)
+    own = more.get("components", {})
+    if not own:
+        _announce(machine, script)
     run = machine.start(
-        task, **_components(options, script, clock), clock=clock, cancel=cancel,
+        task, **{**_components(options, script, clock), **own}, clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
         agent=options.agent, session=options.session, continues=continues,
@@ -76,6 +79,32 @@ def start(
     run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
+
+
+def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal) -> bool:
+    """Start the run that the options name, and make it due. False if it was submitted before.
+
+    Both have the run's key: what a crash in between left undone is done by a repetition.
+    """
+    from chartloop.adapters.model.scripted import Scripted
+    from chartloop.hosting.machines import needs_of
+    from chartloop.hosting.runs import release
+    from chartloop.run.requests import StoredRequest
+    from chartloop.run.sync import by_hand
+
+    row = by_hand(journal.row(str(options.run_id)))
+    if row is None:
+        never = {"model": Scripted([])}  # a worker has the model, and its key
+        more = {"limits": job.limits, "vars": job.vars, "components": never}
+        run = start(machine, job.task, options, lambda: journal, more=more)
+        run.advance()
+        release(run)
+        row = run.session.row
+    at, key = by_hand(journal.now()), f"start-{row.run_id}"
+    order = StoredRequest(
+        key, row.run_id, "run", key, at, {"until": ""}, needs=needs_of(journal, row)
+    )
+    return by_hand(journal.place_request(order)) is order
 
 
 def _submitter(machine: Machine, options: RunOptions) -> str:
@@ -128,11 +157,15 @@ def components_of(options: RunOptions) -> PortOptions:
 
 
 def server_settings(
-    options: ServerOptions, *, host: str, port: int, face: str = "chartloop serve"
-) -> Settings:
-    """The settings of an HTTP or MCP server. Opens its journal."""
+    options: ServerOptions, *, host: str = "127.0.0.1", port: int = 0,
+    face: str = "chartloop serve", concurrency: int | None = None,
+) -> Settings:  # fmt: skip
+    """The settings of an HTTP or MCP server, or of a worker with a `concurrency`.
+
+    Opens its journal.
+    """
     from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.hosting.settings import Settings, read_tokens
+    from chartloop.hosting.settings import Limits, Settings, read_tokens
 
     journal = open_journal(options, make=True)
     console.say(f"journal {name_of(journal)}", "dim")
@@ -142,6 +175,9 @@ def server_settings(
         tools=own_of(options),
         components=components_of(options),
         workers=options.workers,
+        grace=options.grace,
+        serves=concurrency is None,
+        limits=Limits() if concurrency is None else Limits(at_once=concurrency),
         trust=options.trust,
         tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
         host=host,

@@ -131,7 +131,7 @@ class Commands:
         stops = self.run.breakpoints
         with stops.until(goal or None):
             watch = stops.watch(self.run.session.reached)
-            while not self.display.wants_to_stop() and not (watch and watch.hits_breakpoint()):
+            while not self.display.wants_to_stop() and not (watch and watch()):
                 if self._step() is None:
                     break
         if stops.hit and stops.hit != goal:

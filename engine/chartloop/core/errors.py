@@ -50,46 +50,6 @@ from chartloop.core.units import say_count
 if TYPE_CHECKING:
     from chartloop.core.outcome import Spent
 
-__all__ = [
-    "AnswerError",
-    "ArgumentsError",
-    "Category",
-    "ChartloopError",
-    "ClosedChartError",
-    "CursorError",
-    "CursorGoneError",
-    "Driven",
-    "Fenced",
-    "Finding",
-    "Findings",
-    "JournalCorrupt",
-    "JournalError",
-    "JournalLocked",
-    "JournalTooNew",
-    "JournalTooOld",
-    "LimitError",
-    "MachineChangedError",
-    "MissingPluginError",
-    "ModelError",
-    "Note",
-    "Place",
-    "PluginError",
-    "RulesChangedError",
-    "RunError",
-    "ScriptError",
-    "ServerUnavailableError",
-    "SetupError",
-    "Severity",
-    "SpecError",
-    "StatusError",
-    "TaskError",
-    "ToolsChangedError",
-    "UnknownRunError",
-    "count_findings",
-    "finding_lines",
-    "nearest",
-]
-
 
 class Severity(enum.StrEnum):
     """The severity of a finding. A file with an error does not load; a warning is only shown."""
@@ -325,10 +285,6 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
 _PACKAGE = __file__.rpartition("core")[0]
 
 
-def _is_ours(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith(_PACKAGE) or "IPython" in frame.filename
-
-
 class ChartloopError(Exception):
     """The base class of chartloop's errors. `hint` is the cure, if there is one."""
 
@@ -338,15 +294,24 @@ class ChartloopError(Exception):
     """Whether the same may succeed later: the cause lies outside of the file, the call and the run,
     or another process has the run now."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", **values: Any) -> None:
+        """`values` are those of the attributes that the class declares."""
         self.message = message
         self.hint = hint
+        for name, value in values.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no attribute `{name}`")
+            setattr(self, name, value)
         super().__init__(message + (f"\n  help: {hint}" if hint else ""))
 
     def _render_traceback_(self) -> list[str]:
         """The IPython view: the error and the caller's line, without our own frames."""
         frames = traceback.extract_tb(self.__traceback__)
-        own = [f"  {one.filename}, line {one.lineno}" for one in frames if not _is_ours(one)]
+        own = [
+            f"  {one.filename}, line {one.lineno}"
+            for one in frames
+            if not (one.filename.startswith(_PACKAGE) or "IPython" in one.filename)
+        ]
         return [f"{type(self).__name__}: {self}", *own[-1:]]
 
 
@@ -422,11 +387,8 @@ class MovedError(StatusError):
 
     code = "CL623"
 
-    def __init__(
-        self, message: str, *, hint: str = "", run_id: str = "", successor: str = ""
-    ) -> None:
-        self.run_id, self.successor = run_id, successor
-        super().__init__(message, hint=hint)
+    run_id: str = ""
+    successor: str = ""
 
 
 class ClosedChartError(RunError):
@@ -450,12 +412,8 @@ class WaitError(AnswerError):
 
     code = "CL615"
 
-    def __init__(
-        self, message: str, *, hint: str = "", wait: str = "", question: Any = None
-    ) -> None:
-        self.wait = wait
-        self.question = question
-        super().__init__(message, hint=hint)
+    wait: str = ""
+    question: Any = None
 
 
 class AnsweredError(WaitError):
@@ -463,12 +421,7 @@ class AnsweredError(WaitError):
 
     code = "CL616"
 
-    def __init__(
-        self, message: str, *, hint: str = "", wait: str = "", question: Any = None,
-        at: float = 0.0,
-    ) -> None:  # fmt: skip
-        self.at = at
-        super().__init__(message, hint=hint, wait=wait, question=question)
+    at: float = 0.0
 
 
 class AheadError(AnswerError):
@@ -479,9 +432,7 @@ class AheadError(AnswerError):
 
     code = "CL617"
 
-    def __init__(self, message: str, *, hint: str = "", state: str = "") -> None:
-        self.state = state
-        super().__init__(message, hint=hint)
+    state: str = ""
 
 
 class LimitError(RunError):
@@ -495,9 +446,7 @@ class TaskError(RunError):
 
     code = "CL611"
 
-    def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
-        self.number = number
-        super().__init__(message, hint=hint)
+    number: int = 0
 
 
 class ArgumentsError(RunError):
@@ -526,9 +475,8 @@ class CursorGoneError(CursorError):
 
     code = "CL619"
 
-    def __init__(self, message: str, *, hint: str = "", oldest: str = "", newest: str = "") -> None:
-        self.oldest, self.newest = oldest, newest
-        super().__init__(message, hint=hint)
+    oldest: str = ""
+    newest: str = ""
 
 
 class MachineChangedError(RunError):
@@ -539,9 +487,7 @@ class MachineChangedError(RunError):
 
     code = "CL605"
 
-    def __init__(self, message: str, *, hint: str = "", verdict: Any = None) -> None:
-        self.verdict = verdict
-        super().__init__(message, hint=hint)
+    verdict: Any = None
 
 
 class RulesChangedError(RunError):
@@ -554,12 +500,9 @@ class RulesChangedError(RunError):
 
     code = "CL614"
 
-    def __init__(
-        self, message: str, *, hint: str = "", rules: int | None = None, engine: str = "",
-        replay: Any = None,
-    ) -> None:  # fmt: skip
-        self.rules, self.engine, self.replay = rules, engine, replay
-        super().__init__(message, hint=hint)
+    rules: int | None = None
+    engine: str = ""
+    replay: Any = None
 
 
 class ScriptError(RunError):
@@ -585,9 +528,7 @@ class MissingPluginError(SetupError):
 
     code = "CL642"
 
-    def __init__(self, message: str, *, plugins: Sequence[str] = (), hint: str = "") -> None:
-        self.plugins = tuple(plugins)
-        super().__init__(message, hint=hint)
+    plugins: tuple[str, ...] = ()
 
 
 class ServerUnavailableError(RunError):
@@ -635,13 +576,12 @@ class Driven(JournalError):
 
     code = "CL613"
 
-    def __init__(
-        self, message: str, *, hint: str = "", run_id: str = "", host: str = "", pid: int = 0,
-        face: str = "", since: float = 0.0, until: float = 0.0,
-    ) -> None:  # fmt: skip
-        self.run_id, self.host, self.pid, self.face = run_id, host, pid, face
-        self.since, self.until = since, until
-        super().__init__(message, hint=hint)
+    run_id: str = ""
+    host: str = ""
+    pid: int = 0
+    face: str = ""
+    since: float = 0.0
+    until: float = 0.0
 
 
 class Fenced(JournalError):

@@ -1,7 +1,6 @@
 """The fold of inputs into facts: the arithmetic of a run, pure.
 
-`fold` runs once per step, and replaces only sections that changed. Decisions are made in
-`machine.evolve`, not here.
+`fold` runs once per step. Where it leads is decided by `machine.evolve`, which calls it.
 
 Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 """
@@ -77,7 +76,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         working=elapsed - idle, idle=idle,
     )  # fmt: skip
 
-    # A reply may have more calls than are kept of it, and these more than are executed.
+    # calls of a reply beyond the most that are read, then those that its action did not execute
     dropped = len(outcome.dropped) + (last.calls_dropped if reply is None else 0)
     calls, seen, repeats = marks.last_calls, marks.seen, progress.repeats
     if reply is not None:

@@ -131,7 +131,10 @@ def _point_from_text(text: str) -> ReturnPoint:
 
 
 class Position(Value, frozen=True, gc=False):
-    """The complete state of a run at one moment."""
+    """The complete state of a run at one moment.
+
+    The facts repeat status and signals, because guards read nothing but facts.
+    """
 
     state: str
     status: str = "idle"
@@ -143,20 +146,20 @@ class Position(Value, frozen=True, gc=False):
     soft: tuple[str, ...] = ()
     """The reasons among `signals` that `signal` rules raised: the file decides what they mean."""
     suppressed: StopSignals = NO_SIGNALS
-    """The signals that a continuation defers."""
+    """Deferred signals, set aside since work has started again."""
     stopping: bool = False
     """Whether the epilogue has begun: the reason is settled and rules are no longer evaluated."""
     returns: tuple[Return, ...] = ()
     """The detours that have not returned; the newest last."""
     skip: str = ""
-    """The rule whose detour just ended: skipped until another action has finished."""
+    """The rule of the newest detour: skipped until an action after its own target has finished."""
     attempt: int = 0
     """The number of extra attempts of the current action."""
     entered_at: float = 0.0
     """When the current state was entered, or its next attempt began; `within` counts from here."""
     wake_at: float | None = None
     blocked_on: str = ""
-    """The reason why the current action waits, if it returned `Blocked`."""
+    """Why the current action waits: as it said in `Blocked`, or `RETRY` for a back-off."""
     waited: float | None = None
     """The time until which the current action waited, once it is called again."""
     pause_asked: bool = False
@@ -168,6 +171,8 @@ class Position(Value, frozen=True, gc=False):
     """The messages that the next model call sends instead of the conversation."""
     queue: tuple[Task, ...] = ()
     kept: Mapping[str, Any] = EMPTY
+    """What actions keep for a later call, by their names, and what the engine does, by `CHILD`,
+    `FILES` and the other keys above."""
 
     @property
     def ended(self) -> bool:

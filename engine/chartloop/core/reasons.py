@@ -151,6 +151,19 @@ REASONS: Mapping[str, StopReason] = MappingProxyType(
 """The built-in reasons, by name."""
 
 
+def _made(name: str, about: str, source: str = "") -> classmethod[StopSignal, ..., StopSignal]:
+    """A constructor of the signals of a reason that needs no values."""
+
+    def make(
+        cls: type[StopSignal], message: str = "", context: Mapping[str, Any] | None = None, *,
+        source: str = source,
+    ) -> StopSignal:  # fmt: skip
+        return cls(REASONS[name], message, dict(context or {}), source)
+
+    make.__doc__ = about
+    return classmethod(make)
+
+
 @dataclass(frozen=True, slots=True)
 class StopSignal(Plain):
     """A request to stop, with the data that explains it later.
@@ -205,33 +218,10 @@ class StopSignal(Plain):
             context["limits.finish_reasons"] = reasons
         return cls(REASONS["finish_reason"], f"the model ended with `{reason}`", context, source)
 
-    @classmethod
-    def user_requested(
-        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = "caller"
-    ) -> StopSignal:
-        """A caller or a person requested the stop."""
-        return cls(REASONS["user_requested"], message, dict(context or {}), source)
-
-    @classmethod
-    def error(
-        cls, message: str, context: Mapping[str, Any] | None = None, *, source: str = ""
-    ) -> StopSignal:
-        """An error prevents the run from continuing. Source: 002 `ErrorForbade`."""
-        return cls(REASONS["error"], message, dict(context or {}), source)
-
-    @classmethod
-    def stop_requested(
-        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
-    ) -> StopSignal:
-        """A tool or action requested the stop."""
-        return cls(REASONS["stop_requested"], message, dict(context or {}), source)
-
-    @classmethod
-    def completed(
-        cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
-    ) -> StopSignal:
-        """The work is done."""
-        return cls(REASONS["completed"], message, dict(context or {}), source)
+    user_requested = _made("user_requested", "A caller or a person requested the stop.", "caller")
+    error = _made("error", "An error prevents the run from continuing. Source: 002 `ErrorForbade`.")
+    stop_requested = _made("stop_requested", "A tool or action requested the stop.")
+    completed = _made("completed", "The work is done.")
 
     @classmethod
     def from_exception(cls, error: BaseException, *, source: str = "") -> StopSignal:

@@ -363,6 +363,10 @@ class PluginSpec:
         return f"{self.distribution} {self.version}"
 
 
+KINDS = ("actions", "tools", "guards", "types")
+"""What a registry holds by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """The actions, tools, guards and classes that a file may name, by name."""
@@ -380,10 +384,6 @@ class Registry:
 
     def beside(self, base: Registry) -> Registry:
         """The entries of this registry whose names `base` does not have."""
-        return replace(
-            self,
-            actions={n: v for n, v in self.actions.items() if n not in base.actions},
-            tools={n: v for n, v in self.tools.items() if n not in base.tools},
-            guards={n: v for n, v in self.guards.items() if n not in base.guards},
-            types={n: v for n, v in self.types.items() if n not in base.types},
-        )
+        mine = {kind: (getattr(self, kind), getattr(base, kind)) for kind in KINDS}
+        only = {k: {n: v for n, v in own.items() if n not in of} for k, (own, of) in mine.items()}
+        return replace(self, **cast("dict[str, Any]", only))

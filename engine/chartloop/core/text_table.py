@@ -172,15 +172,10 @@ def _wrap(cell: str, width: int) -> Iterator[str]:
             row = word.lstrip()
             start = 0
             while _end_within(row, width, start) < len(row):
-                end = _break_point(row, width, start)
+                most = max(start + 1, _end_within(row, width, start))
+                sign = max(row.rfind(sign, start, most) for sign in _SIGNS) + 1
+                end = sign if sign - start >= _FEW else most
                 yield row[start:end]
                 start = end
             row = row[start:]
         yield row
-
-
-def _break_point(word: str, width: int, start: int) -> int:
-    """Where to break the rest of a long word: after a `_SIGNS` character, else at the width."""
-    most = max(start + 1, _end_within(word, width, start))
-    sign = max(word.rfind(sign, start, most) for sign in _SIGNS) + 1
-    return sign if sign - start >= _FEW else most

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from chartloop import catalog
 from chartloop.api import Machine, find_faults
+from chartloop.api.plugins import recall_plugins
 from chartloop.api.stored_run import (
     machine_to_drive,
     machine_to_read,
@@ -30,8 +31,11 @@ from chartloop.core.errors import Finding, SetupError, SpecError, nearest
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.settings import Settings
 from chartloop.language.tool_lock import lock_name
+from chartloop.machine.evolve import RULES
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.rules_version import is_known, rules_of, say_rules
+from chartloop.run.sync import by_hand
 
 RECORDED = 64
 """How many machines of recorded runs are cached."""
@@ -136,6 +140,21 @@ class Machines:
             )
         return self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
 
+    def lacks(self, row: RunRow) -> str:
+        """Why this process cannot drive a run that needs the same as this one; empty if it can."""
+        for record in by_hand(self._journal.records(row.run_id, limit=1)):
+            if not is_known(rules_of(record.input)):
+                return f"it has the rules {RULES}, not {say_rules(record.input)}"
+        try:
+            if self._settings.machines and not self._settings.serves:
+                served = [file.machine for file in self.listing() if file.machine is not None]
+                if row.machine_hash not in {machine.hash for machine in served}:
+                    return f"no file in its folders is this machine `{row.machine}`"
+            self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
+        except (SetupError, SpecError) as error:
+            return error.message
+        return ""
+
     def _get_or_make(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
         machine = self._recorded.get(key)
         if machine is None:
@@ -147,6 +166,13 @@ class Machines:
         machine = machine_to_drive(self._journal, row, self._settings.tools)
         self._refuse_untrusted(machine)
         return machine
+
+
+def needs_of(journal: Journal, row: RunRow) -> str:
+    """What a worker must have to drive a run: its machine, decision rules and plugins."""
+    started = by_hand(journal.records(row.run_id, limit=1))
+    rules = [f"rules={rules_of(record.input)}" for record in started]
+    return " ".join((row.machine_hash, *rules, *sorted(recall_plugins(journal, row.run_id))))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.core.visible import is_blank
-from chartloop.hosting.machines import Machines
+from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
     OPENED,
@@ -279,7 +279,8 @@ class Runs:
         self, kind: str, run_id: str, data: Mapping[str, Any], *, key: str, digest: str = ""
     ) -> StoredRequest:
         digest = digest or _digest(kind, run_id, data)
-        order = StoredRequest(key, run_id, kind, digest, by_hand(self.journal.now()), dict(data))
+        at, needs = by_hand(self.journal.now()), needs_of(self.journal, self.row(run_id))
+        order = StoredRequest(key, run_id, kind, digest, at, dict(data), needs=needs)
         return by_hand(self.journal.place_request(order))
 
     def _refuse_idle(self) -> None:
@@ -311,6 +312,10 @@ class Runs:
             self._post(run, message, id)
             return {}
         if kind == "resume":
+            parked = by_hand(self.journal.backlog()).parked
+            if run.id in {one.run_id for one in parked}:
+                by_hand(self.journal.enqueue(run.id))
+                return {}
             refuse_resume(run.session)
         self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel") and self.settings.workers:

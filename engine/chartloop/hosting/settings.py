@@ -83,6 +83,11 @@ class Settings:
     """The model, script, settings and other components of every run that this server drives."""
     workers: int = 1
     """Threads that drive runs. With 0 this server only shows runs and sends them messages."""
+    grace: float = 5.0
+    """Seconds that actions in progress are given to finish when the workers stop."""
+    serves: bool = True
+    """False for a worker, which answers no requests: it needs no folder of machines, and drives
+    only the runs of those in the folders that it is given."""
     trust: bool = False
     """Whether machine files may name hosts, keys and paths outside their folder."""
     tokens: tuple[Token, ...] = ()
@@ -101,7 +106,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise SetupError(f"{self.workers} workers cannot drive", hint="give 0 or more")
-        if not self.machines:
+        if not self.machines and self.serves:
             raise SetupError("no folder of machines is named", hint="give one: `--machines FOLDER`")
         for proxy in self.proxies:
             try:

@@ -1,24 +1,25 @@
-"""Workers: threads that take orders to drive runs from the journal and carry them out.
+"""Workers: threads that claim the runs that are due and drive them.
 
-    order in the journal ─▶ worker claims it ─▶ lease ─▶ record, record, ... ─▶ outcome
+    due in the journal ─▶ claim ─▶ lease ─▶ record, record, ... ─▶ outcome, or hand back
 
 Each worker is a thread with its own event loop, separate from the loop that handles requests. An
 action may block: a custom action computes, a certificate is proved, a large run is opened. On the
 web loop that would delay every response and every stream; here it delays the runs of one worker.
 Workers are threads, not processes, because tools and models are Python objects of the caller, and
-mostly wait for the network. For more cores, start more servers on the same journal.
+mostly wait for the network. For more cores, start more processes on the same journal.
 
-The queue is the journal: a worker holds nothing that is not in it. A killed server leaves open
-orders and leases that lapse, and the next process that looks takes them. The order of a run that
-waits for an answer stays open, and is taken again when a message arrives or the wait is due.
+The queue is the journal (`run.schedule`): a worker holds nothing that is not in it. A killed
+process leaves claims and leases that end with it or lapse, and another one takes its runs up. A run
+that waits is handed back, and is due again when a message arrives or its wait ends.
 
-Belongs here: which runs are driven, and when. Never: HTTP, what a run does.
+Belongs here: the loop of a worker. Never: HTTP, what a run does, what makes it due.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -33,81 +34,102 @@ from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal, RunRow
-from chartloop.run.lease import CHILD_MARK
+from chartloop.run.lease import TTL
+from chartloop.run.lease_holder import RENEWALS
 from chartloop.run.loop import leave
+from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import Activation, WorkerRow
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2
 """Seconds between two polls of the journal for changes by other processes."""
 AGAIN = 1.0
-"""Seconds after which the orders are read even if the journal did not change."""
-GRACE = 5.0
-"""Seconds that a stopping server waits for the actions in progress."""
+"""Seconds after which a run is tried again that could not be driven, and dead workers are looked
+for."""
+CUT = 2.0
+"""Seconds that actions are given to end after their grace, when they are cancelled."""
 _log = logging.getLogger(__name__)
 
 Hear = Callable[[str, StreamEvent], None]
 """Called on the worker's thread with the id of a run and each of its events."""
 
 
-class _Resting(NamedTuple):
-    """A waiting run with an open order, as it was last seen."""
-
-    head: int
-    due: float | None
-    seen: frozenset[str]
-    """The messages that it left unread in its inbox and in those of its children."""
-
-
 class Workers:
-    """The workers of a server and the runs that they drive. Safe from any thread."""
+    """The workers of a process and the runs that they drive. Safe from any thread."""
 
     def __init__(self, runs: Runs, hear: Hear) -> None:
         self.runs = runs
         self.hear = hear
-        self.driven: dict[str, str] = {}
-        """The runs being driven, by the keys of their orders."""
+        self.journal: Journal = getattr(runs.journal, "grouped", runs.journal)
+        process = this_process()
+        self.id = f"{process.host}-{process.pid}-{secrets.token_hex(3)}"
+        """The name of this process in claims, unique even if a host and a pid come again."""
+        self.driven: set[str] = set()
+        """The runs being driven."""
         self.finished = 0
         """The number of orders that this process has finished."""
-        self._lock = threading.Lock()
+        self.lacks: dict[str, str] = {}
+        """Why this process cannot drive runs, by what they need; empty if it can."""
+        self._stopped = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_alive, daemon=True)
         self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
 
     def start(self) -> None:
         """Start the threads."""
         for worker in self._workers:
             worker.start()
+        if self._workers:
+            self._keeper.start()
 
     def wake(self) -> None:
-        """Look for new orders at once."""
+        """Look for due runs at once."""
         for worker in self._workers:
             worker.wake()
 
     def stop(self) -> None:
-        """Take no more orders, let the actions in progress finish, and release every run."""
+        """Claim no more, let the actions in progress finish, and hand every run back.
+
+        After `Settings.grace` seconds actions are cancelled: a paid call in flight is in doubt.
+        """
         for worker in self._workers:
             worker.stop()
-        end = time.monotonic() + GRACE
+        end = time.monotonic() + self.runs.settings.grace + CUT
         for worker in self._workers:
             if worker.ident is not None:
                 worker.join(max(0.1, end - time.monotonic()))
+        self._stopped.set()
+        if self._keeper.ident is not None:
+            self._keeper.join(CUT)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on a worker's loop: for runs that are driven without an order."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._workers[0].loop)
 
-    def claim(self, request: StoredRequest) -> bool:
-        """Claim an order for the calling worker; False if its run is being driven already."""
-        with self._lock:
-            if request.key in self.driven or request.run_id in self.driven.values():
-                return False
-            self.driven[request.key] = request.run_id
-            return True
+    async def keep(self, ttl: float = TTL) -> None:
+        """List this process as alive in the journal."""
+        settings = self.runs.settings
+        room, lacks = settings.workers * settings.limits.at_once, self.lacks.items()
+        lacking = {needs: why for needs, why in [*lacks] if why}
+        row = WorkerRow(self.id, settings.face, this_process(), room, lacking)
+        await self.journal.keep(row, ttl=ttl)
 
-    def release(self, request: StoredRequest) -> None:
-        """Give up the claim of an order."""
-        with self._lock:
-            self.driven.pop(request.key, None)
+    def _keep_alive(self) -> None:
+        """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
+        kept = time.monotonic()
+        with asyncio.Runner() as runner:
+            while not self._stopped.wait(AGAIN):
+                try:
+                    if lapses := time.monotonic() - kept > TTL / RENEWALS:
+                        runner.run(self.keep())
+                        kept = time.monotonic()
+                    if runner.run(self.journal.sweep(lost=lapses)):
+                        self.wake()
+                except ChartloopError as error:
+                    _log.warning("a worker could not write to the journal: %s", error.message)
+            with suppress(ChartloopError):
+                runner.run(self.keep(0))
 
 
 class _Worker(threading.Thread):
@@ -118,13 +140,14 @@ class _Worker(threading.Thread):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers = workers
         self._runs = workers.runs
-        self._journal: Journal = getattr(workers.runs.journal, "grouped", workers.runs.journal)
+        self._journal = workers.journal
         self._news = asyncio.Event()
         self._stopping = False
         self._token = ""
-        self._again = 0.0
-        """When to look even if nothing changed: a lease may have lapsed."""
-        self._resting: dict[str, _Resting] = {}
+        self._following: float | None = None
+        """When the next run becomes due."""
+        self._looks = True
+        """Whether to claim even if nothing changed."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -139,7 +162,7 @@ class _Worker(threading.Thread):
         super().start()
 
     def wake(self) -> None:
-        """Look for orders now. Safe from any thread."""
+        """Look for due runs now. Safe from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: the server stops
                 self._loop.call_soon_threadsafe(self._news.set)
@@ -154,75 +177,69 @@ class _Worker(threading.Thread):
             runner.run(self._work())
 
     async def _work(self) -> None:
+        listed = False
         while not self._stopping:
             try:
-                if await self._has_news():
-                    await self._take_orders()
+                if not listed:
+                    await self._workers.keep()
+                    listed = True
+                token = await self._journal.changed(self._token)
+                following = self._following
+                due = following is not None and following <= await self._journal.now()
+                if token is not None or due or self._looks:
+                    self._token, self._looks = token or self._token, False
+                    await self._claim()
             except ChartloopError as error:  # a locked journal, say: the next poll tries again
                 _log.warning("a worker could not read the journal: %s", error.message)
-                self._again = 0.0
+                self._looks = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), POLL)
             self._news.clear()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE)
+            await asyncio.wait(self._tasks, timeout=self._runs.settings.grace)
+        if cut := [*self._tasks]:
+            for task in cut:
+                task.cancel()
+            await asyncio.wait(cut, timeout=CUT)
 
-    async def _has_news(self) -> bool:
-        """Whether to look: the journal changed, a wait is due, or leases may have lapsed."""
-        now, token = time.monotonic(), await self._journal.changed(self._token)
-        self._token = token or self._token
-        dues = [rest.due for rest in self._resting.values() if rest.due is not None]
-        due = bool(dues) and min(dues) <= await self._journal.now()
-        if token is None and not due and now < self._again:
-            return False
-        self._again = now + AGAIN
-        return True
-
-    async def _take_orders(self) -> None:
-        """Take the open orders, up to the limit of runs that a worker drives at once."""
-        orders = await self._journal.requests(open_only=True)
-        keys = {request.key for request in orders}
-        self._resting = {key: rest for key, rest in self._resting.items() if key in keys}
-        for request in reversed(orders):  # the oldest first
-            if len(self._tasks) >= self._runs.settings.limits.at_once or self._stopping:
-                break
-            if not await self._is_due(request) or not self._workers.claim(request):
-                continue
-            task = self.loop.create_task(self._carry_out(request))
+    async def _claim(self) -> None:
+        """Claim due runs, up to the limit of runs that a worker drives at once."""
+        room, lacks = self._runs.settings.limits.at_once - len(self._tasks), self._workers.lacks
+        if room <= 0 or self._stopping:
+            return
+        can = {needs: not why for needs, why in [*lacks.items()]}
+        claimed = await self._journal.claim(self._workers.id, room, can)
+        self._following = claimed.following
+        for run in claimed.runs:
+            task = self.loop.create_task(self._carry_out(run))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._end)
+        for needs, run_id in claimed.unjudged.items():
+            if (row := await self._journal.row(run_id)) is not None:
+                lacks[needs] = await asyncio.to_thread(self._runs.machines.lacks, row)
+        if claimed.unjudged:
+            await self._workers.keep()
+            self._looks = True
+            self._news.set()
 
-    async def _is_due(self, request: StoredRequest) -> bool:
-        """Whether the run can continue: if it waits, it has a message or its time is up."""
-        rest = self._resting.get(request.key)
-        if rest is None:
-            return True
-        row = await self._journal.row(request.run_id)
-        if row is None or row.head != rest.head:
-            return True
-        if rest.due is not None and rest.due <= await self._journal.now():
-            return True
-        return bool(await self._messages(row) - rest.seen)
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._looks = True
+        self._news.set()
 
-    async def _messages(self, row: RunRow) -> frozenset[str]:
-        """The messages in the inboxes of a run and of those of its children that have not ended."""
-        below = await self._journal.rows(prefix=row.run_id + CHILD_MARK)
-        run_ids = [row.run_id, *(child.run_id for child in below if not child.ended)]
-        inboxes = [(run_id, await self._journal.inbox(run_id)) for run_id in run_ids]
-        return frozenset(f"{of} {message.msg_id}" for of, inbox in inboxes for message in inbox)
+    # one run --------------------------------------------------------------------------------------
 
-    # one order ------------------------------------------------------------------------------------
-
-    async def _carry_out(self, request: StoredRequest) -> None:
-        """Drive the run of an order and settle it, or leave it open to be tried again.
+    async def _carry_out(self, claimed: Activation) -> None:
+        """Drive a claimed run and settle its order, or hand it back.
 
         The journal lets only the driver of the run settle it. What passes by itself, such as a
         locked file, a full disk or another driver, is no outcome.
         """
-        driven = _Driven()
+        request, driven, due = claimed.request, _Driven(), _LATER
+        self._workers.driven.add(request.run_id)
         try:
             try:
-                outcome = await self._drive(request, driven)
+                outcome, due = await self._drive(request, driven)
             except Exception as error:  # noqa: BLE001  stored as the outcome of the order
                 if isinstance(error, OSError) or getattr(error, "passes", False):
                     _log.info("run `%s` is driven later: %s", request.run_id, error)
@@ -235,20 +252,36 @@ class _Worker(threading.Thread):
                 self._workers.finished += 1
         except ChartloopError as error:  # the outcome could not be written: the order is still open
             _log.warning("an order of run `%s` stays open: %s", request.run_id, error.message)
+        except asyncio.CancelledError:
+            _log.warning("run `%s` was cut: a call in flight is in doubt", request.run_id)
+            due = 0.0
+            raise
         finally:
-            self._workers.release(request)
+            self._workers.driven.discard(request.run_id)
+            await self._hand_back(claimed, due)
+
+    async def _hand_back(self, claimed: Activation, due: float | None) -> None:
+        """Hand a run back, until that is done: else it stays claimed while this process lives."""
+        while True:
+            try:
+                at = await self._journal.now() + AGAIN if due == _LATER else due
+                return await self._journal.hand_back(self._workers.id, claimed, at)
+            except ChartloopError as error:
+                _log.warning("a worker could not write to the journal: %s", error.message)
+            if self._stopping:
+                return None
+            await asyncio.sleep(AGAIN)
 
     async def _drive(
         self, request: StoredRequest, driven: _Driven
-    ) -> Mapping[str, Any] | None:  # fmt: skip
-        """Drive the run for an order; the outcome, or None where the order stays open."""
+    ) -> tuple[Mapping[str, Any] | None, float | None]:
+        """Drive the run for an order; the outcome, or None and when the run is due again."""
         run_id = request.run_id
         row = driven.row = await self._journal.row(run_id)
         if row is None:
             raise UnknownRunError("there is no run of this id")
         if row.ended:
-            return _outcome(row, 0)
-        seen = await self._messages(row)
+            return _outcome(row, 0), _LATER
         run = driven.run = await asyncio.to_thread(self._runs.to_drive, row)
         run.session.ports.questions = "stay"  # questions of MCP servers are answered over HTTP
         stop = run.listen(lambda event: self._workers.hear(run_id, event))
@@ -259,12 +292,8 @@ class _Worker(threading.Thread):
             await leave(run.session)
         row = await self._journal.row(run_id) or row
         if request.kind != "run" or run.ended or is_held(run) or progress.at_breakpoint:
-            return _outcome(row, progress.records)
-        if self._stopping:
-            return None
-        left = await self._messages(row)
-        self._resting[request.key] = _Resting(row.head, row.wake_at, seen & left)
-        return None
+            return _outcome(row, progress.records), _LATER
+        return None, 0.0 if self._stopping else row.wake_at
 
     async def _act(self, run: Run, request: StoredRequest) -> _Progress:
         if request.kind in ("take", "step"):
@@ -302,6 +331,10 @@ class _Driven:
         if self.run is not None:
             return self.run.session.epoch
         return 0 if self.row is None else self.row.epoch
+
+
+_LATER = -1.0
+"""A run that is due `AGAIN` seconds later."""
 
 
 class _Progress(NamedTuple):

@@ -39,7 +39,10 @@ def saved_values(
     values.
     """
     out: dict[str, Any] = {}
-    waits = _called_tools(outcome)
+    # whether the model called tools instead of returning data
+    calls = outcome.reply is not None and outcome.reply.tool_calls
+    result: object = outcome.result
+    waits = bool(calls) and isinstance(result, Mapping) and "data" not in result
     for save in state.save:
         if waits and _reads_data(save):
             continue
@@ -67,13 +70,6 @@ def saved_values(
             value = (*out.get(save.target, facts.vars[name]), value)
         out[save.target] = value
     return outcome, out
-
-
-def _called_tools(outcome: Outcome) -> bool:
-    """Whether the model called tools instead of returning data."""
-    calls = outcome.reply is not None and outcome.reply.tool_calls
-    result: object = outcome.result
-    return bool(calls) and isinstance(result, Mapping) and "data" not in result
 
 
 def _reads_data(save: Save) -> bool:

@@ -7,7 +7,7 @@ transitions of `check`, which pictures show too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
 from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
-from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, Rule, StateSpec
+from chartloop.language.spec import RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.transition_table import (
@@ -74,7 +74,10 @@ class Warn(NamedTuple):
 
 
 class Chart:
-    """The compiled machine. `step` and `status` are live; everything else is read-only."""
+    """The compiled machine: two live regions that are closed, and tables computed from them.
+
+    `step` is the region of the machine's own states, `status` that of `lifecycle`.
+    """
 
     region: type[Region] = Region
     """The class of the live machines; the differential test replaces it."""
@@ -84,7 +87,7 @@ class Chart:
         self.name = spec.name
         self.handled = handled_states(spec)
         self.step = _region(self.region, "state", spec, transition_rows(spec, self.handled))
-        self.status = self.step
+        self.status = self.step  # of a chart that is only drawn, without a lifecycle
         self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
@@ -124,7 +127,7 @@ class Chart:
         )
         self._fused: dict[tuple[int, ...], Rules] = {}
         self.rules_at: Callable[[str], Rules | None] = {n: self._covering(n) for n in states}.get
-        """The rules that are evaluated after the action of a state, without `before` rules."""
+        """The rules evaluated when a decision begins at a state, without `before` rules."""
         self.before: dict[str, tuple[int, ...]] = {}
         for number, live in self.rules.items():
             for name in live.rule.before:
@@ -134,7 +137,7 @@ class Chart:
         self.time_left = _time_left(spec)
         """The seconds left of each time limit, which also bound a long action."""
         self.stops_in = _stops_in(spec)
-        """The same for limits that stop the run for certain: no wait goes past them."""
+        """The same for limits that stop the run for certain: no back-off goes past them."""
 
     @cached_property
     def text(self) -> str:
@@ -157,7 +160,7 @@ class Chart:
         return chart
 
     def beside(self, spec: MachineSpec) -> Chart:
-        """Compile another machine with the same status region."""
+        """Compile another machine with an equal status region."""
         return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
@@ -200,31 +203,17 @@ class Chart:
     @cached_property
     def returnable(self) -> Mapping[str, bool]:
         """For each detour, by id: whether it may return to where it interrupted the run."""
-        return {id: self._comes_back(to) for id, to in self.detours.items()}
+        return {id: RETURN in reachable([to], self._onward) for id, to in self.detours.items()}
 
-    def _comes_back(self, start: str) -> bool:
-        seen, pending = {start}, [start]
-        while pending:
-            for edge in self.spec.states[pending.pop()].edges:
-                if edge.target == RETURN:
-                    return True
-                if edge.target not in seen:
-                    seen.add(edge.target)
-                    pending.append(edge.target)
-        return False
+    def _onward(self, name: str) -> list[str]:
+        return [e.target for e in self.spec.states[name].edges] if name != RETURN else []
 
     @cached_property
     def main(self) -> frozenset[str]:
         """The states that are reachable without a detour."""
-        seen, pending = {self.spec.start}, [self.spec.start]
-        if self.spec.on_error is not None:
-            pending.append(self.spec.on_error.target)
-        while pending:
-            for edge in self.spec.states[pending.pop()].edges:
-                if edge.target != RETURN and edge.target not in seen:
-                    seen.add(edge.target)
-                    pending.append(edge.target)
-        return frozenset(seen)
+        error = self.spec.on_error
+        starts = [self.spec.start, *([] if error is None else self._onward(error.target))]
+        return reachable(starts, self._onward) - {RETURN}
 
     @cached_property
     def interruptible(self) -> Mapping[ReturnPoint, str]:
@@ -312,6 +301,17 @@ def _handles(spec: MachineSpec, state: StateSpec) -> bool:
                 seen.add(after.name)
                 pending.append(after)
     return False
+
+
+def reachable(starts: Iterable[str], onward: Callable[[str], Iterable[str]]) -> frozenset[str]:
+    """The names that can be reached from some, which are among them."""
+    seen = dict.fromkeys(starts)
+    pending = [*seen]
+    while pending:
+        new = [to for to in onward(pending.pop()) if to not in seen]
+        seen |= dict.fromkeys(new)
+        pending += new
+    return frozenset(seen)
 
 
 def is_about_errors(fact: str) -> bool:
@@ -429,15 +429,3 @@ def _left_by(spec: MachineSpec, bounds: Sequence[Bound]) -> tuple[Expression, ..
 def _may_be_off(spec: MachineSpec, read: str) -> bool:
     limit = spec.limits.get(read.removeprefix("limits."))
     return limit is not None and limit.type.nullable
-
-
-__all__ = [
-    "HIGHEST",
-    "Chart",
-    "Entry",
-    "LiveRule",
-    "Rules",
-    "Warn",
-    "handled_states",
-    "join_of",
-]

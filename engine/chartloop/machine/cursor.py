@@ -59,7 +59,11 @@ class Cursor(Configuration):
         self.unsaved: Failure | None = None
         self.retry_in: float | None = None
         self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
-        """The last choice that was not taken: trigger, state, facts, edge."""
+        """The last choice that was not taken: trigger, state, facts, edge.
+
+        It is valid for these very facts. A visit that was counted in place is not seen, which is
+        right because no decision comes to a deciding state twice (CL308).
+        """
         self.before_move = self.facts
         """The facts before the newest move, for an explanation."""
         self.looks: list[Look] | None = [] if trace else None
@@ -79,7 +83,7 @@ class Cursor(Configuration):
         if taken is None:
             raise StatusError(f"cannot {trigger}: the run is {before}")
         if self.looks is not None:
-            look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
+            look = Look("status", before, trigger, facts, (), taken.origin, self.oracle)
             self.looks.append(look)
         paused_from = before if trigger == "pause" else ""
         self.draft = self.draft.replace(paused_from=paused_from)
@@ -137,6 +141,10 @@ class Cursor(Configuration):
                 self.new += (signal,)
         self._count_signals(continued=self.facts.signals.continued)
 
+    def raise_reason(self, reason: str, message: str, where: str) -> None:
+        """Raise the signal of a reason of the machine."""
+        self.raise_signal(StopSignal(self.chart.spec.reason(reason), message, {}, where))
+
     def _count_signals(self, *, continued: bool) -> None:
         """Bring the `signals` section of the facts up to date."""
         pending = self.draft.signals
@@ -189,7 +197,7 @@ class Cursor(Configuration):
         """Stop the run because a guard or `set` raised, which never counts as False."""
         cause = error.cause if isinstance(error, GuardFailed) else error
         message = f"`{text}` raised {type(cause).__name__}: {cause}"
-        self.raise_signal(StopSignal(self.chart.spec.reason("guard_error"), message, {}, where))
+        self.raise_reason("guard_error", message, where)
 
     # moving ---------------------------------------------------------------------------------
 
@@ -248,8 +256,7 @@ class Cursor(Configuration):
         if reason == HIGHEST and message is not None:
             reason = self.top  # raised before; the message is added if it has none
         if reason and reason != HIGHEST:
-            text = self.render_message(message)
-            self.raise_signal(StopSignal(self.chart.spec.reason(reason), text, {}, where))
+            self.raise_reason(reason, self.render_message(message), where)
         self.draft = self.draft.replace(stopping=True)
         self.winner = self.top
 

@@ -1,8 +1,8 @@
 """A decision: where a run goes after one input, and why.
 
-`evolve` returns one with every position. With `trace=True` it also holds every rule and edge that
-was evaluated, for the table of `machine.explain`; without, only what comes at no cost. It is never
-stored: replay computes it again.
+`evolve` returns one with every position. With `trace=True` it also says where it looked, for the
+table of `machine.explain`; without, only what comes at no cost. A record keeps its result (edges,
+signals, next state, status, warnings), not its path and looks: these are computed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from chartloop.core.values import Value
 class Look(Value, frozen=True, gc=False):
     """One evaluation within a decision: of the rules, or of the edges of one state.
 
-    For the kind `status`, it is a move of the status region, and `state` is a status.
+    It has the facts, not the verdicts: an explanation evaluates the guards on them again. For the
+    kind `status`, it is a move of the status region, and `state` is a status.
     """
 
     kind: Literal["rules", "edges", "status"]
@@ -29,7 +30,6 @@ class Look(Value, frozen=True, gc=False):
     rules: tuple[int, ...] = ()
     taken: str = ""
     """The id of the edge or rule that was taken; empty if none was."""
-    raised: str = ""
     oracle: Any = None
 
 

@@ -4,8 +4,9 @@ The driver, replay, what-if, upgrade verdicts, simulation and stepping in a note
 one function. Given the same chart, position and input it returns the same result: it reads no
 clock, and the answers of registered Python guards are part of the input.
 
-The order within one decision: fold the outcome, `save`, rules, edge guards, the edge's `set`
-and `stop`; on entering a state: `visits`, `status`, `set`, `stop`. See `machine.transition`.
+The order within one decision: `save`, over the result and the facts before it; fold the outcome and
+what was saved; rules, edge guards, the edge's `set` and `stop`; on entering a state: `visits`,
+`status`, `set`, `stop`. See `machine.transition`.
 
 Source: design "architecture", section 3; "language", sections 2-5.
 """
@@ -64,8 +65,9 @@ def evolve(
     """Return the position after an input, and the decision that led there.
 
     `oracle` calls registered Python guards; without one their answers come from `input.opaque`, as
-    in a replay. `trace` keeps every evaluation for an explanation. Raises `StatusError` if the
-    input is impossible at this position, and changes nothing.
+    in a replay. `trace` keeps where it looked and at which facts, from which `machine.explain`
+    evaluates again. Raises `StatusError` if the input is impossible at this position, and changes
+    nothing.
     """
     if position.status in ENDED:
         raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
@@ -124,7 +126,7 @@ def _step(cursor: Cursor, input: Input) -> None:
         raise StatusError(f"the run is {position.status}: no action can finish")
     action = state.action
     saved: Mapping[str, Any] = EMPTY
-    if state.save and outcome.ok:
+    if state.save and outcome.ok:  # before the fold: one that fails makes the outcome a failure
         outcome, saved = saved_values(chart.spec, state, outcome, cursor.facts)
         cursor.unsaved = None if outcome.ok else outcome.error
     if action.work and cursor.facts.signals.continued:
@@ -156,7 +158,10 @@ def _step(cursor: Cursor, input: Input) -> None:
 
 
 def _fail(cursor: Cursor, state: StateSpec, outcome: Outcome) -> str:
-    """Decide whether a failed action is tried again; return the trigger by which it leaves."""
+    """Decide whether a failed action is tried again; return the trigger by which it leaves.
+
+    A failure that no edge handles may still be handled by a rule: see `machine.rules`.
+    """
     if cursor.draft.stopping:
         if outcome.error is not None:
             message = f"{state.name} failed after the stop: {outcome.error.message}"

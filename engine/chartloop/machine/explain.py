@@ -1,7 +1,8 @@
 """Explanations: every rule and edge that a decision evaluated, with its values.
 
-Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
-table is laid out here too, so that `print(run.why())` and `chartloop why` show the same.
+Made from a traced decision (`evolve(..., trace=True)`), which `run.explanations` gives for any
+record: the guards are evaluated again on the facts of each look. The table is laid out here too, so
+that `print(run.why())` and `chartloop why` show the same.
 
 Source: design "language", section 11 (`chartloop why`); 002 "Diagnostic Output".
 """
@@ -138,16 +139,15 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
     rows: list[Row] = []
     for look in decision.looks:
         if look.kind != "status":  # the file has no part in these
-            rows += _rules(chart, look, decision) if look.kind == "rules" else _edges(chart, look)
+            rows += _rules(chart, look) if look.kind == "rules" else _edges(chart, look)
     return Explanation(decision.state, decision.input.kind, tuple(rows), decision)
 
 
-def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
-    raised = {s.source for s in decision.signals}
+def _rules(chart: Chart, look: Look) -> Iterator[Row]:
     for number in look.rules:
         rule, guard = chart.rules[number]
         atoms = atoms_of(chart, guard, look)
-        holds = rule.id in raised or _holds(guard, look)
+        holds = _holds(guard, look)
         to = rule.to or (chart.route(rule.stop) if rule.stop else "")
         reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
         yield Row(

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.core.types import Type
 from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
@@ -142,13 +141,13 @@ def _guard_with_limits(chart: Chart, guard: Expression, facts: Facts) -> str:
         name = read.removeprefix("limits.")
         if name != read and name in chart.spec.limits:
             type, value = chart.spec.limits[name].type, facts.limits.get(name)
-            message = "off" if value is None else _value(value, type)
+            message = (
+                "off"
+                if value is None
+                else (", ".join(value) if type.kind == "list" else say_value(value, type))
+            )
             text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({message})", text)
     return text
-
-
-def _value(value: Any, type: Type) -> str:
-    return ", ".join(value) if type.kind == "list" else say_value(value, type)
 
 
 def _exits(region: Region) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,6 @@ from chartloop.core.plain import plain
 from chartloop.core.types import Type
 from chartloop.language.expression import Bound, Expression, Reading
 
-__all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at", "type_of"]
-
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:
     """Return the remainder of a budget: ``19,930``. Empty for other guards.

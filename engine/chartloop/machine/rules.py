@@ -1,4 +1,6 @@
-"""Evaluates the rules that apply at a moment; fires `check` if one holds or a signal is pending.
+"""Evaluates the rules that apply at a moment; takes an edge of `check` if one holds.
+
+The same edge is taken for a signal that is pending, though no rule is evaluated.
 
 All of these rules are evaluated, and each that holds raises its signal. Stops precede detours, and
 the highest priority wins; ties go to signals that were raised before, then to rules in file order.
@@ -25,10 +27,10 @@ _TIMES = frozenset({"run.elapsed", "run.working"})
 
 
 def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str = "") -> bool:
-    """Evaluate the rules. True if `check` was fired and the run has moved.
+    """Evaluate the rules. True if one, or a pending signal, took an edge of `check`.
 
-    `general`: include the rules that are evaluated after every action. Rules with `before` are
-    evaluated whenever one of their states is next: `into`, or where `trigger` leads.
+    `general`: include the rules that are evaluated whenever a decision begins. Rules with `before`
+    are evaluated whenever one of their states is next: `into`, or where `trigger` leads.
     """
     chart, state = cursor.chart, cursor.state
     numbers: tuple[int, ...] = ()
@@ -51,15 +53,13 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
             warn(cursor, id)
     if cursor.unhandled and not _is_failure_handled(cursor, holding):
         error = cursor.facts.last.error
-        cursor.raise_signal(
-            StopSignal(chart.spec.reason("error"), error.message if error else "", {}, state)
-        )
+        cursor.raise_reason("error", error.message if error else "", state)
     hard = cursor.hard if cursor.draft.signals else None
     fired = (hard is not None or bool(holding)) and _fire(cursor, hard, holding, trigger)
     if cursor.looks is not None and (numbers or hard is not None):
         taken = cursor.taken[-1] if fired else ""
         before, oracle = cursor.before_move, cursor.oracle
-        look = Look("rules", state, "check", before, numbers, taken, cursor.winner, oracle)
+        look = Look("rules", state, "check", before, numbers, taken, oracle)
         cursor.looks.append(look)
     return fired
 

@@ -18,7 +18,6 @@ Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (
 from __future__ import annotations
 
 from chartloop.core.position import RETRY
-from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
 from chartloop.machine.cursor import FAILURES, Cursor
@@ -36,18 +35,44 @@ def settle(cursor: Cursor) -> None:
         if cursor.state in cursor.chart.waiting:
             _wait(cursor)
         elif cursor.retry_in and cursor.state not in cursor.chart.ends:
-            _back_off(cursor, cursor.retry_in)
+            # pause before the next attempt, not past a time limit that stops the run for certain
+            wait = cursor.retry_in
+            for left_by_rule in cursor.chart.stops_in:
+                try:
+                    left = left_by_rule.fn(cursor.facts, no_oracle)
+                except GUARD_ERRORS:
+                    continue
+                if left is not None:
+                    wait = min(wait, max(left, 0.0) + A_TICK)
+            cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
+            cursor.pause()
         elif cursor.draft.pause_asked and cursor.state not in cursor.chart.ends:
             cursor.draft = cursor.draft.replace(pause_asked=False)
             cursor.pause()
     if cursor.state in cursor.chart.ends:
-        _end(cursor, cursor.chart.ends[cursor.state])
+        # the word of the end gives the status, the highest signal the reason
+        word = cursor.chart.ends[cursor.state]
+        if not cursor.draft.signals:
+            reason = word if word in ("completed", "error") else "unknown"
+            cursor.raise_reason(reason, "", cursor.state)
+        top = cursor.draft.signals.highest
+        assert top is not None
+        cursor.winner = str(top.reason)
+        status = top.reason.status if word == "by_reason" else word
+        signals = cursor.facts.signals
+        if signals.status != status:
+            cursor.facts = cursor.facts.replace(signals=signals.replace(status=status))
+        if cursor.status == "paused":
+            cursor.resume()
+        cursor.fire("complete" if status == "completed" else "fail")
+        cursor.draft = cursor.draft.replace(stopping=True)
 
 
 def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
     """Evaluate rules, then the state's own edges, and go on to the next resting state.
 
-    Without a trigger (start, resume, stop) a state that rests stays unless `check` fires.
+    Without a trigger (start, resume, stop) a state that rests stays unless a rule or a pending
+    signal leads elsewhere. Without `rules`, only pending signals do, and rules with `before`.
     """
     chart, moves = cursor.chart, 0
     cursor.before_move = cursor.facts
@@ -58,7 +83,7 @@ def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
         moves += 1
         if moves > chart.bound:
             message = f"more than {chart.bound} moves without an action"
-            cursor.raise_signal(StopSignal(chart.spec.reason("error"), message, {}, cursor.state))
+            cursor.raise_reason("error", message, cursor.state)
             cursor.leave("error")
             moves = 0
         else:
@@ -82,7 +107,21 @@ def _move(cursor: Cursor, trigger: str) -> None:
         if check_rules(cursor, trigger, general=False):
             return
     if taken.kind == "return":
-        _return(cursor, taken, taken.dest)
+        # continue with the edge that the detour interrupted
+        dest = taken.dest
+        cursor.state = dest
+        cursor.taken += taken.ids
+        *others, last = cursor.draft.returns
+        cursor.draft = cursor.draft.replace(returns=tuple(others))
+        cursor.failed = cursor.retrying = False
+        if last.attempt is not None:
+            cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
+        if last.point.kind == "fork":
+            _fork(cursor, dest)
+        elif last.point.kind == "edge":
+            cursor.take(cursor.chart.by_origin[last.point.name], dest)
+        else:
+            cursor.enter(dest)
         return
     if taken.kind == "retry":
         cursor.draft = cursor.draft.replace(attempt=cursor.draft.attempt + 1)
@@ -109,33 +148,14 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
         cursor.raise_guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
-            message = f"no edge from `{state}` holds"
-            reason = cursor.chart.spec.reason("guard_error")
-            cursor.raise_signal(StopSignal(reason, message, {}, state))
+            cursor.raise_reason("guard_error", f"no edge from `{state}` holds", state)
     if cursor.looks is not None:
         origin = taken.origin if taken else ""
-        look_at = Look("edges", state, trigger, cursor.before_move, (), origin, "", cursor.oracle)
+        look_at = Look("edges", state, trigger, cursor.before_move, (), origin, cursor.oracle)
         cursor.looks.append(look_at)
     if taken is None:
         cursor.leave("guard_error")
     return taken
-
-
-def _return(cursor: Cursor, taken: GuardedTransition, dest: str) -> None:
-    """Continue with the edge that a detour interrupted."""
-    cursor.state = dest
-    cursor.taken += taken.ids
-    *others, last = cursor.draft.returns
-    cursor.draft = cursor.draft.replace(returns=tuple(others))
-    cursor.failed = cursor.retrying = False
-    if last.attempt is not None:
-        cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
-    if last.point.kind == "fork":
-        _fork(cursor, dest)
-    elif last.point.kind == "edge":
-        cursor.take(cursor.chart.by_origin[last.point.name], dest)
-    else:
-        cursor.enter(dest)
 
 
 def _fork(cursor: Cursor, fork: str) -> None:
@@ -190,8 +210,7 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
     for name in names:
         reason = spec.states[name].stop
         if reason and reason != HIGHEST:
-            message = cursor.render_message(spec.states[name].message)
-            cursor.raise_signal(StopSignal(spec.reason(reason), message, {}, name))
+            cursor.raise_reason(reason, cursor.render_message(spec.states[name].message), name)
     # min is stable: ties go by the order of `all`
     cursor.state = min(
         names,
@@ -202,19 +221,6 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
 
 A_TICK = 0.001
 """The seconds by which a wait ends after a time limit, so that rounding cannot undercut it."""
-
-
-def _back_off(cursor: Cursor, wait: float) -> None:
-    """Pause before the next attempt, but not past a time limit that stops the run for certain."""
-    for left_by_rule in cursor.chart.stops_in:
-        try:
-            left = left_by_rule.fn(cursor.facts, no_oracle)
-        except GUARD_ERRORS:
-            continue
-        if left is not None:
-            wait = min(wait, max(left, 0.0) + A_TICK)
-    cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on=RETRY)
-    cursor.pause()
 
 
 def _wait(cursor: Cursor) -> None:
@@ -232,22 +238,3 @@ def _wait(cursor: Cursor) -> None:
     wake_at = None if seconds is None else cursor.input.at + seconds
     cursor.draft = cursor.draft.replace(wake_at=wake_at)
     cursor.pause()
-
-
-def _end(cursor: Cursor, word: str) -> None:
-    """End the run: the word of the end gives the status, the highest signal the reason."""
-    spec = cursor.chart.spec
-    if not cursor.draft.signals:
-        reason = spec.reason(word if word in ("completed", "error") else "unknown")
-        cursor.raise_signal(StopSignal(reason, "", {}, cursor.state))
-    top = cursor.draft.signals.highest
-    assert top is not None
-    cursor.winner = str(top.reason)
-    status = top.reason.status if word == "by_reason" else word
-    signals = cursor.facts.signals
-    if signals.status != status:
-        cursor.facts = cursor.facts.replace(signals=signals.replace(status=status))
-    if cursor.status == "paused":
-        cursor.resume()
-    cursor.fire("complete" if status == "completed" else "fail")
-    cursor.draft = cursor.draft.replace(stopping=True)

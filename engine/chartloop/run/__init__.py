@@ -1,1 +1,11 @@
-"""Running a machine: ports, journal, loop, replay. Effects happen only here, through ports."""
+"""Running a machine.
+
+A step, in the order in which to read it: `loop`, `act` and the action that it calls, then
+`machine.evolve`, `session` and `log`, and the journal's port in `journal` with its rows in
+`journal_records`. Who may drive: `lease`, `lease_holder`, `processes`.
+
+Beside it: messages to a run (`inbox`, `answer`, `question`, `elicitation`), what is read of a run
+(`replay`, `recorded`, `explanations`, `result`, `stream`, `tally`), what keeps secrets and broken
+text out (`redact`, `redact_events`, `sanitize`, `validate_record`), and where it runs (`sync`,
+`workers`, `abandon`).
+"""

@@ -81,9 +81,24 @@ async def send_answer(
     when = float(session.ports.clock.now() if at is None else at)
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
     if answer.ahead:
-        return await _send_ahead(
-            session, answer, InboxMessage(id, when, {**data, "ahead": answer.ahead})
-        )
+        message = InboxMessage(id, when, {**data, "ahead": answer.ahead})
+        chart, state, event = session.chart, answer.ahead, answer.event
+        if state not in chart.waiting:
+            hint = (
+                nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
+            )
+            raise AheadError(f"`{state}` is not a state that waits", hint=hint, state=state)
+        if state in chart.spec.gates:
+            raise AheadError(
+                f"`{state}` approves calls, and no call was shown yet",
+                hint="wait until it asks, then answer its question without `ahead`", state=state,
+            )  # fmt: skip
+        if event not in chart.events_at(state):
+            listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
+            raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")
+        refuse_data(event, chart.answer_fields(state, event), answer.data)
+        new = await session.journal.send(session.run_id, message, check=_still_ahead(state))
+        return Sent(session.run_id, message.msg_id, "", new)
     return await _send_to_wait(session, answer, InboxMessage(id, when, data))
 
 
@@ -125,7 +140,10 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
             text = f"the child that asked has moved on since: wait {wait} is over"
             raise WaitError(text, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
-        _refuse_form(waiting, answer)
+        form = waiting.position.form
+        if form is not None and answer.event == "accept":
+            if fault := content_fault(form_in(form), answer.data):
+                raise AnswerError(f"the form does not take that: {fault}")
         _refuse_submitter(waiting, answer)
         _refuse_decisions(waiting, answer)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
@@ -248,14 +266,6 @@ def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:
     return complete_data(form_in(content), answer.data)
 
 
-def _refuse_form(session: Session, answer: Answer) -> None:
-    """Raise `AnswerError` if the answer to an MCP server's form does not fit its schema."""
-    form = session.position.form
-    if form is not None and answer.event == "accept":
-        if fault := content_fault(form_in(form), answer.data):
-            raise AnswerError(f"the form does not take that: {fault}")
-
-
 def _refuse_decisions(session: Session, answer: Answer) -> None:
     """Raise `AnswerError` if an answer may not decide so on the calls of an approval."""
     request = request_at(session.position)
@@ -313,8 +323,7 @@ async def _course(session: Session, wait: str) -> tuple[Record | None, Record | 
     """The records that began and ended one of the run's own waits, each or None."""
     if not (wait.isascii() and wait.isdecimal()) or not session.head:
         return None, None
-    events = await session.journal.events(session.run_id)
-    records = [event.record for event in events if event.record is not None]
+    records = await session.journal.records(session.run_id)
     number = int(wait) if len(wait) < 10 else len(records)
     began = records[number] if number < len(records) else None
     if began is None or began.status != "paused" or began.kind == "pause":
@@ -349,24 +358,6 @@ def say_time(at: float) -> str:
 
 
 # ahead --------------------------------------------------------------------------------------
-
-
-async def _send_ahead(session: Session, answer: Answer, message: InboxMessage) -> Sent:
-    chart, state, event = session.chart, answer.ahead, answer.event
-    if state not in chart.waiting:
-        hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
-        raise AheadError(f"`{state}` is not a state that waits", hint=hint, state=state)
-    if state in chart.spec.gates:
-        raise AheadError(
-            f"`{state}` approves calls, and no call was shown yet",
-            hint="wait until it asks, then answer its question without `ahead`", state=state,
-        )  # fmt: skip
-    if event not in chart.events_at(state):
-        listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
-        raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")
-    refuse_data(event, chart.answer_fields(state, event), answer.data)
-    new = await session.journal.send(session.run_id, message, check=_still_ahead(state))
-    return Sent(session.run_id, message.msg_id, "", new)
 
 
 def _still_ahead(state: str) -> Check:

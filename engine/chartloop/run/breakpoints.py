@@ -97,39 +97,30 @@ class Breakpoints:
         finally:
             self._until = None
 
-    def watch(self, count: Callable[[Breakpoint], int]) -> Watch | None:
-        """The watch over a run that is about to be driven; None without breakpoints.
+    def watch(self, count: Callable[[Breakpoint], int]) -> Callable[[], bool] | None:
+        """A test of a run that is about to be driven; None without breakpoints.
 
-        `count` is the `Session.reached` of that run.
+        It says whether one was hit since it was last asked. `count` is the `Session.reached` of
+        that run.
         """
-        self.hit = ""
-        first = () if self._until is None else (self._until,)
-        return Watch(self, count, (*first, *self), self._until) if first or self._set else None
-
-
-class Watch:
-    """Detects the breakpoints reached since the last check."""
-
-    def __init__(
-        self,
-        owner: Breakpoints,
-        count: Callable[[Breakpoint], int],
-        breakpoints: tuple[Breakpoint, ...],
-        until: Breakpoint | None,
-    ) -> None:
-        self._owner, self._count = owner, count
-        self._counts = [(b, count(b)) for b in breakpoints]
+        self.hit, until = "", self._until
+        if until is None and not self._set:
+            return None
+        watched = (*(() if until is None else (until,)), *self)
+        counts = [count(b) for b in watched]
         # a drive `until` a guard stops at once if it holds; a breakpoint must become true first
-        self._at_once = until if until and until.guard and count(until) else None
+        at_once = until if until and until.guard and counts[0] else None
 
-    def hits_breakpoint(self) -> bool:
-        """Whether a breakpoint was hit since the last call."""
-        before, self._counts = self._counts, [(b, self._count(b)) for b, _ in self._counts]
-        grown = (b for (b, old), (_, new) in zip(before, self._counts, strict=True) if new > old)
-        first, self._at_once = self._at_once or next(grown, None), None
-        if first is not None:
-            self._owner.hit = first.text
-        return first is not None
+        def hits_breakpoint() -> bool:
+            nonlocal counts, at_once
+            before, counts = counts, [count(b) for b in watched]
+            grown = (b for b, old, new in zip(watched, before, counts, strict=True) if new > old)
+            first, at_once = at_once or next(grown, None), None
+            if first is not None:
+                self.hit = first.text
+            return first is not None
+
+        return hits_breakpoint
 
 
 def times_reached(of: Breakpoint, facts: Facts, taken: Mapping[str, int], ask: Oracle) -> int:

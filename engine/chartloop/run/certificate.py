@@ -7,7 +7,6 @@ from chartloop.run.journal import Journal
 
 async def stored_certificate(journal: Journal, run_id: str) -> str | None:
     """The text of a run's certificate; None if it has none: a child is covered by its parent's."""
-    events = await journal.events(run_id, 0, 1)
-    begun = events[0].record if events else None
-    hash = "" if begun is None else str(begun.input.data.get("certificate", ""))
+    first = await journal.records(run_id, 0, 1)
+    hash = str(first[0].input.data.get("certificate", "")) if first else ""
     return await journal.blob(hash) if hash else None

@@ -242,8 +242,8 @@ class Child:
 
     async def tasks_added_meanwhile(self) -> tuple[Task, ...]:
         """The tasks that its parent received while the child had the queue."""
-        first = await self.session.journal.events(self.session.run_id, 0, 1)
-        begun = first[0].record.input.data if first and first[0].record is not None else EMPTY
+        first = await self.session.journal.records(self.session.run_id, 0, 1)
+        begun = first[0].input.data if first else EMPTY
         return self.ctx.queue[len(begun.get("tasks", ())) :]
 
     def own_messages(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:

@@ -10,9 +10,9 @@ Belongs here: finding the moment, and the cache. Never: the explanation (`machin
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Mapping
 from threading import Lock
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from chartloop.core.records import Record
@@ -21,12 +21,11 @@ from chartloop.machine.evolve import evolve
 from chartloop.machine.explain import Explanation, explain
 from chartloop.run.journal import Journal
 from chartloop.run.log import PAGE
+from chartloop.run.lru_cache import LruCache
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Moment, no_record_error
 from chartloop.run.session import Session
 
-T = TypeVar("T")
-K = TypeVar("K")
 ANSWERS = 256
 """The most cached explanations of all runs of a machine in a journal."""
 RUNS = 8
@@ -53,53 +52,11 @@ class _Answer(NamedTuple):
 
 
 class _Kept:
-    """The cache for the runs of one machine in one journal. Thread-safe."""
+    """The cache for the runs of one machine in one journal."""
 
     def __init__(self) -> None:
-        self.answers: OrderedDict[tuple[str, int], _Answer] = OrderedDict()
-        self.places: OrderedDict[str, dict[int, _Place]] = OrderedDict()
-        self._lock = Lock()
-
-    def answer(self, run_id: str, seq: int) -> _Answer | None:
-        with self._lock:
-            return _used(self.answers, (run_id, seq))
-
-    def add_answer(self, run_id: str, answer: _Answer) -> None:
-        with self._lock:
-            _add(self.answers, (run_id, answer.record.seq), answer, ANSWERS)
-
-    def place(self, run_id: str, seq: int | None) -> _Place | None:
-        """The last place of a run that is not after record `seq`."""
-        with self._lock:
-            known = _used(self.places, run_id) or {}
-            numbers = (n for n in known if seq is None or n <= seq)
-            return known.get(max(numbers, default=-1))
-
-    def add_place(self, run_id: str, place: _Place) -> None:
-        with self._lock:
-            known = _used(self.places, run_id)
-            if known is None:
-                known = dict[int, _Place]()
-                _add(self.places, run_id, known, RUNS)
-            known[place.moment.seq] = place
-
-    def forget(self, run_id: str) -> None:
-        with self._lock:
-            self.places.pop(run_id, None)
-            for key in [key for key in self.answers if key[0] == run_id]:
-                del self.answers[key]
-
-
-def _used(kept: OrderedDict[K, T], key: K) -> T | None:
-    if key in kept:
-        kept.move_to_end(key)
-    return kept.get(key)
-
-
-def _add(kept: OrderedDict[K, T], key: K, value: T, most: int) -> None:
-    kept[key] = value
-    while len(kept) > most:
-        kept.popitem(last=False)
+        self.answers = LruCache[tuple[str, int], _Answer](ANSWERS)
+        self.places = LruCache[str, Mapping[int, _Place]](RUNS)
 
 
 _kept: WeakKeyDictionary[Chart, WeakKeyDictionary[Journal, _Kept]] = WeakKeyDictionary()
@@ -135,7 +92,7 @@ class _Search:
     async def explain(self, seq: int | None) -> Explanation:
         if not self.session.head:
             raise no_record_error(seq or 0, None)
-        known = None if seq is None else self.kept.answer(self.run_id, seq)
+        known = None if seq is None else self.kept.answers.get((self.run_id, seq))
         if known is not None and await self._stands(known.event, known.record):
             return known.explanation
         place = await self._nearest(seq)
@@ -147,11 +104,12 @@ class _Search:
         raise no_record_error(seq or 0, last)
 
     async def _stands(self, event: int, record: Record) -> bool:
-        """Whether the journal still has that record there; if not, clears the run's cache."""
+        """Whether the journal still has that record there; if not, clears the cache."""
         events = await self.journal.events(self.run_id, event, 1)
         if events and events[0].record is not None and self._now(events[0].record) == record:
             return True
-        self.kept.forget(self.run_id)
+        self.kept.answers.clear()
+        self.kept.places.clear()
         return False
 
     def _now(self, record: Record) -> Record:
@@ -159,7 +117,8 @@ class _Search:
 
     async def _nearest(self, seq: int | None) -> _Place:
         start = _Place(0, Moment(0, self.chart.position(self.run_id)))
-        place = self.kept.place(self.run_id, seq) or start
+        known = self.kept.places.get(self.run_id) or {}
+        place = known.get(max((n for n in known if seq is None or n <= seq), default=-1), start)
         if place.last is not None and not await self._stands(place.event - 1, place.last):
             place = start
         folded = await self.session.read_snapshot(self.journal) if self.snapshot else None
@@ -185,7 +144,9 @@ class _Search:
                     return self._answer(*newest), seq
                 moment = moment.after(self.chart, record)
                 if moment.seq % APART == 0:
-                    self.kept.add_place(self.run_id, _Place(at, moment, record))
+                    places = self.kept.places.get(self.run_id) or {}
+                    there = {moment.seq: _Place(at, moment, record)}
+                    self.kept.places.put(self.run_id, {**places, **there})
             page = await self.journal.events(self.run_id, at, PAGE) if len(page) == PAGE else []
         if newest is not None and seq is None:
             return self._answer(*newest), newest[2].seq
@@ -194,5 +155,5 @@ class _Search:
     def _answer(self, event: int, moment: Moment, record: Record) -> _Answer:
         _, decision = evolve(self.chart, moment.position, record.input, trace=True)
         answer = _Answer(event, record, explain(self.chart, decision))
-        self.kept.add_answer(self.run_id, answer)
+        self.kept.answers.put((self.run_id, record.seq), answer)
         return answer

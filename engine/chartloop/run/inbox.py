@@ -60,7 +60,19 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
         case "answer" if "ahead" in message.data:
             return _ahead(session, message)
         case "answer":
-            return _answer(session, message)
+            wait, event = message.data.get("wait"), message.data.get("event")
+            position = session.position
+            if not isinstance(wait, str):
+                return "it names no question"
+            if position.status != "paused" or wait != wait_of(session):
+                return f"wait {wait}, which it was for, is over"
+            if position.blocked_on == IN_DOUBT:
+                return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
+            if position.wake_at is not None and message.at >= position.wake_at:
+                return f"wait {wait} had expired when it came"
+            form = position.blocked_on == ELICITATION
+            taken = event in (ACTIONS if form else session.chart.events_at(position.state))
+            return Fate.TAKE if taken else f"wait {wait} does not take it"
         case "cancel":
             return _cancel(session)
         case "pause":
@@ -73,22 +85,6 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
             return f"it cannot be read: {message.data.get('why', '')}"
         case _:
             return Fate.KEEP
-
-
-def _answer(session: Session, message: InboxMessage) -> Fate | str:
-    wait, event = message.data.get("wait"), message.data.get("event")
-    position = session.position
-    if not isinstance(wait, str):
-        return "it names no question"
-    if position.status != "paused" or wait != wait_of(session):
-        return f"wait {wait}, which it was for, is over"
-    if position.blocked_on == IN_DOUBT:
-        return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
-    if position.wake_at is not None and message.at >= position.wake_at:
-        return f"wait {wait} had expired when it came"
-    form = position.blocked_on == ELICITATION
-    taken = event in (ACTIONS if form else session.chart.events_at(position.state))
-    return Fate.TAKE if taken else f"wait {wait} does not take it"
 
 
 def _ahead(session: Session, message: InboxMessage) -> Fate | str:

@@ -4,7 +4,7 @@
     event(number, run_id, seq, epoch, type, record, at, digest, data)   its types: `EVENT_TYPES`
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
-    request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
+    request(key, run_id, kind, digest, at, data, outcome)  a request to drive it (`run.schedule`)
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
@@ -29,7 +29,7 @@ from functools import partial
 from itertools import accumulate, islice, takewhile
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
@@ -50,6 +50,7 @@ from chartloop.run.journal_pages import (
     RunPage,
     Tail,
     TailEvent,
+    Wanted,
     check_page,
     read_run_cursor,
     run_cursor,
@@ -74,14 +75,15 @@ from chartloop.run.lease import (
     Claim,
     Driver,
     Leases,
-    MemoryLeases,
+    ancestry,
     holds,
 )  # fmt: skip
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
+from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Chains, Protocol):
+class Journal(Leases, Requests, Schedule, Chains, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -177,18 +179,7 @@ class Journal(Leases, Requests, Chains, Protocol):
         """The row of a run, or None."""
         ...
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         """The matching runs, newest first; without child runs if `children` is false."""
         ...
 
@@ -389,7 +380,7 @@ class _Log:
         self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
-class MemoryJournal(MemoryLeases):
+class MemoryJournal(MemorySchedule):
     """A journal that lives as long as the process. The default of the library.
 
     Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
@@ -402,14 +393,12 @@ class MemoryJournal(MemoryLeases):
     durability = None
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        MemoryLeases.__init__(self, now)
+        MemorySchedule.__init__(self, now)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
-        self._requests: dict[str, StoredRequest] = {}
         self._blobs: dict[str, str] = {}
         self._id = secrets.token_hex(4)
-        self._changes = 0
         # event number n + 1 is entry n of these lists; plain values keep a step cheap
         self._runs: list[str | None] = []
         """The run of each event; None once it is removed."""
@@ -453,6 +442,7 @@ class MemoryJournal(MemoryLeases):
             )
             log.row = moved
             self._count(read.run_id, moved.head - 1, 1)
+            self.wake(read.run_id)
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
@@ -548,15 +538,9 @@ class MemoryJournal(MemoryLeases):
         log = self._logs.get(run_id)
         return log.row if log else None
 
-    async def rows(
-        self, *, machine: str | None = None, status: str | None = None, agent: str | None = None,
-        session: str | None = None, parent: str | None = None, prefix: str | None = None,
-        children: bool = True, limit: int | None = None,
-    ) -> list[RunRow]:  # fmt: skip
-        filter = RunFilter(
-            machine=machine, status=status, agent=agent, session=session, parent=parent,
-            prefix=prefix, children=children,
-        )  # fmt: skip
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
+        wanted.setdefault("children", True)
+        filter = RunFilter(**wanted)
         rows = (log.row for log in [*self._logs.values()][::-1])
         matches = [row for row in rows if filter.fits(row)]  # equals: the last created first
         matches.sort(key=lambda r: r.created, reverse=True)
@@ -593,6 +577,10 @@ class MemoryJournal(MemoryLeases):
         now = f"{self._id}-{self._changes}"
         return None if now == token else now
 
+    def _count_records(self, run_id: str) -> int:
+        tree = (log for name, log in self._logs.items() if run_id in ancestry(name))
+        return sum(len(log.records) for log in tree)
+
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Number `count` events of a run, from `start` on, among those of all runs."""
         self._changes += 1
@@ -608,6 +596,7 @@ class MemoryJournal(MemoryLeases):
             check(log.row, await self.inbox(run_id))
         log.inbox[message.msg_id] = (message, False)
         self._changes += 1
+        self.wake(run_id)
         return True
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
 
 from chartloop.core.errors import CursorError, CursorGoneError, RunError
 from chartloop.core.values import Value
@@ -75,6 +75,18 @@ class RunFilter(Value, frozen=True, gc=False):
         """The columns that must equal a text, with that text."""
         named = ((name, getattr(self, name)) for name in _TEXTS)
         return [(name, wanted) for name, wanted in named if wanted is not None]
+
+
+class Wanted(TypedDict, total=False):
+    """What `Journal.rows` compares. Child runs are left out if `children` is false."""
+
+    machine: str | None
+    status: str | None
+    agent: str | None
+    session: str | None
+    parent: str | None
+    prefix: str | None
+    children: bool
 
 
 _TEXTS = ("machine", "status", "reason", "agent", "session", "parent")

@@ -6,6 +6,9 @@ a paid call is held, and written with that call's intent; the result of the last
 action is held, and not written if the record that follows has it. No other effect may happen while
 an event is held: an action that has one calls `settle` first.
 
+A held record is adopted before it is durable. A kill before the next write takes it back: its paid
+call has an intent and no result, so it is in doubt, as if the kill had come during the call.
+
 Belongs here: reading, writing and owning the log. Never: what its records mean (`run.session`).
 
 Source: design "architecture", section 4.
@@ -53,13 +56,13 @@ class RunLog:
         """The number of its next event."""
         self.epoch = 0
         self.owned = False
-        """This process drives the run, and raised the epoch for it."""
+        """This process raised the epoch, and no write since has failed with an unknown outcome."""
         self.intents: dict[str, Mapping[str, Any] | Intent] = {}
         """The intent of each paid call since the last record, by its key: written before it."""
         self.results: dict[str, Mapping[str, Any]] = {}
         """The results of these calls that arrived, by key."""
         self.doubt_noted = False
-        """The journal says already that the results which are missing are unknown."""
+        """It was noted, since the last intent, that the missing results are unknown."""
         self.snapshot_at = SNAPSHOT_AFTER
         """The number of records after which a snapshot is due; 0 if one was asked for."""
         self._held: list[Event] = []
@@ -170,7 +173,7 @@ class RunLog:
             self._held, self._update = [], None
 
     def hold_result(self, key: str, data: Mapping[str, Any], at: float) -> None:
-        """Hold the result of an action's last call until its record, which may have it as well."""
+        """Hold the result of an action's last call. It is written unless the record has it too."""
         self.results[key] = content = {"key": key, **data}
         self.hold(Event(self.head, "result", at, None, content, self.epoch))
 
@@ -187,7 +190,7 @@ class RunLog:
             if self.journal.suspends:
                 self._writing.release()
         if type == "intent":
-            self.intents[key] = content
+            self.intents[key], self.doubt_noted = content, False
         elif type == "result" and not isinstance(content, Intent):
             self.results[key] = content
 
@@ -205,13 +208,13 @@ class RunLog:
         if input.kind == "step":
             self.intents, self.results, self.doubt_noted = {}, {}, False
         elif not record.aside:
-            # a waiting state makes no calls, so an answer is to a server
             if input.kind == "blocked" and input.data.get("on") != ELICITATION:
                 # it is called again, and its doubtful calls are on record
                 self.intents = {k: data for k, data in self.intents.items() if k in self.results}
             elif input.kind not in ("answer", "blocked"):
                 self.intents, self.results = {}, {}
-            self.doubt_noted = False  # calls to a server stay in flight
+            # after an answer calls stay in flight: a state that waits makes none, a server asked
+            self.doubt_noted = False
 
     def end_action(self) -> None:
         """Allow the next action to run on another event loop."""

@@ -1,9 +1,10 @@
 """The loop: takes the next step of a run until it rests or ends.
 
-    messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
+    messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append or hold ─▶ adopt ─▶ again
 
-One coroutine, driven by hand where neither journal nor actions suspend (`run.sync`). `run.act` does
-an action; `machine.evolve` decides.
+A record that leads straight to a paid call is held until that call's intent is written: see
+`run.log` for what that means for a kill. One coroutine, driven by hand where neither journal nor
+actions suspend (`run.sync`). `run.act` does an action; `machine.evolve` decides.
 
 Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
@@ -15,17 +16,15 @@ from typing import Any
 
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY
-from chartloop.core.outcome import Blocked, Outcome
+from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
 from chartloop.run.act import act
-from chartloop.run.breakpoints import Watch
 from chartloop.run.events import Recorded
 from chartloop.run.inbox import Due, next_due
-from chartloop.run.journal import Event, InboxMessage, digest
-from chartloop.run.lease_holder import FOR_EVER
+from chartloop.run.journal import Event, InboxMessage, RunRow, digest
 from chartloop.run.question import update_at
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
@@ -49,14 +48,14 @@ async def drive(session: Session, rest: Callable[[], bool] | None = None) -> Non
             await leave(session)
 
 
-def watch_breakpoints(session: Session) -> Watch | None:
+def watch_breakpoints(session: Session) -> Callable[[], bool] | None:
     """The watch over the breakpoints of a run that is about to be driven; None without any."""
     return None if session.breakpoints is None else session.breakpoints.watch(session.reached)
 
 
-def at_breakpoint(session: Session, watch: Watch | None) -> bool:
+def at_breakpoint(session: Session, watch: Callable[[], bool] | None) -> bool:
     """Whether a breakpoint was reached since the last call. Never after they were cleared."""
-    return watch is not None and session.breakpoints is not None and watch.hits_breakpoint()
+    return watch is not None and session.breakpoints is not None and watch()
 
 
 async def advance(session: Session) -> Record | None:
@@ -131,7 +130,7 @@ async def _next_record(session: Session) -> Record | None:
             return await begin(session)
         if position.ended:
             return None
-    if holder.until != FOR_EVER and holder.doubtful:
+    if holder.doubtful:
         await holder.check()
     if not session.owned or holder.driver is None:
         await session.take_over()
@@ -141,7 +140,13 @@ async def _next_record(session: Session) -> Record | None:
             return await _act_on_message(session, due)
     if session.cancels or session.above is not None:
         if (request := await _stop_request(session)) is not None:
-            return await _stop(session, request)
+            at = session.ports.clock.now()
+            if await _has_child(session):
+                return await _close_child(session, at)
+            await _doubt_calls(session)
+            data = {"message": request.message, "source": request.source}
+            given = {name: text for name, text in data.items() if text}
+            return await record(session, Input("stop", request.reason, at=at, data=given))
     return await (_when_due(session) if position.status == "paused" else step(session))
 
 
@@ -152,18 +157,8 @@ async def _stop_request(session: Session) -> StopRequest | None:
     return await session.find_stop_request()
 
 
-async def _stop(session: Session, request: StopRequest) -> Record:
-    at = session.ports.clock.now()
-    if await _has_child(session):
-        return await _close_child(session, at)
-    await _doubt_calls(session)
-    data = {"message": request.message, "source": request.source}
-    given = {name: text for name, text in data.items() if text}
-    return await record(session, Input("stop", request.reason, at=at, data=given))
-
-
 async def begin(session: Session) -> Record | None:
-    """Make the `start` record of a new run."""
+    """Make the `start` record of a new run, or read on if a first attempt has made it."""
     start = session.begun
     if start is None:
         raise StatusError(
@@ -176,7 +171,8 @@ async def begin(session: Session) -> Record | None:
         if session.above is None:  # it begins by the journal's clock
             shift = session.ports.clock.follow(await session.journal.now())
             start = start.replace(started=start.started + shift, at=start.at + shift)
-            session.begun, row = start, session.row
+            row: RunRow = session.row
+            session.begun = start
             session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
         await session.create(None if session.spec_text is None else session.spec_text())
     else:  # a second attempt: the first may have been written
@@ -213,7 +209,7 @@ async def step(session: Session) -> Record:
 
 
 async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()) -> Record:
-    """Decide one input, write its record, adopt the new position.
+    """Decide one input, write its record or hold it, adopt the new position.
 
     `consumed` are the ids of the messages that leave the inbox with it.
     """
@@ -227,7 +223,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         wake_at=position.wake_at, warnings=decision.warnings,
     )  # fmt: skip
     if session.results and input.outcome is not None and input.outcome.ok:
-        session.drop_result()
+        session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
     rest, reason = tally.rest, ""
@@ -308,7 +304,20 @@ async def _act_on_message(session: Session, due: Due) -> Record:
         return await record(session, dropped, consumed=consumed)
     match data["kind"]:
         case "answer" if position.blocked_on == IN_DOUBT:
-            return await _settle_doubt(session, data["event"], at, consumed)
+            # a pause requested before the answer follows it
+            answer, pause_due = data["event"], position.pause_asked
+            made = await record(session, Input("resume", at=at), consumed=consumed)
+            if answer == "fail" and session.position.state == made.state:
+                if pause_due:
+                    await _resume(session, at)
+                text = "the paid call that is in doubt may have been made"
+                outcome = Outcome.failure(
+                    Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True
+                )
+                made = await record(session, Input("step", outcome=outcome, started=at, at=at))
+                if pause_due and not session.position.ended:
+                    return await record(session, Input("pause", at=at))
+            return made
         case "cancel" if await _has_child(session):
             return await _close_child(session, at)
         case "resume":
@@ -414,23 +423,3 @@ async def open_children(session: Session) -> list[Session]:
     for child in children:
         await child.open()
     return children
-
-
-async def _settle_doubt(
-    session: Session, answer: str, at: float, consumed: tuple[str, ...]
-) -> Record:
-    """Apply a person's answer about a call in doubt. A pause requested before it follows."""
-    pause_due = session.position.pause_asked
-    made = await record(session, Input("resume", at=at), consumed=consumed)
-    if answer == "fail" and session.position.state == made.state:
-        if pause_due:
-            await _resume(session, at)
-        text = "the paid call that is in doubt may have been made"
-        outcome = Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
-        made = await record(session, Input("step", outcome=outcome, started=at, at=at))
-        if pause_due and not session.position.ended:
-            return await record(session, Input("pause", at=at))
-    return made
-
-
-__all__ = ["Blocked", "advance", "begin", "drive", "step"]

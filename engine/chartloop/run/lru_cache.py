@@ -43,6 +43,11 @@ class LruCache(Generic[K, T]):
             self._values.pop(key, None)
             self._add(key, value)
 
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._values.clear()
+
     def _add(self, key: K, value: T) -> None:
         self._values[key] = value
         while len(self._values) > self._most:

@@ -135,26 +135,21 @@ def image_size(data: bytes) -> tuple[int, int] | None:
             sides = data[6:8], data[8:10]
             return _sides(*(int.from_bytes(side, "little") for side in sides))
         case "image/jpeg":
-            return _jpeg_size(data)
+            at = 2
+            while at + 9 <= len(data) and data[at] == 0xFF:
+                kind = data[at + 1]
+                if kind == 0xFF:  # padding
+                    at += 1
+                elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+                    high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]
+                    return _sides(int.from_bytes(wide, "big"), int.from_bytes(high, "big"))
+                else:
+                    at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+            return None
         case "image/webp":
             return _webp_size(data)
         case _:
             return None
-
-
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in the first frame header; each segment has its length."""
-    at = 2
-    while at + 9 <= len(data) and data[at] == 0xFF:
-        kind = data[at + 1]
-        if kind == 0xFF:  # padding
-            at += 1
-        elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]
-            return _sides(int.from_bytes(wide, "big"), int.from_bytes(high, "big"))
-        else:
-            at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
-    return None
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:

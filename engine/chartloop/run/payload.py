@@ -81,7 +81,7 @@ def unpack(text: str, fetch: Callable[[str], str]) -> Any:
         reference = node.get(_BLOB)
         if reference is not None:
             return fetch(reference)
-        return {_unescape(key): value for key, value in node.items()}
+        return {(key[1:] if _looks_like_ours(key) else key): value for key, value in node.items()}
 
     return json.loads(text, object_hook=restore)
 
@@ -106,23 +106,15 @@ def _take_out(data: Any) -> dict[str, str]:
 def _parts(node: Any) -> list[tuple[Any, Any]]:
     if isinstance(node, list):
         return list(enumerate(cast("list[Any]", node)))
-    _escape_keys(node)
+    if any(map(_looks_like_ours, node)):
+        entries = [("$" + k if _looks_like_ours(k) else k, value) for k, value in node.items()]
+        node.clear()
+        node.update(entries)
     return list(node.items())
 
 
 def _has_parts(value: object) -> bool:
     return isinstance(value, (dict, list))
-
-
-def _escape_keys(node: dict[str, Any]) -> None:
-    if any(map(_looks_like_ours, node)):
-        entries = [("$" + k if _looks_like_ours(k) else k, value) for k, value in node.items()]
-        node.clear()
-        node.update(entries)
-
-
-def _unescape(key: str) -> str:
-    return key[1:] if _looks_like_ours(key) else key
 
 
 def _looks_like_ours(key: str) -> bool:

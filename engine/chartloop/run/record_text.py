@@ -12,7 +12,6 @@ from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value
 
 if TYPE_CHECKING:  # the command line uses this module before it loads a machine
-    from chartloop.core.outcome import Outcome
     from chartloop.core.records import Record
     from chartloop.machine.build import Chart
 
@@ -49,7 +48,19 @@ def outcome_of(record: Record) -> str:
     """The outcome of a record's input: ``ok``, the failure, the event, the reason."""
     outcome = record.outcome
     if record.kind == "step" and outcome is not None:
-        return _outcome(outcome)
+        if not outcome.ok:
+            error = outcome.error
+            return f"failed: {error.category} {error.message}" if error is not None else "failed"
+        asked = outcome.reply.tool_calls if outcome.reply is not None else ()
+        if outcome.tool_errors:
+            failed = len(outcome.tool_errors)
+            result: Any = outcome.result
+            made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
+            return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
+                text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
+            )
+        names = ", ".join(call.name for call in asked)
+        return f"ok, calls {names}" if names else "ok"
     given = record.input
     if record.kind == "edit":
         return ", ".join(f"{n} = {say_value(v)}" for n, v in given.data.items())
@@ -64,23 +75,6 @@ def outcome_of(record: Record) -> str:
     if record.kind == "blocked":
         return f"waits: {given.data.get('on', '')}"
     return given.event
-
-
-def _outcome(outcome: Outcome) -> str:
-    """``ok``, or the failure of the action or of some of its tool calls."""
-    if not outcome.ok:
-        error = outcome.error
-        return f"failed: {error.category} {error.message}" if error is not None else "failed"
-    asked = outcome.reply.tool_calls if outcome.reply is not None else ()
-    if outcome.tool_errors:
-        failed = len(outcome.tool_errors)
-        result: Any = outcome.result
-        made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
-        return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
-            text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
-        )
-    names = ", ".join(call.name for call in asked)
-    return f"ok, calls {names}" if names else "ok"
 
 
 def action_of(chart: Chart, record: Record) -> str:

@@ -1,8 +1,8 @@
 """Replay: recorded inputs through `evolve` again, with no effects.
 
-Returns the position before any record, the decision of a record with every guard evaluated, and
-the differences between the recorded decisions and those of this machine. Records from before a
-state was renamed are read under its new name.
+Returns the position before any record, the decision of a record, and the differences between the
+recorded decisions and those of this machine. Records from before a state was renamed are read under
+its new name.
 
 Source: design "architecture", section 4; "language", section 1 (`renamed`); a law of the design:
 replay of every prefix of a run equals the live run at that point.

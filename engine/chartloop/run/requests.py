@@ -32,6 +32,8 @@ class StoredRequest(NamedTuple):
     data: Mapping[str, Any]
     outcome: Mapping[str, Any] | None = None
     """Its outcome; None while it is open."""
+    needs: str = ""
+    """What a worker must have to drive the run (`api.needs`); empty if any may try."""
 
     @property
     def is_open(self) -> bool:

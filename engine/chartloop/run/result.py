@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
@@ -37,41 +37,6 @@ class Moment(NamedTuple):
     state: str
     tokens: int
     """Tokens that the run had used by then."""
-
-
-class Moments(Sequence[Moment]):
-    """The moments of a run, each built on access: a run may have many."""
-
-    __slots__ = ("_columns",)
-
-    def __init__(
-        self, at: Iterable[float] = (), states: Iterable[str] = (), tokens: Iterable[int] = ()
-    ) -> None:
-        self._columns = tuple(at), tuple(states), tuple(tokens)
-
-    @overload
-    def __getitem__(self, index: int) -> Moment: ...
-    @overload
-    def __getitem__(self, index: slice) -> Moments: ...
-    def __getitem__(self, index: int | slice) -> Moment | Moments:
-        at, states, tokens = self._columns
-        if isinstance(index, slice):
-            return Moments(at[index], states[index], tokens[index])
-        return Moment(at[index], states[index], tokens[index])
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Moments):
-            return self._columns == other._columns
-        return tuple(self) == other
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -309,7 +274,7 @@ def result_of(session: Session) -> Result:
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, Moments(tally.elapsed, tally.acted, tally.tokens),
+        tuple(tally.path), position.messages, tuple(map(Moment, tally.elapsed, tally.acted, tally.tokens)),
         dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 

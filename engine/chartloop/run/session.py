@@ -1,8 +1,7 @@
 """One open run: its log, and what the events of it add up to.
 
 A `Session` is the whole state of a run that is read or driven. `run.loop` changes it: it decides an
-input, appends the record, and only then adopts it. A step that is not in the journal has not
-happened.
+input, appends or holds the record (`run.log`), and then adopts it.
 
 Belongs here: the state, and folding the log into it. Never: deciding or doing (`run.loop`).
 Source: design "architecture", sections 3 and 4.
@@ -176,7 +175,13 @@ class Session(RunLog):
             page = await self.journal.events(self.run_id, self.head, PAGE)
             for event in page:
                 if event.record is not None:
-                    await self._check_record(event.record, upto)
+                    record = event.record
+                    if wrong := wrong_with(record):
+                        raise self.corrupt_error(f"record {record.seq}: {wrong}")
+                    if record.kind == "start":
+                        self.rules = rules_version.rules_of(record.input)
+                        if not rules_version.is_known(self.rules):
+                            raise await self._of_other_rules(upto)
                     if upto is not None and event.record.seq >= upto:
                         return
                 await self.check(event)
@@ -192,18 +197,8 @@ class Session(RunLog):
         if upto is None and self.head < self.row.head:
             raise self.corrupt_error(f"it ends before event {self.row.head}")
 
-    async def _check_record(self, record: Record, upto: int | None) -> None:
-        """Refuse an invalid record, and a run whose decision rules this version does not have."""
-        if wrong := wrong_with(record):
-            raise self.corrupt_error(f"record {record.seq}: {wrong}")
-        if record.kind == "start":
-            self.rules = rules_version.rules_of(record.input)
-            if not rules_version.is_known(self.rules):
-                raise await self._of_other_rules(upto)
-
     async def _of_other_rules(self, upto: int | None) -> RunError:
-        events = await self.journal.events(self.run_id)
-        records = [e.record for e in events if e.record is not None][:upto]
+        records = await self.journal.records(self.run_id, 0, upto)
         return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
@@ -275,10 +270,8 @@ class Session(RunLog):
             assert self.ports.tracer is not None
             origin: dict[str, str] | None = None
             if self.head:
-                first = await self.journal.events(self.run_id, 0, 1)
-                record = first[0].record if first else None
-                data = EMPTY if record is None else record.input.data
-                carrier = data.get(CARRIER)
+                first = await self.journal.records(self.run_id, 0, 1)
+                carrier = first[0].input.data.get(CARRIER) if first else None
                 known = cast(
                     "Mapping[Any, Any]", carrier if isinstance(carrier, Mapping) else EMPTY
                 )

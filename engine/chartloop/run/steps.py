@@ -97,8 +97,8 @@ async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) ->
         return []
     inner = _History(chart.child(name), run_id, {}, step.agent_id)
     out: list[Step] = []
-    for event in await journal.events(run_id):
-        if event.record is not None and (done := inner.finish_step(event.record)) is not None:
+    for made in await journal.records(run_id):
+        if (done := inner.finish_step(made)) is not None:
             out.append(done._replace(metadata={**done.metadata, "run": run_id}))
     return out
 
@@ -136,7 +136,11 @@ class _History:
         elif kind == "llm-inference":
             content = {}
         elif kind == "tool-call":
-            content = {"tool_name": state.named_tool} if carried == "named" else _each(calls)
+            content = (
+                {"tool_name": state.named_tool}
+                if carried == "named"
+                else _one([_call(call) for call in calls])
+            )
         elif kind == "memory-update" and carried != "none":
             content = _one([_change(call) for call in calls])
         return Step(
@@ -235,10 +239,6 @@ def _call_with_result(call: Mapping[str, Any], result: Mapping[str, Any]) -> dic
     status, error = ("completed", None) if result["ok"] else ("failed", result["content"])
     value = result["result"] or result["content"]
     return {**call, "status": status, "result": value, "error": error}
-
-
-def _each(calls: Sequence[ToolCall]) -> Any:
-    return _one([_call(call) for call in calls])
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

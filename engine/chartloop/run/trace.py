@@ -98,9 +98,7 @@ async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Tra
     for step in _steps(run_id, records):
         inside: list[Trace] = []
         for child in _children(step.result):
-            events = await journal.events(child)
-            child_records = [event.record for event in events if event.record is not None]
-            inside.append(await trace(journal, child, child_records))
+            inside.append(await trace(journal, child, await journal.records(child)))
         steps.append(step._replace(inside=tuple(inside)))
     return Trace(steps)
 

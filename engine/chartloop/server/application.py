@@ -24,7 +24,7 @@ from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Safety
 from chartloop.hosting.settings import Settings
-from chartloop.hosting.workers import GRACE, Workers
+from chartloop.hosting.workers import Workers
 from chartloop.run.redact import Redactor
 from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import (
@@ -63,7 +63,9 @@ def create_app(settings: Settings) -> FastAPI:
             await hub.stop()
             workers.stop()
             if (tracer := settings.components.get("tracer")) is not None:
-                await asyncio.to_thread(tracer.flush, GRACE)  # the process ends right after this
+                await asyncio.to_thread(
+                    tracer.flush, settings.grace
+                )  # the process ends right after this
 
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
@@ -153,11 +155,20 @@ def _add_service(app: FastAPI) -> None:
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
     async def metrics(parts: TheParts) -> str:
         """Counters in the text format of Prometheus."""
-        orders = await parts.grouped.requests(open_only=True)
+        backlog = await parts.grouped.backlog()
+        waits = 0.0 if backlog.oldest is None else await parts.grouped.now() - backlog.oldest
+        orders = backlog.due + backlog.held + backlog.resting + len(backlog.parked)
         return parts.metrics.text(
             [
                 ("chartloop_requests_open", "gauge", "Orders not yet carried out.",
-                 len(orders)),
+                 orders),
+                ("chartloop_runs_due", "gauge", "Runs that wait for a worker.", backlog.due),
+                ("chartloop_oldest_due_seconds", "gauge",
+                 "How long the run has waited that waits longest for a worker.", max(0.0, waits)),
+                ("chartloop_runs_held", "gauge", "Runs that a worker has claimed.", backlog.held),
+                ("chartloop_runs_parked", "gauge",
+                 "Runs that are not claimed any more: their workers died, five times.",
+                 len(backlog.parked)),
                 ("chartloop_runs_driven", "gauge", "Runs that this process drives.",
                  len(parts.workers.driven)),
                 ("chartloop_orders_finished_total", "counter", "Orders that this process finished.",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from chartloop.core.durability import Durability
 from chartloop.core.records import Record
@@ -29,9 +29,10 @@ from chartloop.run.journal import (
     Update,
     WholeRun,
 )
-from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail
+from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail, Wanted
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
 
 T = TypeVar("T")
 
@@ -137,6 +138,26 @@ class CrashAt:
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))
 
+    async def enqueue(self, run_id: str) -> bool:
+        return await self._write(lambda: self.journal.enqueue(run_id))
+
+    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+        return await self._write(lambda: self.journal.claim(worker, limit, can))
+
+    async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
+        self._live()  # not counted, as `renew`
+        await self.journal.keep(worker, ttl=ttl)
+
+    async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
+        await self._write(lambda: self.journal.hand_back(worker, run, due))
+
+    async def sweep(self, *, lost: bool = False) -> int:
+        return await self._write(lambda: self.journal.sweep(lost=lost))
+
+    async def backlog(self) -> Backlog:
+        self._live()
+        return await self.journal.backlog()
+
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))
 
@@ -175,29 +196,9 @@ class CrashAt:
         self._live()
         return await self.journal.row(run_id)
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         self._live()
-        return await self.journal.rows(
-            machine=machine,
-            status=status,
-            agent=agent,
-            session=session,
-            parent=parent,
-            prefix=prefix,
-            children=children,
-            limit=limit,
-        )
+        return await self.journal.rows(limit=limit, **wanted)
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         self._live()

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack
 
 from chartloop.adapters.journal.sqlite_rows import Rows
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
+    ClaimRuns,
     CreateWhole,
+    Enqueue,
     Fork,
+    HandBack,
+    Keep,
     PlaceRequest,
     PutBlob,
     PutSnapshot,
@@ -27,6 +31,7 @@ from chartloop.adapters.journal.writes import (
     Renew,
     Send,
     SettleRequest,
+    Sweep,
     WithdrawRequest,
     Write,
     Writer,
@@ -52,11 +57,13 @@ from chartloop.run.journal_pages import (
     RunFilter,
     RunPage,
     Tail,
+    Wanted,
     check_page,
 )
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -74,7 +81,7 @@ Call: TypeAlias = Write | Read
 
 _LONG = frozenset((
     Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tail, Rows.blob,
-    Rows.snapshot,
+    Rows.snapshot, Rows.backlog,
 ))  # fmt: skip
 
 
@@ -187,6 +194,21 @@ class JournalFace(ABC):
     async def withdraw_request(self, key: str) -> None:
         await self._perform(WithdrawRequest("", key))
 
+    async def enqueue(self, run_id: str) -> bool:
+        return await self._perform(Enqueue(run_id))
+
+    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+        return await self._perform(ClaimRuns("", worker, limit, can))
+
+    async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
+        await self._perform(Keep("", worker, ttl))
+
+    async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
+        await self._perform(HandBack(run.request.run_id, worker, run, due))
+
+    async def sweep(self, *, lost: bool = False) -> int:
+        return await self._perform(Sweep("", lost))
+
     # reading ----------------------------------------------------------------------------------
 
     async def now(self) -> float:
@@ -211,23 +233,9 @@ class JournalFace(ABC):
     async def row(self, run_id: str) -> RunRow | None:
         return await self._read(run_id, Rows.row, run_id)
 
-    async def rows(
-        self,
-        *,
-        machine: str | None = None,
-        status: str | None = None,
-        agent: str | None = None,
-        session: str | None = None,
-        parent: str | None = None,
-        prefix: str | None = None,
-        children: bool = True,
-        limit: int | None = None,
-    ) -> list[RunRow]:
-        filter = RunFilter(
-            machine=machine, status=status, agent=agent, session=session, parent=parent,
-            prefix=prefix, children=children,
-        )  # fmt: skip
-        return await self._read("", Rows.rows, filter, limit)
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
+        wanted.setdefault("children", True)
+        return await self._read("", Rows.rows, RunFilter(**wanted), limit)
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         check_page(limit)
@@ -259,6 +267,9 @@ class JournalFace(ABC):
         limit: int | None = None,
     ) -> list[StoredRequest]:  # fmt: skip
         return await self._read(run_id or "", Rows.requests, run_id, key, open_only, limit)
+
+    async def backlog(self) -> Backlog:
+        return await self._read("", Rows.backlog)
 
     async def blob(self, digest: str) -> str | None:
         return await self._read("", Rows.blob, digest)

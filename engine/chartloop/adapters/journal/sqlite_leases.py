@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_schedule import ScheduleRows
 from chartloop.adapters.journal.writes import Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process
 from chartloop.run.validate_record import is_number
 
 
-class LeaseRows:
+class LeaseRows(ScheduleRows):
     """The table `lease`."""
-
-    db: Connection
-    now: Callable[[], float]
 
     def take(self, run_id: str, claim: Claim) -> Acquired:
         """Replace the lease of a run by that of a claim. `Driven` before anything is written."""
@@ -59,8 +56,9 @@ class LeaseRows:
         return self.db.execute(sql, (now, now + ttl, run_id, token)).rowcount == 1
 
     def release(self, write: Release) -> None:
-        """Delete a driver's lease."""
+        """Delete a driver's lease. What it left is due again."""
         self.db.execute("DELETE FROM lease WHERE run_id = ? AND token = ?", write)
+        self.wake(write.run_id, left=True)
 
 
 def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:

@@ -121,6 +121,30 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
         ),
     ),
+    Migration(
+        2,
+        "workers claim the runs that are due",
+        (
+            "ALTER TABLE request ADD COLUMN needs TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE request ADD COLUMN due REAL",
+            "ALTER TABLE request ADD COLUMN wakes INTEGER NOT NULL DEFAULT 0",
+            "ALTER TABLE request ADD COLUMN worker TEXT",
+            "ALTER TABLE request ADD COLUMN since REAL",
+            "ALTER TABLE request ADD COLUMN events INTEGER",
+            "ALTER TABLE request ADD COLUMN lapses TEXT NOT NULL DEFAULT '[]'",
+            "ALTER TABLE request ADD COLUMN parked INTEGER NOT NULL DEFAULT 0",
+            "UPDATE request SET due = at WHERE outcome IS NULL",
+            "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
+            "CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL",
+            """
+            CREATE TABLE worker (
+                id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+                place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
+                lacks TEXT NOT NULL
+            )
+            """,
+        ),
+    ),
 )
 """All migrations, in order.
 
@@ -130,8 +154,10 @@ which payloads; `inbox.seq` is the event that consumed the message; `blob.kept` 
 stored permanently; `journal.id` distinguishes cursors of this file from those of others.
 `run.question` is JSON text, null for no question. `run.origin`, `run.chain` and `event.digest` are
 those of `chartloop.run.chain`. `data` is JSON text, or bytes if it has lone surrogates, which
-SQLite's text cannot contain. `lease` is a separate table because, with row locks as in PostgreSQL,
-renewals and appends would wait for each other.
+SQLite's text cannot contain. `request.due` to `parked` are the activation of an open request (see
+`chartloop.run.schedule`): `wakes` counts its causes, `events` is the newest event's number at the
+first claim, `lapses` JSON text. `lease` is a separate table because, with row locks as in
+PostgreSQL, renewals and appends would wait for each other.
 """
 
 

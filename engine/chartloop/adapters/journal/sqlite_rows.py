@@ -12,20 +12,25 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from chartloop.adapters.journal.sqlite_leases import LeaseRows
 from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_schedule import REQUEST, read_requests
 from chartloop.adapters.journal.sqlite_texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
+    ClaimRuns,
     Columns,
     Create,
     CreateWhole,
+    Enqueue,
     Fork,
+    HandBack,
+    Keep,
     Line,
     PlaceRequest,
     PutBlob,
@@ -36,6 +41,7 @@ from chartloop.adapters.journal.writes import (
     Send,
     SettleRequest,
     Stored,
+    Sweep,
     WithdrawRequest,
     Write,
     stored_text,
@@ -76,7 +82,7 @@ from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_
 from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
-from chartloop.run.validate_record import as_row, is_number, wrong_with, wrong_with_message
+from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
 _NAMES = RunRow.__struct_fields__
 _RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
@@ -86,7 +92,6 @@ _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * len(_NAMES))
 _SELDOM = ("reason", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
-_REQUEST = "key, run_id, kind, digest, at, data, outcome"
 _LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, NULL, '{}')"
 """Keeps the newest number after its event is deleted, because SQLite continues after the highest
 existing number, and a number must not be used twice. There is one such row, without a run."""
@@ -260,6 +265,7 @@ class Rows(TextRows, LeaseRows):
                 "question = NULL, wake_at = NULL WHERE run_id = ?",
                 (moved.status, to, moved.epoch, moved.head, chain, read.run_id),
             )
+            self.wake(read.run_id)
 
     def fork(self, write: Fork) -> int:
         """Create a run with a copy of the events before a record, and return its head."""
@@ -470,6 +476,7 @@ class Rows(TextRows, LeaseRows):
             check(found, self.inbox(run_id))
         sql = "INSERT INTO inbox (run_id, msg_id, at, data) VALUES (?, ?, ?, ?)"
         self.db.execute(sql, (run_id, message.msg_id, message.at, data))
+        self.wake(run_id)
         return True
 
     def has_message(self, run_id: str, msg_id: str) -> bool:
@@ -513,8 +520,8 @@ class Rows(TextRows, LeaseRows):
         if request.is_open and run is not None:
             refuse_moved(run)
         refuse_second(request, next(iter(self.requests(run_id, open_only=True, limit=1)), None))
-        sql = f"INSERT OR REPLACE INTO request ({_REQUEST}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-        self.db.execute(sql, (*request[:5], data, outcome))
+        sql = f"INSERT OR REPLACE INTO request ({REQUEST}, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        self.db.execute(sql, (*request[:5], data, outcome, request.needs, request.at))
         return request
 
     def settle_request(self, write: SettleRequest) -> bool:
@@ -542,9 +549,9 @@ class Rows(TextRows, LeaseRows):
         tests = [f"{column} = ?" for column, value in wanted.items() if value is not None]
         tests += ["outcome IS NULL"] if open_only else []
         where = f"WHERE {' AND '.join(tests)}" if tests else ""
-        sql = f"SELECT {_REQUEST} FROM request {where} ORDER BY rowid DESC LIMIT ?"  # noqa: S608
+        sql = f"SELECT {REQUEST} FROM request {where} ORDER BY rowid DESC LIMIT ?"  # noqa: S608
         rows = self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
-        return list(_readable(rows))
+        return read_requests(rows)
 
 
 _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
@@ -552,7 +559,8 @@ _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     Renew: Rows.renew, Release: Rows.release, Append: Rows.append, Send: Rows.send,
     PutBlob: Rows.put_blob, PutSnapshot: Rows.put_snapshot, Fork: Rows.fork, Remove: Rows.remove,
     PlaceRequest: Rows.place_request, SettleRequest: Rows.settle_request,
-    WithdrawRequest: Rows.withdraw_request,
+    WithdrawRequest: Rows.withdraw_request, Enqueue: Rows.enqueue, ClaimRuns: Rows.claim,
+    Keep: Rows.keep, HandBack: Rows.hand_back, Sweep: Rows.sweep,
 }  # fmt: skip
 """The method of each write."""
 
@@ -660,16 +668,3 @@ def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
     if wrong:
         return InboxMessage(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
     return InboxMessage(msg_id, at, data)
-
-
-def _readable(rows: Sequence[Sequence[Any]]) -> Iterator[StoredRequest]:
-    for key, run_id, kind, digest, at, data, outcome in rows:
-        try:
-            request = json.loads(read_text(data))
-            result = None if outcome is None else json.loads(read_text(outcome))
-        except UNREAD:
-            continue
-        names = all(isinstance(text, str) for text in (key, run_id, kind, digest))
-        mappings = isinstance(request, dict) and isinstance(result, (dict, type(None)))
-        if names and mappings and is_number(at):
-            yield StoredRequest(key, run_id, kind, digest, at, request, result)

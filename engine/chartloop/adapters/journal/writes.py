@@ -20,6 +20,7 @@ from chartloop.run.lease import Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import Activation, WorkerRow
 
 Stored: TypeAlias = str | bytes
 """A text in a column: bytes if it has lone surrogates."""
@@ -174,9 +175,49 @@ class WithdrawRequest(NamedTuple):
     key: str
 
 
+class Enqueue(NamedTuple):
+    """A run that is due now."""
+
+    run_id: str
+
+
+class ClaimRuns(NamedTuple):
+    """A worker's claim of due runs."""
+
+    run_id: str
+    worker: str
+    limit: int
+    can: Mapping[str, bool]
+
+
+class Keep(NamedTuple):
+    """A worker that is alive."""
+
+    run_id: str
+    worker: WorkerRow
+    ttl: float
+
+
+class HandBack(NamedTuple):
+    """A claim that is given up."""
+
+    run_id: str
+    worker: str
+    run: Activation
+    due: float | None
+
+
+class Sweep(NamedTuple):
+    """The runs of dead workers, and with `lost` those that were never made due."""
+
+    run_id: str
+    lost: bool
+
+
 Write: TypeAlias = (
     Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
-    | Remove | PlaceRequest | SettleRequest | WithdrawRequest
+    | Remove | PlaceRequest | SettleRequest | WithdrawRequest | Enqueue | ClaimRuns | Keep
+    | HandBack | Sweep
 )  # fmt: skip
 """`run_id` is empty for a write to no particular run."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-__all__ = ["mark_for_cache"]
-
 _MARK = {"type": "ephemeral"}
 _MARKED = frozenset({"anthropic", "bedrock", "vertex_ai", "azure_ai", "databricks", "openrouter"})
 """Providers through which Anthropic's models are reached."""

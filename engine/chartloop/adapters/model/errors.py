@@ -25,8 +25,6 @@ from chartloop.core.errors import Category, ModelError
 if TYPE_CHECKING:
     from chartloop.adapters.model.reply import ReceivedReply
 
-__all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classify_error", "failure"]
-
 
 class Kind(NamedTuple):
     """A kind of failure of a model call, with its cure."""
@@ -172,7 +170,15 @@ def classify_error(
     elif kind == "too_long":
         message = f"the reply has more than {target.most:,} characters"
     else:
-        message = _provider_message(chain)
+        original = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
+        whole = str(original)
+        head, traceback, rest = whole.partition("Traceback (most recent call last)")
+        if traceback:  # litellm failed to read a reply: the last line says why
+            last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
+            whole = f"{head.strip().rstrip(',')}: {last.strip()}"  # cut once keys are hidden
+        text = " ".join(_PREFIX.sub("", whole).split())
+        quoted = _QUOTED.search(text)
+        message = (quoted[1] if quoted else text) or type(original).__name__
         if message.strip() == f"Error code: {wire.status}":  # the client's text for an empty body
             message = f"HTTP {wire.status}"
         is_enough = wire.status is None or wire.status < 400 or str(wire.status) in message
@@ -202,19 +208,6 @@ def _chain(error: BaseException, outer: BaseException | None) -> Iterator[BaseEx
 _PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?::| -)\s*)+")
 
 _QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
-
-
-def _provider_message(chain: Sequence[BaseException]) -> str:
-    """The provider's message, without the names that litellm puts before it."""
-    original = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
-    whole = str(original)
-    head, traceback, rest = whole.partition("Traceback (most recent call last)")
-    if traceback:  # litellm failed to read a reply: the last line says why
-        last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
-        whole = f"{head.strip().rstrip(',')}: {last.strip()}"  # cut once keys are hidden
-    text = " ".join(_PREFIX.sub("", whole).split())
-    quoted = _QUOTED.search(text)
-    return (quoted[1] if quoted else text) or type(original).__name__
 
 
 _NAMES_SECRET = re.compile(r"(?i)KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")

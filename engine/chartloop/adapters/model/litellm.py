@@ -74,27 +74,27 @@ class LiteLLM:
         """The file's context window, else litellm's, in tokens; None when neither is known."""
         if (window := settings.get("context_window")) is not None:
             return int(window)
-        with contextlib.suppress(SetupError):
-            row = self._row(settings.get("name"))
-            return row.get("max_input_tokens") or row.get("max_tokens")
-        return None
+        row = self._known(settings)
+        return row.get("max_input_tokens") or row.get("max_tokens")
 
     def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
         """USD per prompt token and per completion token, by litellm's table; None if unknown."""
-        with contextlib.suppress(SetupError):
-            row = self._row(settings.get("name"))
-            sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
-            return None if sent is None or written is None else (float(sent), float(written))
-        return None
+        row = self._known(settings)
+        sent, written = row.get("input_cost_per_token"), row.get("output_cost_per_token")
+        return None if sent is None or written is None else (float(sent), float(written))
 
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, tuple[float, float] | None]:
         """The most tokens of a call with its reply, and the highest prices, by litellm's table."""
+        row = self._known(settings)
+        window = row.get("max_input_tokens") or row.get("max_tokens")
+        longest = window and int(window) + int(row.get("max_output_tokens") or 0)
+        return longest or None, _highest_prices(row)
+
+    def _known(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row of the model in litellm's table; empty if there is none."""
         with contextlib.suppress(SetupError):
-            row = self._row(settings.get("name"))
-            window = row.get("max_input_tokens") or row.get("max_tokens")
-            longest = window and int(window) + int(row.get("max_output_tokens") or 0)
-            return longest or None, _highest_prices(row)
-        return None, None
+            return self._row(settings.get("name"))
+        return {}
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """Call the model; streamed when `on_text` is given, unless ``stream`` overrides it."""

@@ -20,8 +20,6 @@ from chartloop.adapters.model.wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
-__all__ = ["ReceivedReply"]
-
 
 class ReceivedReply:
     """One reply, as far as it has been received."""
@@ -109,7 +107,13 @@ class ReceivedReply:
         self.text, self.refusal, self.size, self._reasoning = "", "", 0, ReceivedReasoning()
         try:
             self._add(_message(choice["message"]), _text(choice.get("finish_reason")) or "stop")
-            self.usage = _counts(body.get("usage"))
+            usage = body.get("usage")
+            sent = isinstance(usage, Mapping)
+            fields: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
+            counts = [fields.get(name) for name in _Usage._fields]
+            self.usage = _reported_usage(
+                _Usage(*(n if isinstance(n, int) else None for n in counts))
+            )
         except (AttributeError, KeyError, TypeError, RecursionError, TooLongError) as error:
             self.unreadable = not isinstance(error, TooLongError)
             return False
@@ -120,7 +124,10 @@ class ReceivedReply:
         if not self._reasoning.watches:  # else `_look` has read it
             self.refusal += _text(getattr(part, "refusal", None))
         text, thought = self._reasoning.add(part)
-        self._measure(part, thought)
+        self.size += thought + len(part.content or "") + len(self.refusal)
+        self.size += sum(len(call.function.arguments or "") for call in _calls_in(part))
+        if self.size > self.most:
+            raise TooLongError
         if text and self._tell_reasoning is not None:
             self._tell_reasoning(text)
         if part.content:
@@ -153,12 +160,6 @@ class ReceivedReply:
         for call in getattr(delta, "tool_calls", None) or ():
             if isinstance(getattr(function := call.function, "arguments", None), dict):
                 function.arguments = json.dumps(function.arguments)
-
-    def _measure(self, part: Any, thought: int) -> None:
-        self.size += thought + len(part.content or "") + len(self.refusal)
-        self.size += sum(len(call.function.arguments or "") for call in _calls_in(part))
-        if self.size > self.most:
-            raise TooLongError
 
     def _call(self, index: int, id: str, name: str) -> dict[str, Any]:
         """The call of a piece, created if needed.
@@ -262,38 +263,28 @@ def flat_content(content: Any) -> Content:
     return Content(*map("".join, kinds.values()))
 
 
-class _Part(NamedTuple):
+def _message(message: Mapping[str, Any]) -> SimpleNamespace:
     """A message in the form of litellm's classes."""
-
-    content: str
-    tool_calls: Sequence[_Call]
-    reasoning_content: Any = None
-    provider_specific_fields: Any = None
-    refusal: str = ""
-
-
-class _Call(NamedTuple):
-    id: str
-    function: _Function
-
-
-class _Function(NamedTuple):
-    name: str
-    arguments: str
-
-
-def _message(message: Mapping[str, Any]) -> _Part:
     calls = [
-        _Call(
-            _text(call.get("id")),
-            _Function(_text(call["function"]["name"]), _text(call["function"].get("arguments"))),
+        SimpleNamespace(
+            id=_text(call.get("id")),
+            function=SimpleNamespace(
+                name=_text(call["function"]["name"]),
+                arguments=_text(call["function"].get("arguments")),
+            ),
         )
         for call in message.get("tool_calls") or ()
     ]
     content = flat_content(message.get("content"))
-    thought = message.get("reasoning_content") or message.get("reasoning") or content.thought
-    refusal = _text(message.get("refusal")) + content.refusal
-    return _Part(content.text, calls, thought, message, refusal)
+    return SimpleNamespace(
+        content=content.text,
+        tool_calls=calls,
+        reasoning_content=message.get("reasoning_content")
+        or message.get("reasoning")
+        or content.thought,
+        provider_specific_fields=message,
+        refusal=_text(message.get("refusal")) + content.refusal,
+    )
 
 
 def _text(value: Any) -> str:
@@ -328,14 +319,6 @@ def _parts(usage: Any) -> Iterator[int | None]:
         holders = ((getattr(usage, at, None) if at else usage, name) for at, name in places)
         counts = (getattr(holder, name, None) for holder, name in holders)
         yield next((count for count in counts if count), None)  # litellm makes up zeros
-
-
-def _counts(usage: Any) -> _Usage | None:
-    """The counts of a usage in JSON; those that are not whole numbers are None."""
-    sent = isinstance(usage, Mapping)
-    fields: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
-    counts = [fields.get(name) for name in _Usage._fields]
-    return _reported_usage(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
 
 def _reported_usage(usage: Any) -> Any:

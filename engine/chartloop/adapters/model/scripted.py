@@ -32,16 +32,6 @@ from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
 
-__all__ = [
-    "Scripted",
-    "ScriptedCall",
-    "ScriptedError",
-    "ScriptedReply",
-    "deliver",
-    "parse_replies",
-    "pieces",
-]
-
 
 class ScriptedCall(NamedTuple):
     """One tool call of a scripted reply."""
@@ -160,7 +150,16 @@ async def deliver(
     if reply.delay:
         await (clock.sleep if clock else anyio.sleep)(reply.delay)
     if on_text is not None:
-        _stream(reply, request, on_text)
+        reasoning: OnText | None = getattr(on_text, "reasoning", None)
+        if reasoning is not None and reply.reasoning:
+            for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
+                reasoning(piece)
+        for piece in pieces(reply.text):
+            on_text(piece)
+        call: Any = getattr(on_text, "call", None)
+        if call is not None:
+            for number, tool_call in enumerate(reply.calls(request.number)):
+                call(number, tool_call.id, tool_call.name, tool_call.arguments)
     if (error := reply.error) is not None:
         raise ModelError(
             error.message,
@@ -183,20 +182,6 @@ async def deliver(
         reply.reasoning_tokens,
         refusal=reply.refusal,
     )
-
-
-def _stream(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
-    """Stream a reply: its reasoning, its text, its calls."""
-    reasoning: OnText | None = getattr(on_text, "reasoning", None)
-    if reasoning is not None and reply.reasoning:
-        for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
-            reasoning(piece)
-    for piece in pieces(reply.text):
-        on_text(piece)
-    call: Any = getattr(on_text, "call", None)
-    if call is not None:
-        for number, tool_call in enumerate(reply.calls(request.number)):
-            call(number, tool_call.id, tool_call.name, tool_call.arguments)
 
 
 def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from chartloop.core.media_parts import TOKENS, is_media, say_part, url_of
 from chartloop.core.outcome import Message
 from chartloop.run.redact import has_marks
 
-__all__ = ["SHOWS", "with_media"]
-
 SHOWS = frozenset({"anthropic", "bedrock", "vertex_ai", "vertex_ai_beta", "gemini"})
 """Providers whose tool results may contain images."""
 _OF_TOOL = "What the tool `{}` returned:"

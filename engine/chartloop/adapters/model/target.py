@@ -19,8 +19,6 @@ from chartloop.core.errors import SetupError
 from chartloop.core.specs import refused_extra
 from chartloop.core.units import parse_duration
 
-__all__ = ["Target", "provider_of", "row_of", "targets_of"]
-
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
 REPLY_LIMIT = 1_000_000  # characters, when the file sets no `reply_limit`
 _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty one

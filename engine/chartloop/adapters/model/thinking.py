@@ -23,8 +23,6 @@ from chartloop.run.payload import too_deep
 from chartloop.run.redact import has_marks
 from chartloop.run.sanitize import is_sound
 
-__all__ = ["ReceivedReasoning", "Sent", "lost_blocks", "with_reasoning"]
-
 _WHOLE = ("thinking_blocks", "reasoning_items")
 _SPECIFIC = ("reasoning_details", "thought_signatures")
 _GROWING = ("thinking", "text", "summary", "data")

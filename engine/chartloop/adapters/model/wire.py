@@ -16,14 +16,12 @@ import importlib
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache, wraps
 from typing import Any
-
-__all__ = ["Measured", "TooLongError", "Wire", "watch"]
 
 ERROR_BODY = 8_192
 """The most bytes read of an error's body: enough for its message."""
@@ -116,7 +114,15 @@ def _watch_transport(ask: Any) -> Any:
         status: int = response.status_code
         wire.status, wire.after = status, response.headers.get("retry-after", "")
         if status >= 400:
-            return await _truncate_error(response)
+            body = b""
+            async for chunk in response.stream:
+                body += chunk[: ERROR_BODY - len(body)]
+                if len(body) >= ERROR_BODY:
+                    break
+            await response.stream.aclose()
+            if response.headers.get("content-encoding", "identity") != "identity":
+                body = b""  # a part cannot be decompressed, and the whole may be of any size
+            return _with_body(response, content=body)
         kept = None if wire.streamed else wire.whole
         body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
         if wire.streamed:
@@ -131,47 +137,31 @@ def _watch_transport(ask: Any) -> Any:
     return handle_async_request
 
 
-async def _truncate_error(response: Any) -> Any:
-    """The error response with only the beginning of its body."""
-    body = b""
-    async for chunk in response.stream:
-        body += chunk[: ERROR_BODY - len(body)]
-        if len(body) >= ERROR_BODY:
-            break
-    await response.stream.aclose()
-    if response.headers.get("content-encoding", "identity") != "identity":
-        body = b""  # a part cannot be decompressed, and the whole may be of any size
-    return _with_body(response, content=body)
-
-
 async def _as_stream(response: Any, measured: Measured) -> Any:
     """A whole reply to a streaming call, as a stream of events."""
     body = b"".join([chunk async for chunk in measured])
     await measured.aclose()
     try:
-        events = _events(json.loads(body))
+        reply = json.loads(body)
+        head = {**reply, "object": "chat.completion.chunk"}
+        parts: list[dict[str, Any]] = []
+        for choice in reply["choices"]:
+            delta = dict(choice["message"])
+            calls = delta.get("tool_calls") or ()
+            delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)] or None
+            rest = {"index": choice.get("index", 0)}
+            parts.append({**head, "usage": None, "choices": [{**rest, "delta": delta}]})
+            end: dict[str, Any] = {
+                **rest,
+                "delta": {},
+                "finish_reason": choice.get("finish_reason") or "stop",
+            }
+            parts.append({**head, "choices": [end]})
+        lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
+        events = "".join([*lines, "data: [DONE]\n\n"]).encode()
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return _with_body(response, content=body)
     return _with_body(response, content=events, kind="text/event-stream")
-
-
-def _events(reply: Mapping[str, Any]) -> bytes:
-    head = {**reply, "object": "chat.completion.chunk"}
-    parts: list[dict[str, Any]] = []
-    for choice in reply["choices"]:
-        delta = dict(choice["message"])
-        calls = delta.get("tool_calls") or ()
-        delta["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)] or None
-        rest = {"index": choice.get("index", 0)}
-        parts.append({**head, "usage": None, "choices": [{**rest, "delta": delta}]})
-        end: dict[str, Any] = {
-            **rest,
-            "delta": {},
-            "finish_reason": choice.get("finish_reason") or "stop",
-        }
-        parts.append({**head, "choices": [end]})
-    lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
-    return "".join([*lines, "data: [DONE]\n\n"]).encode()
 
 
 _OF_A_BODY = frozenset({"content-length", "content-encoding", "transfer-encoding"})
@@ -227,18 +217,13 @@ class Measured:
             if self._kept is not None:
                 self._kept.append(chunk)
             if self.starts is not None:
-                self._note_starts(chunk)
+                text = self._tail + chunk
+                at = text.find(_START)
+                while at >= 0 and len(self.starts) < MOST_STARTS:
+                    self.starts.append(text[at : at + BEGINNING])
+                    at = text.find(_START, at + 1)
+                self._tail = text[-BEGINNING:]
             yield chunk
-
-    def _note_starts(self, chunk: bytes) -> None:
-        """Keep the beginnings of content blocks; one cut off is read again with the next chunk."""
-        assert self.starts is not None
-        text = self._tail + chunk
-        at = text.find(_START)
-        while at >= 0 and len(self.starts) < MOST_STARTS:
-            self.starts.append(text[at : at + BEGINNING])
-            at = text.find(_START, at + 1)
-        self._tail = text[-BEGINNING:]
 
     async def aclose(self) -> None:
         """Close the stream; httpx drops a connection whose body was not read to its end."""

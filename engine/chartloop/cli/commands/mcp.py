@@ -77,6 +77,7 @@ journal continues its runs.
     "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="With --http: tokens, one per line. Required for an address that other computers reach.",
 )  # fmt: skip
+@parameters.grace_option(5.0)
 @parameters.server_options
 @pass_options(McpOptions)
 def mcp(options: McpOptions) -> None:

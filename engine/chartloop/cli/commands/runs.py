@@ -87,6 +87,7 @@ Examples:
   chartloop runs --waiting
   chartloop runs --status error --since 7d
   chartloop runs --machine agent --limit 100 --format json
+  chartloop runs --watch
   chartloop runs rm --older 30d
   chartloop runs export last > run.jsonl
 """,
@@ -107,17 +108,26 @@ Examples:
     shell_complete=completion.runs,
     help="List the runs after this one: the next page.",
 )
+@click.option(
+    "--watch", is_flag=True,
+    help="Show instead how many runs are due, since when, how fast they end, and the workers.",
+)  # fmt: skip
 @parameters.journal_option
 @parameters.format_option()
 @click.pass_context
 @pass_options(RunsOptions)
-def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptions) -> None:
+def runs(
+    ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions
+) -> None:  # fmt: skip
     """List, remove and export recorded runs."""
+    from chartloop.cli import queue_report
     from chartloop.run.sync import by_hand
 
     if ctx.invoked_subcommand is not None:
         return
     journal = _open_or_none(options)
+    if watch and journal is not None:
+        queue_report.watch(journal, as_json=options.is_json)
     rows, more = _page(journal, options, after, longest) if journal is not None else ([], False)
     if options.is_json:
         console.result(console.as_json([_public(row) for row in rows]))
@@ -127,6 +137,8 @@ def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptio
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not rows:
         console.say("no runs", "dim")
+    for line in () if journal is None else queue_report.troubles(by_hand(journal.backlog())):
+        console.say(console.plain(line), "yellow")
 
 
 @runs.command(

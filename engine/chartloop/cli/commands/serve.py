@@ -69,6 +69,7 @@ runs. Several servers may share one journal.
     metavar="FILE",
     help="Tokens, one per line. Required for an address that other computers reach.",
 )
+@parameters.grace_option(5.0)
 @parameters.server_options
 @pass_options(ServeOptions)
 def serve(options: ServeOptions) -> None:

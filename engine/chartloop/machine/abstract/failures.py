@@ -13,7 +13,7 @@ from functools import cached_property
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Arith, Const, Node, walk
 from chartloop.language.spec import RETURN, Assign, MachineSpec, StateSpec
-from chartloop.machine.build import Chart
+from chartloop.machine.build import Chart, reachable
 
 SMALL = 2**31
 """The limit of a small constant."""
@@ -49,7 +49,9 @@ class Failures:
     def _looping(self) -> frozenset[str]:
         spec = self.chart.spec
         passing = {n: set(self._onward(s)) for n, s in spec.states.items() if not s.rests}
-        return frozenset(n for n in passing if _comes_back(n, passing))
+        return frozenset(
+            n for n in passing if n in reachable(passing[n], lambda m: passing.get(m, ()))
+        )
 
     def _onward(self, state: StateSpec) -> Iterable[str]:
         """The states that one may lead to without an action, including by detours."""
@@ -59,18 +61,6 @@ class Failures:
                 self.chart.interruptible.values() if edge.target == RETURN else (edge.target,)
             )
             yield from (r.to for r in self.chart.spec.rules if edge.target in r.before and r.to)
-
-
-def _comes_back(name: str, passing: dict[str, set[str]]) -> bool:
-    seen, pending = set[str](), [name]
-    while pending:
-        for to in passing.get(pending.pop(), ()):
-            if to == name:
-                return True
-            if to not in seen:
-                seen.add(to)
-                pending.append(to)
-    return False
 
 
 def _breaks(state: StateSpec) -> bool:

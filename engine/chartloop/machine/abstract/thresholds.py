@@ -131,21 +131,18 @@ class World:
         """The thresholds of a guard, while one counter is `below` a value."""
         key = (guard.text, now if guard.reads & _FROM_NOW else USUAL, below)
         if key not in self._turns:
-            self._turns[key] = self._find_turns(guard, now, below)
+            counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
+            if now.signalled and guard.reads & _SIGNALS:
+                counters |= self.raised.keys()
+            true: dict[str, float] = {}
+            false: dict[str, float] = {}
+            for counter in sorted(counters):
+                verdict = self._at(guard, counter, MOST, now, below)
+                if verdict is not None:
+                    thresholds = true if verdict else false
+                    thresholds[counter] = self._least(guard, counter, now, below)
+            self._turns[key] = Turns(true, false)
         return self._turns[key]
-
-    def _find_turns(self, guard: Expression, now: Now, below: Below | None) -> Turns:
-        counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
-        if now.signalled and guard.reads & _SIGNALS:
-            counters |= self.raised.keys()
-        true: dict[str, float] = {}
-        false: dict[str, float] = {}
-        for counter in sorted(counters):
-            verdict = self._at(guard, counter, MOST, now, below)
-            if verdict is not None:
-                thresholds = true if verdict else false
-                thresholds[counter] = self._least(guard, counter, now, below)
-        return Turns(true, false)
 
     def _at(
         self, guard: Expression, counter: str, low: float, now: Now, below: Below | None
@@ -169,7 +166,18 @@ class World:
         literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
         likely = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
         if counter in REAL:
-            return _least_real(is_decided, sorted(float(v) for v in likely if v >= 0))
+            candidates = sorted(float(v) for v in likely if v >= 0)
+            for value in candidates:
+                if is_decided(value):
+                    return value
+            high = 1.0
+            while not is_decided(high):
+                high *= 2
+            low = 0.0
+            while high - low > 1e-9 * max(1.0, high):
+                middle = (low + high) / 2
+                low, high = (low, middle) if is_decided(middle) else (middle, high)
+            return high
         whole = {int(v) + more for v in likely if 0 <= v < MOST for more in (0, 1)}
         return _least_whole(is_decided, sorted(whole))
 
@@ -228,19 +236,5 @@ def _least_whole(is_decided: Callable[[int], bool], likely: Sequence[int]) -> in
             low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_decided(middle) else (middle, high)
-    return high
-
-
-def _least_real(is_decided: Callable[[float], bool], candidates: list[float]) -> float:
-    for value in candidates:
-        if is_decided(value):
-            return value
-    high = 1.0
-    while not is_decided(high):
-        high *= 2
-    low = 0.0
-    while high - low > 1e-9 * max(1.0, high):
-        middle = (low + high) / 2
         low, high = (low, middle) if is_decided(middle) else (middle, high)
     return high

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import pytest
 
-PARTS = ("desk", "rows", "chains", "watched", "leases", "requests", "concurrent")
+PARTS = ("desk", "rows", "chains", "watched", "leases", "requests", "schedule", "concurrent")
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
 from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
@@ -25,12 +25,15 @@ from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
 from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
+from chartloop.testing.journal_suite.schedule import ScheduleCases  # noqa: E402
 from chartloop.testing.journal_suite.watched import WatchedCases  # noqa: E402
 
 __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 
-class JournalSuite(RowCases, ChainCases, WatchedCases, LeaseCases, RequestCases, Opening):
+class JournalSuite(
+    RowCases, ChainCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases, Opening
+):  # fmt: skip
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 
     `open(folder, now)` returns the journal that belongs to `folder`; `now` is to be its clock.

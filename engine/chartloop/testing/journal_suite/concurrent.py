@@ -148,6 +148,32 @@ class ConcurrentCases:
             assert len(lost(outcomes, StatusError)) == 1
             assert len(one(one.journal.requests(run_id, open_only=True))) == 1
 
+    def test_a_due_run_is_claimed_by_one_worker(self, another: Another) -> None:
+        one, two = another(), another()
+        for number in range(ROUNDS):
+            run_id = f"r{number}"
+            one.begin(run_id)
+            one(one.journal.place_request(StoredRequest(run_id, run_id, "run", "d", 1.0, {})))
+            claims = race(
+                lambda: one(one.journal.claim("one", 9, {})),
+                lambda: two(two.journal.claim("two", 9, {})),
+            )
+            claimed = [run.request.run_id for claim in claims for run in claim.runs]
+            assert claimed == [run_id]
+
+    def test_a_message_during_a_hand_back_is_not_lost(self, another: Another) -> None:
+        one, two = another(), another()
+        one.begin("r")
+        one(one.journal.place_request(StoredRequest("k", "r", "run", "d", 1.0, {})))
+        for number in range(ROUNDS):
+            (run,) = one(one.journal.claim("one", 9, {})).runs
+            race(
+                lambda run=run: one(one.journal.hand_back("one", run, None)),
+                lambda number=number: two(
+                    two.journal.send("r", InboxMessage(f"m{number}", 1.0, {}))
+                ),
+            )
+
     def test_what_a_check_saw_is_true_when_the_message_is_written(self, another: Another) -> None:
         one, two = another(), another()
 

@@ -1,0 +1,179 @@
+"""The schedule as columns of the table `request`. What they mean is said in `run.schedule`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_texts import UNREAD, read_text
+from chartloop.adapters.journal.writes import ClaimRuns, Enqueue, HandBack, Keep, Sweep
+from chartloop.run.lease import CHILD_MARK, ancestry
+from chartloop.run.processes import Process, is_gone
+from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import (
+    LAPSES,
+    RESTS,
+    Activation,
+    Backlog,
+    Claimed,
+    Lapse,
+    Parked,
+    WorkerRow,
+)
+from chartloop.run.validate_record import is_number
+
+REQUEST = "key, run_id, kind, digest, at, data, outcome, needs"
+_FREE = "outcome IS NULL AND worker IS NULL"
+_DUE = f"{_FREE} AND due <= ?"
+_WAKE = (
+    "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "
+    "WHEN due < ?1 THEN due ELSE ?1 END WHERE outcome IS NULL AND run_id IN ({})"
+)
+_TAKE_UP = f"UPDATE request SET parked = 0, lapses = '[]' WHERE {_FREE} AND run_id IN ({{}})"  # noqa: S608
+_CLAIM = (
+    "UPDATE request SET worker = ?, since = ?, events = CASE lapses WHEN '[]' "  # noqa: S608  marks
+    "THEN (SELECT coalesce(max(number), 0) FROM event) ELSE events END WHERE rowid IN "
+    f"(SELECT rowid FROM request WHERE {_DUE} AND needs IN ({{}}) ORDER BY due LIMIT ?) "
+    f"RETURNING due, wakes, {REQUEST}"
+)
+_UNJUDGED = (
+    f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT IN ({{}}) "  # noqa: S608
+    "GROUP BY needs"
+)
+_FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
+_HAND_BACK = (
+    "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
+    "WHERE key = ? AND worker = ? AND outcome IS NULL"
+)
+_ORPHANS = (
+    "SELECT key, run_id, worker, since, events, lapses FROM request WHERE outcome IS NULL "
+    "AND worker IS NOT NULL AND worker NOT IN (SELECT id FROM worker)"
+)
+_PROGRESS = (
+    "SELECT 1 FROM event WHERE record IS NOT NULL AND number > ? "
+    "AND (run_id = ? OR run_id >= ? AND run_id < ?) LIMIT 1"
+)
+_LOST = (
+    f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
+    "AND run_id IN (SELECT run_id FROM run WHERE status NOT IN ({}))"
+)
+_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY rowid"
+
+
+class ScheduleRows:
+    """The columns of `request` that workers use, and the table `worker`."""
+
+    db: Connection
+    now: Callable[[], float]
+
+    def wake(self, run_id: str, *, left: bool = False) -> bool:
+        """Make a run and its ancestors due. `left`: by a driver, which takes up parked ones too."""
+        runs = (*ancestry(run_id),)
+        marks = ", ".join("?" * len(runs))
+        if left:
+            self.db.execute(_TAKE_UP.format(marks), runs)
+        free = " AND worker IS NULL" if left else ""
+        woken = self.db.execute(_WAKE.format(marks) + free, (self.now(), *runs))
+        return woken.rowcount > 0
+
+    def enqueue(self, write: Enqueue) -> bool:
+        """Make a run due, even a parked one."""
+        return self.wake(write.run_id, left=True)
+
+    def claim(self, write: ClaimRuns) -> Claimed:
+        """Claim due runs that the worker can drive."""
+        _, worker, limit, can = write
+        able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
+        sql = _CLAIM.format(", ".join("?" * len(able)))
+        found = self.db.execute(sql, (worker, now, now, *able, limit)).fetchall()
+        found.sort(key=lambda columns: columns[0])
+        runs = [
+            Activation(request, wakes)
+            for _, wakes, *columns in found
+            for request in read_requests([columns])
+        ]
+        unjudged: dict[str, str] = {}
+        if len(found) < limit:
+            known = ["", *can]
+            sql = _UNJUDGED.format(", ".join("?" * len(known)))
+            unjudged = dict(self.db.execute(sql, (now, *known)).fetchall())
+        following = self.db.execute(_FOLLOWING, (now,)).fetchone()[0]
+        return Claimed(runs, unjudged, following)
+
+    def keep(self, write: Keep) -> None:
+        """List a worker as alive, or take it off the list."""
+        _, (id, face, process, room, lacks), ttl = write
+        self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
+        if ttl > 0:
+            columns = (id, face, *process, self.now() + ttl, room, json.dumps(dict(lacks)))
+            self.db.execute("INSERT INTO worker VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", columns)
+
+    def hand_back(self, write: HandBack) -> None:
+        """Give up a claim, if the worker still has it."""
+        _, worker, (request, wakes), due = write
+        self.db.execute(_HAND_BACK, (wakes, due, self.now(), request.key, worker))
+
+    def sweep(self, write: Sweep) -> int:
+        """Make the runs of dead workers due again, or park them."""
+        now, dead = self.now(), list[tuple[str]]()
+        for id, _, *process, _, _, until in self.db.execute(_WORKERS).fetchall():
+            if not is_number(until) or until <= now or is_gone(Process(*process)):
+                dead.append((id,))
+        self.db.executemany("DELETE FROM worker WHERE id = ?", dead)
+        orphans = self.db.execute(_ORPHANS).fetchall()
+        for key, run_id, worker, since, events, lapses in orphans:
+            below = run_id + CHILD_MARK
+            tree = (events, run_id, below, below + "\U0010ffff")
+            new = self.db.execute(_PROGRESS, tree).fetchone() is not None
+            lapsed = [] if new else [*json.loads(lapses), [worker, since, now]]
+            parked = len(lapsed) >= LAPSES
+            self.db.execute(
+                "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ?",
+                (None if parked else now, parked, json.dumps(lapsed), key),
+            )
+        if write.lost:
+            self.db.execute(_LOST.format(", ".join("?" * len(RESTS))), (now, *RESTS))
+        return len(orphans)
+
+    def backlog(self) -> Backlog:
+        """The schedule as it is now."""
+        now, db = self.now(), self.db
+        due = f"SELECT needs, count(*), min(due) FROM request WHERE {_DUE} GROUP BY needs"  # noqa: S608
+        needs = db.execute(due, (now,)).fetchall()
+        held, open_ = db.execute(
+            "SELECT count(worker), count(*) FROM request WHERE outcome IS NULL"
+        ).fetchone()
+        (every,) = db.execute("SELECT count(*) FROM request").fetchone()
+        stopped = "SELECT run_id, lapses FROM request WHERE outcome IS NULL AND parked"
+        parked = [
+            Parked(run_id, tuple(Lapse(*lapse) for lapse in json.loads(lapses)))
+            for run_id, lapses in db.execute(stopped)
+        ]
+        waiting = sum(count for _, count, _ in needs)
+        return Backlog(
+            waiting, min((at for *_, at in needs), default=None), held,
+            open_ - held - waiting - len(parked), every - open_, parked,
+            {needs: count for needs, count, _ in needs},
+            [
+                WorkerRow(id, face, Process(*process), room, json.loads(lacks))
+                for id, face, *process, room, lacks, _ in db.execute(_WORKERS)
+            ],
+        )  # fmt: skip
+
+
+def read_requests(rows: Sequence[Sequence[Any]]) -> list[StoredRequest]:
+    """The requests of rows with the columns `REQUEST`. Damaged ones are skipped."""
+    found: list[StoredRequest] = []
+    for key, run_id, kind, digest, at, data, outcome, needs in rows:
+        try:
+            request = json.loads(read_text(data))
+            result = None if outcome is None else json.loads(read_text(outcome))
+        except UNREAD:
+            continue
+        names = all(isinstance(text, str) for text in (key, run_id, kind, digest, needs))
+        mappings = isinstance(request, dict) and isinstance(result, (dict, type(None)))
+        if names and mappings and is_number(at):
+            found.append(StoredRequest(key, run_id, kind, digest, at, request, result, needs))
+    return found

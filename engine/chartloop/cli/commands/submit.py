@@ -1,0 +1,97 @@
+"""`chartloop submit`: start runs that workers drive."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.cli.inputs import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitOptions(RunOptions):
+    """The options of `submit`."""
+
+    inputs: str | None = None
+    key: str = ""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop submit machine.yaml "Sum 1 to 10." --tools tools.py
+  chartloop submit machine.yaml --inputs tasks.jsonl --key monday
+
+\b
+Each run is recorded, and due: a worker takes it up, `chartloop worker`. A submit that is repeated
+with the same machine, lines and key submits nothing twice, and what is missing after a crash.
+"""
+)
+@parameters.machine_argument
+@click.argument("task", default="", required=False)
+@click.option(
+    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
+    help="Submit a run for each line of a file; - is stdin.",
+)  # fmt: skip
+@click.option(
+    "--key", metavar="TEXT", default="",
+    help="Tells this submit from another one of the same lines.",
+)  # fmt: skip
+@parameters.tools_option
+@parameters.value_options
+@parameters.define_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.name_options
+@parameters.require_option("--require-bound")
+@parameters.format_option()
+@pass_options(SubmitOptions)
+def submit(machine: str, task: str, options: SubmitOptions) -> None:
+    """Start runs that workers drive, one or one for each line of a file.
+
+    MACHINE is a file or the name of a shipped machine. TASK is the text of the task.
+    """
+    from chartloop.cli.inputs import Job, read_jobs
+    from chartloop.cli.journal_access import open_journal, say_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.progress_bar import progress_bar
+    from chartloop.cli.run_factory import submit_run
+    from chartloop.run.sync import by_hand
+
+    if options.inputs is not None and (task or options.run_id):
+        raise click.UsageError("--inputs holds the tasks: leave TASK and --run-id out")
+    loaded = load_machine(machine, options)
+    jobs = [Job(1, task)] if options.inputs is None else read_jobs(options.inputs)
+    journal = open_journal(options, make=True)
+    ids, new = list[str](), 0
+    with progress_bar("submitting", len(jobs)) as advance:
+        for job in jobs:
+            run_id = options.run_id or _run_id(loaded.hash, job, options.key)
+            new += submit_run(loaded, job, replace(options, run_id=run_id), journal)
+            ids.append(run_id)
+            advance()
+    if options.is_json:
+        console.result(console.as_json({"submitted": new, "runs": ids}))
+        return
+    known = len(ids) - new
+    again = f", {known} submitted before" if known else ""
+    console.say(f"{say_count(new, 'run')} submitted{again}")
+    if not by_hand(journal.backlog()).workers:
+        console.say("no worker is there: `chartloop worker` drives them", "yellow")
+    say_journal(journal)
+
+
+def _run_id(machine: str, job: Job, key: str) -> str:
+    """The id of a line's run: the same for the same line, so that it is submitted once."""
+    text = console.as_json([machine, key, job._asdict()], indent=None)
+    return base64.b32encode(hashlib.sha256(text.encode()).digest())[:12].decode().lower()

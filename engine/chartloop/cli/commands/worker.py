@@ -1,0 +1,78 @@
+"""`chartloop worker`: drive the runs of a journal that are due."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import dataclass
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import ServerOptions, pass_options
+from chartloop.core.units import say_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(ServerOptions):
+    """The options of `worker`."""
+
+    concurrency: int = 20
+    until_idle: bool = False
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop worker --tools tools.py
+  chartloop worker --machines machines/ --concurrency 50 --grace 60
+  chartloop worker --until-idle
+
+\b
+Submit runs with `chartloop submit`, and look at them with `chartloop runs --watch`. Start as many
+workers as you like on one journal: each due run is claimed by one of them. You may kill a worker at
+any moment; another one takes its runs up. SIGTERM: claim no more, end the step, hand back.
+"""
+)
+@click.option(
+    "--machines", multiple=True, metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
+    help="Drive only runs of the machine files in this folder, as they are now. Repeatable."
+    " Default: every run whose tools are here, with its machine from the journal.",
+)  # fmt: skip
+@click.option(
+    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=20, show_default=True,
+    help="Drive this many runs at once.",
+)  # fmt: skip
+@click.option(
+    "--until-idle", is_flag=True,
+    help="End when no run is due that it can drive, and none is being driven: for cron.",
+)  # fmt: skip
+@parameters.grace_option(25.0)
+@parameters.server_options
+@pass_options(WorkerOptions)
+def worker(options: WorkerOptions) -> None:
+    """Drive the runs of a journal that are due, until SIGTERM."""
+    from chartloop.adapters.journal.opening import journal_of
+    from chartloop.cli.run_factory import server_settings
+    from chartloop.hosting.machines import Machines
+    from chartloop.hosting.runs import Runs
+    from chartloop.hosting.workers import POLL, Workers
+    from chartloop.run.sync import by_hand
+
+    settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
+    journal = journal_of(settings.journal)
+    runs = Runs(settings, journal, Machines(settings, journal))
+    workers, stopped = Workers(runs, lambda _, __: None), threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda _, __: stopped.set())
+    workers.start()
+    console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
+    while not stopped.wait(None if not options.until_idle else POLL):
+        backlog = by_hand(journal.backlog())
+        mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
+        if not (backlog.held or mine):
+            break
+    going = say_count(len(workers.driven), "run")
+    console.say(f"claims no more; {going} may end a step, within {options.grace:g} s", "dim")
+    workers.stop()
+    console.say(f"{say_count(workers.finished, 'run')} finished here", "dim")

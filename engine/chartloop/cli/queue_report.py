@@ -1,0 +1,95 @@
+"""What `chartloop runs` says of the runs that wait for workers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from chartloop.cli import console
+from chartloop.core.units import say_count, say_elapsed
+
+if TYPE_CHECKING:
+    from chartloop.run.journal import Journal
+    from chartloop.run.schedule import Backlog
+
+EVERY = 1.0
+"""Seconds between two lines of `--watch`."""
+
+
+def troubles(backlog: Backlog) -> Iterator[str]:
+    """What keeps due runs from being driven: no worker, what all workers lack, parked runs."""
+    from chartloop.run.lease import say_time
+
+    if backlog.due and not backlog.workers:
+        runs = say_count(backlog.due, "run")
+        yield f"{runs} due, and no worker is there: `chartloop worker` drives them"
+    for needs, count in backlog.needs.items() if backlog.workers else ():
+        whys = [worker.lacks.get(needs) for worker in backlog.workers]
+        if all(whys):
+            runs = say_count(count, "run")
+            yield f"no worker can drive {runs}: {'; '.join(dict.fromkeys(w for w in whys if w))}"
+    for parked in backlog.parked:
+        died = ", ".join(f"{lapse.worker} {say_time(lapse.until)}" for lapse in parked.lapses)
+        yield (
+            f"run {parked.run_id} is parked: its workers died without a new record ({died}); "
+            f"`chartloop resume {parked.run_id}` takes it up"
+        )
+
+
+def watch(journal: Journal, *, as_json: bool) -> None:
+    """Print the depth of the queue, its rates and the workers, every second until Ctrl-C."""
+    from chartloop.run.sync import by_hand
+
+    before: tuple[float, Backlog] | None = None
+    painted = 0
+    while True:
+        now, backlog = by_hand(journal.now()), by_hand(journal.backlog())
+        data = _figures(now, backlog, before)
+        if as_json:
+            console.result(console.as_json(data, indent=None))
+        else:
+            lines = [_say(data), *troubles(backlog)]
+            if console.is_terminal(sys.stderr):
+                workers = (f"  {one.id}, {one.face}, {one.room} at once" for one in backlog.workers)
+                lines = [line[: console.width() - 1] for line in (*lines, *workers)]
+                lines += [""] * (painted - len(lines))
+                text = "\n".join(line.ljust(console.width() - 1) for line in lines)
+                console.repaint(text, up=max(0, painted - 1))
+                painted = len(lines)
+            else:
+                console.result("\n".join(lines))
+        sys.stdout.flush()
+        before = now, backlog
+        time.sleep(EVERY)
+
+
+def _figures(
+    now: float, backlog: Backlog, before: tuple[float, Backlog] | None
+) -> dict[str, Any]:  # fmt: skip
+    """The figures of one moment; the rates are those since the moment before."""
+    open_ = backlog.due + backlog.held + backlog.resting + len(backlog.parked)
+    done = came = 0.0
+    if before is not None:
+        at, last = before
+        passed, was_open = max(now - at, 0.001), last.due + last.held + last.resting
+        done = max(0.0, (backlog.settled - last.settled) / passed)
+        came = max(0.0, done + (open_ - was_open - len(last.parked)) / passed)
+    oldest = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
+    return {
+        "due": backlog.due, "oldest_due_seconds": oldest, "held": backlog.held,
+        "resting": backlog.resting, "parked": [one.run_id for one in backlog.parked],
+        "submitted_per_second": round(came, 2), "finished_per_second": round(done, 2),
+        "workers": [one.id for one in backlog.workers],
+    }  # fmt: skip
+
+
+def _say(data: dict[str, Any]) -> str:
+    oldest = data["oldest_due_seconds"]
+    age = "" if oldest is None else f" (oldest {say_elapsed(oldest)})"
+    return (
+        f"{data['due']:,} due{age}, {data['held']:,} held, {data['resting']:,} resting, "
+        f"{len(data['parked'])} parked; {data['submitted_per_second']:g}/s submitted, "
+        f"{data['finished_per_second']:g}/s finished; {say_count(len(data['workers']), 'worker')}"
+    )

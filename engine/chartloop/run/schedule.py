@@ -1,0 +1,259 @@
+"""The schedule: which runs are due, and which worker has claimed them.
+
+    place_request, send, release, a wait's time ─▶ due ─▶ claim ─▶ hand back, or settle
+                                                    ▲        └─ the worker dies: sweep ─┐
+                                                    └───────────────────────────────────┘
+
+A run with an open request has one activation. It becomes due in the transaction of its cause:
+the request, a message to the run or a child, another driver's release of the run. Two causes before
+one claim are one activation. A run that waits is not due, and costs nothing until it is.
+
+A claim saves work: two workers do not open one run. Leases and epochs keep two from driving it.
+
+Belongs here: the records, the port, and that of a journal in memory. Never: tables, threads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple, Protocol
+
+from chartloop.run.journal_records import RunRow
+from chartloop.run.lease import TTL, Driver, MemoryLeases, ancestry
+from chartloop.run.processes import Process
+from chartloop.run.requests import StoredRequest
+
+LAPSES = 5
+"""The claims in a row that may lapse without a new record. After them the run is parked."""
+
+RESTS = ("paused", "debugging")
+"""The statuses of a run that does not go on by itself."""
+
+
+class Activation(NamedTuple):
+    """A run that a worker has claimed."""
+
+    request: StoredRequest
+    wakes: int
+    """How often it had become due when it was claimed: a later cause is not lost."""
+
+
+class Claimed(NamedTuple):
+    """The outcome of a claim."""
+
+    runs: list[Activation]
+    unjudged: Mapping[str, str]
+    """What due runs need that the worker has not judged yet, with a run that needs it."""
+    following: float | None
+    """When the next run becomes due, on the journal's clock; None for never."""
+
+
+class WorkerRow(NamedTuple):
+    """A worker, as the journal lists it."""
+
+    id: str
+    """Unique: two starts of a process or a pod have two."""
+    face: str = ""
+    """The program, for people: ``chartloop worker``."""
+    process: Process = Process()
+    room: int = 0
+    """The number of runs that it drives at once."""
+    lacks: Mapping[str, str] = {}
+    """Why it cannot drive runs, by what these need."""
+
+
+class Lapse(NamedTuple):
+    """A claim whose worker died."""
+
+    worker: str
+    since: float
+    until: float
+
+
+class Parked(NamedTuple):
+    """A run that is not claimed any more: `LAPSES` workers died with it, without a new record."""
+
+    run_id: str
+    lapses: tuple[Lapse, ...]
+
+
+class Backlog(NamedTuple):
+    """The schedule at one moment."""
+
+    due: int
+    """Runs that wait for a worker."""
+    oldest: float | None
+    """Since when the oldest of them is due."""
+    held: int
+    """Runs that a worker has claimed."""
+    resting: int
+    """Runs with an open request that wait for an answer or a time."""
+    settled: int
+    """Requests that have an outcome."""
+    parked: list[Parked]
+    needs: Mapping[str, int]
+    """The number of due runs, by what they need."""
+    workers: list[WorkerRow]
+
+
+class Schedule(Protocol):
+    """The operations of workers."""
+
+    async def enqueue(self, run_id: str) -> bool:
+        """Make a run due, even a parked one. False if it has no open request."""
+        ...
+
+    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+        """Claim at most `limit` due runs, those due longest first.
+
+        `can` tells, for each `StoredRequest.needs` that the worker has judged, whether it can drive
+        such runs. Others are never claimed.
+        """
+        ...
+
+    async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
+        """List the worker as alive for `ttl` seconds more. A `ttl` of 0 takes it off the list."""
+        ...
+
+    async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
+        """Give up a claim. The run is due at `due`, or at once if it was woken since the claim.
+
+        None: when something happens to it. Nothing happens if the request is settled, or if another
+        worker has claimed the run since.
+        """
+        ...
+
+    async def sweep(self, *, lost: bool = False) -> int:
+        """Make the runs of dead workers due again; returns how many.
+
+        With `lost`, a run that could go on but was never made due is due as well.
+        """
+        ...
+
+    async def backlog(self) -> Backlog:
+        """The schedule as it is now."""
+        ...
+
+
+@dataclass(slots=True)
+class _Place:
+    """The activation of an open request in memory."""
+
+    due: float | None
+    wakes: int = 0
+    worker: str = ""
+    since: float = 0.0
+    records: int = 0
+    """The run's records before the first of its lapses."""
+    lapses: tuple[Lapse, ...] = ()
+
+
+class MemorySchedule(MemoryLeases):
+    """The schedule of a journal in memory, whose workers are threads of one process."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        MemoryLeases.__init__(self, now)
+        self._requests: dict[str, StoredRequest] = {}
+        self._places: dict[str, _Place] = {}
+        self._workers: dict[str, tuple[WorkerRow, float]] = {}
+        self._changes: int = 0
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The row of a run, or None."""
+        raise NotImplementedError
+
+    def _count_records(self, run_id: str) -> int:
+        """The records of a run and its children."""
+        raise NotImplementedError
+
+    def _open(self) -> Iterator[tuple[StoredRequest, _Place]]:
+        """The open requests, with their activations."""
+        for key, request in [*self._requests.items()]:
+            if request.is_open:
+                yield request, self._places.setdefault(key, _Place(request.at))
+            else:
+                self._places.pop(key, None)
+
+    def wake(self, run_id: str, *, left: bool = False) -> bool:
+        """Make a run and its ancestors due. `left`: by a driver, which takes up parked ones too."""
+        found, now, above = False, self._now(), [*ancestry(run_id)]
+        for request, place in self._open():
+            if request.run_id in above and not (left and place.worker):
+                found, place.lapses = True, () if left else place.lapses
+                place.wakes += 1
+                if len(place.lapses) < LAPSES and (place.due is None or place.due > now):
+                    place.due = now
+                self._changes += 1
+        return found
+
+    async def release(self, run_id: str, driver: Driver) -> None:
+        await super().release(run_id, driver)
+        self.wake(run_id, left=True)
+
+    async def enqueue(self, run_id: str) -> bool:
+        return self.wake(run_id, left=True)
+
+    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+        now = self._now()
+        free = [
+            (place.due, request, place) for request, place in self._open()
+            if not place.worker and place.due is not None
+        ]  # fmt: skip
+        due = sorted((one for one in free if one[0] <= now), key=itemgetter(0))
+        runs = list[Activation]()
+        for _, request, place in due:
+            if len(runs) < limit and (not request.needs or can.get(request.needs)):
+                place.worker, place.since = worker, now
+                if not place.lapses:
+                    place.records = self._count_records(request.run_id)
+                runs.append(Activation(request, place.wakes))
+        others = (request for _, request, _ in due if request.needs and request.needs not in can)
+        unjudged = {request.needs: request.run_id for request in others}
+        following = min((at for at, _, _ in free if at > now), default=None)
+        return Claimed(runs, unjudged, following)
+
+    async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
+        if ttl > 0:
+            self._workers[worker.id] = worker, self._now() + ttl
+        else:
+            self._workers.pop(worker.id, None)
+
+    async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
+        for request, place in self._open():
+            if request.key == run.request.key and place.worker == worker:
+                place.worker = ""
+                place.due = due if place.wakes == run.wakes else self._now()
+                self._changes += 1
+
+    async def sweep(self, *, lost: bool = False) -> int:
+        swept, now = 0, self._now()
+        self._workers = {id: one for id, one in self._workers.items() if one[1] > now}
+        for request, place in self._open():
+            if place.worker and place.worker not in self._workers:
+                swept += 1
+                new = self._count_records(request.run_id) > place.records
+                lapse = Lapse(place.worker, place.since, now)
+                place.worker, place.lapses = "", () if new else (*place.lapses, lapse)
+                place.due = now if len(place.lapses) < LAPSES else None
+                self._changes += 1
+            elif lost and not place.worker and place.due is None and len(place.lapses) < LAPSES:
+                row = await self.row(request.run_id)
+                if row is not None and row.status not in RESTS:
+                    place.due = now
+                    self._changes += 1
+        return swept
+
+    async def backlog(self) -> Backlog:
+        now, places = self._now(), [*self._open()]
+        free = [(r, p) for r, p in places if not p.worker and len(p.lapses) < LAPSES]
+        due = [(p.due, r.needs) for r, p in free if p.due is not None and p.due <= now]
+        held = sum(bool(place.worker) for _, place in places)
+        parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
+        return Backlog(
+            len(due), min((at for at, _ in due), default=None), held, len(free) - len(due),
+            len(self._requests) - len(places), parked,
+            Counter(needs for _, needs in due), [one for one, _ in self._workers.values()],
+        )  # fmt: skip

@@ -1,0 +1,231 @@
+"""The schedule in every journal: what makes a run due, and what becomes of a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chartloop.run.journal import InboxMessage, Move, RunRow
+from chartloop.run.lease import Driver
+from chartloop.run.processes import Process
+from chartloop.run.schedule import LAPSES, Activation, WorkerRow
+from chartloop.testing.clock import ManualClock
+from chartloop.testing.journal_suite.desk import Desk, intent, step
+from chartloop.testing.journal_suite.requests import asked
+
+FAR = Process("another-host", 1, "x", "y")
+ONE, TWO = (WorkerRow(name, "chartloop worker", FAR, 4) for name in ("one", "two"))
+MACHINE, OTHER = "machine a", "machine b"
+
+
+def claim(do: Desk, worker: WorkerRow = ONE, limit: int = 9, **can: bool) -> list[Activation]:
+    """Claim what is due, as a worker that is listed."""
+    do(do.journal.keep(worker, ttl=30.0))
+    return do(do.journal.claim(worker.id, limit, can)).runs
+
+
+def runs_of(claimed: list[Activation]) -> list[str]:
+    """The ids of claimed runs."""
+    return [one.request.run_id for one in claimed]
+
+
+def order(do: Desk, *run_ids: str, needs: str = "") -> None:
+    """Runs with an open request each, which are due."""
+    for run_id in run_ids:
+        do.begin(run_id)
+        do(do.journal.place_request(asked(f"of-{run_id}", run_id)._replace(needs=needs)))
+
+
+def rest(do: Desk, worker: WorkerRow = ONE, due: float | None = None) -> None:
+    """Claim what is due and hand it back, as runs that wait."""
+    for run in claim(do, worker):
+        do(do.journal.hand_back(worker.id, run, due))
+
+
+def message(msg_id: str = "m") -> InboxMessage:
+    """A message to a run."""
+    return InboxMessage(msg_id, 2.0, {"kind": "pause"})
+
+
+CAUSES: dict[str, Callable[[Desk], Any]] = {
+    "a-message": lambda do: do(do.journal.send("r", message())),
+    "a-message-to-a-child": lambda do: do(do.journal.send("r/a/1", message())),
+    "another-driver-leaves-it": lambda do: do(do.journal.release("r", Driver("t"))),
+    "it-moves": lambda do: do(
+        do.journal.create_whole([], moves=[Move(do(do.journal.acquire("r"))[0], "new")])
+    ),
+    "somebody-says-so": lambda do: do(do.journal.enqueue("r")),
+}
+"""What makes a run due that rests."""
+
+
+class ScheduleCases:
+    """The schedule: a run is due once for all its causes, and one worker claims it."""
+
+    def test_what_is_due_longest_is_claimed_first_and_once(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        for at, run_id in ((3.0, "c"), (1.0, "a"), (2.0, "b")):
+            do.begin(run_id)
+            do(journal.place_request(asked(run_id, run_id)._replace(at=at)))
+        assert runs_of(claim(do, ONE, 2)) == ["a", "b"]
+        assert runs_of(claim(do, TWO, 2)) == ["c"]
+        assert claim(do, TWO) == []
+        backlog = do(journal.backlog())
+        assert (backlog.due, backlog.held, backlog.resting) == (0, 3, 0)
+        assert {worker.id for worker in backlog.workers} == {"one", "two"}
+
+    def test_a_claim_carries_the_request(self, desk: Desk) -> None:
+        order(desk, "r")
+        (run,) = claim(desk)
+        assert [run.request] == desk(desk.journal.requests("r"))
+
+    @pytest.mark.parametrize("cause", CAUSES)
+    def test_a_run_that_rests_is_due_when_something_happens_to_it(
+        self, desk: Desk, cause: str
+    ) -> None:
+        do = desk
+        order(do, "r")
+        do.begin("r/a/1")
+        order(do, "elsewhere")
+        rest(do)
+        backlog = do(do.journal.backlog())
+        assert (backlog.due, backlog.oldest, backlog.resting) == (0, None, 2)
+        assert claim(do) == []
+        CAUSES[cause](do)
+        assert do(do.journal.backlog()).due == 1
+        assert runs_of(claim(do)) == ["r"]
+
+    def test_two_causes_are_one_activation(self, desk: Desk) -> None:
+        order(desk, "r")
+        rest(desk)
+        for number in range(3):
+            desk(desk.journal.send("r", message(f"m{number}")))
+        (run,) = claim(desk)
+        desk(desk.journal.hand_back("one", run, None))
+        assert claim(desk) == []
+
+    def test_a_cause_during_a_claim_is_not_lost(self, desk: Desk) -> None:
+        order(desk, "r")
+        (run,) = claim(desk)
+        desk(desk.journal.send("r", message()))
+        assert claim(desk, TWO) == []  # not while the first has it
+        desk(desk.journal.hand_back("one", run, None))
+        assert runs_of(claim(desk, TWO)) == ["r"]
+
+    def test_its_own_driver_leaves_a_claimed_run_without_waking_it(self, desk: Desk) -> None:
+        do, driver = desk, Driver("mine", "chartloop worker", FAR)
+        order(do, "r")
+        (run,) = claim(do)
+        do(do.journal.acquire("r", driver))
+        do(do.journal.release("r", driver))
+        do(do.journal.hand_back("one", run, None))
+        assert claim(do) == []
+
+    def test_a_wait_is_due_at_its_time(self, desk: Desk, clock: ManualClock) -> None:
+        order(desk, "r")
+        due = clock.now() + 60.0
+        rest(desk, due=due)
+        claimed = desk(desk.journal.claim("one", 9, {}))
+        assert (claimed.runs, claimed.following) == ([], due)
+        clock.advance(60.0)
+        assert runs_of(claim(desk)) == ["r"]
+
+    def test_a_settled_withdrawn_or_removed_request_is_not_due(self, desk: Desk) -> None:
+        do, journal = desk, desk.journal
+        order(do, "settled", "withdrawn", "removed")
+        (first, *_) = claim(do, limit=1)
+        assert do(journal.settle_request("of-settled", {}, 1))
+        do(journal.withdraw_request("of-withdrawn"))
+        do(journal.remove(["removed"]))
+        do(journal.hand_back("one", first, None))
+        assert not do(journal.enqueue("settled"))
+        assert claim(do) == []
+        backlog = do(journal.backlog())
+        assert (backlog.due, backlog.held, backlog.resting) == (0, 0, 0)
+
+    def test_a_worker_claims_only_what_it_can_drive(self, desk: Desk) -> None:
+        do, journal = desk, desk.journal
+        order(do, "a", needs=MACHINE)
+        order(do, "b", needs=OTHER)
+        do(journal.keep(ONE._replace(lacks={OTHER: "no tool `x`"})))
+        first = do(journal.claim("one", 9, {}))
+        assert (first.runs, first.unjudged) == ([], {MACHINE: "a", OTHER: "b"})
+        then = do(journal.claim("one", 9, {MACHINE: True, OTHER: False}))
+        assert (runs_of(then.runs), then.unjudged) == (["a"], {})
+        backlog = do(journal.backlog())
+        assert (backlog.due, backlog.needs) == (1, {OTHER: 1})
+        assert backlog.workers[0].lacks == {OTHER: "no tool `x`"}
+        assert runs_of(do(journal.claim("two", 9, {OTHER: True})).runs) == ["b"]
+
+    def test_the_runs_of_a_dead_worker_are_due_again(self, desk: Desk, clock: ManualClock) -> None:
+        do, journal = desk, desk.journal
+        order(do, "r", "s")
+        (run,) = claim(do, ONE, 1)
+        clock.advance(20.0)
+        claim(do, TWO, 1)
+        assert do(journal.sweep()) == 0
+        clock.advance(20.0)  # `one` was kept for 30 s
+        assert do(journal.sweep()) == 1
+        assert [worker.id for worker in do(journal.backlog()).workers] == ["two"]
+        assert runs_of(claim(do, TWO)) == ["r"]
+        do(journal.hand_back("one", run, None))  # it lives after all, and has nothing to give
+        assert do(journal.backlog()).held == 2
+
+    def test_a_worker_that_left_holds_nothing(self, desk: Desk) -> None:
+        order(desk, "r")
+        claim(desk)
+        desk(desk.journal.keep(ONE, ttl=0))
+        assert desk(desk.journal.sweep()) == 1
+        assert runs_of(claim(desk, TWO)) == ["r"]
+
+    def test_a_run_that_workers_die_with_is_parked_until_somebody_takes_it_up(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        order(do, "r")
+        for number in range(LAPSES):
+            (run,) = claim(do)
+            do(journal.hand_back("one", run, clock.now()))  # does not count
+            assert runs_of(claim(do)) == ["r"]
+            do.write("r", number, [intent(number)])  # a call that nobody comes back from
+            clock.advance(31.0)
+            assert do(journal.sweep()) == 1
+        do(journal.send("r", message()))
+        do(journal.sweep(lost=True))
+        assert claim(do) == []
+        (parked,) = do(journal.backlog()).parked
+        assert (parked.run_id, [lapse.worker for lapse in parked.lapses]) == ("r", ["one"] * LAPSES)
+        assert parked.lapses[0].until - parked.lapses[0].since == 31.0
+        assert do(journal.enqueue("r"))
+        assert runs_of(claim(do)) == ["r"]
+        assert do(journal.backlog()).parked == []
+
+    @pytest.mark.parametrize("of", ["r", "r/a/1"])
+    def test_a_record_ends_the_count_of_lapses(
+        self, desk: Desk, clock: ManualClock, of: str
+    ) -> None:
+        do, journal = desk, desk.journal
+        order(do, "r")
+        do.begin("r/a/1")
+        for number in range(2 * LAPSES):
+            assert runs_of(claim(do)) == ["r"]
+            if number == LAPSES - 1:
+                do.write(of, 0, [step(0)])
+            clock.advance(31.0)
+            do(journal.sweep())
+            assert bool(do(journal.backlog()).parked) is (number == 2 * LAPSES - 1)
+
+    def test_a_run_that_goes_on_and_was_never_due_is_found(self, desk: Desk) -> None:
+        do, journal = desk, desk.journal
+        for run_id, status in (("goes-on", "running"), ("waits", "paused"), ("ended", "completed")):
+            do(journal.create(RunRow(run_id, status=status)))
+            do(journal.place_request(asked(run_id, run_id)))
+        rest(do)
+        assert do(journal.sweep()) == 0
+        assert claim(do) == []
+        do(journal.sweep(lost=True))
+        assert {*runs_of(claim(do))} == {"goes-on", "ended"}

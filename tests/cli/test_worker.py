@@ -1,0 +1,316 @@
+"""`chartloop submit` and `chartloop worker`: real processes, killed, stopped, and without a part."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.runs import Runs
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import Workers
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.requests import StoredRequest
+from chartloop.run.schedule import LAPSES
+from chartloop.run.sync import by_hand
+from tests.cli.shell import PROGRAM
+
+pytestmark = pytest.mark.slow("starts processes")
+
+PAYS = """\
+chartloop: 1
+machine: pays
+vars: {rest: "0.1"}
+states:
+  pay:
+    do: pay
+    with: {rest: "{{ vars.rest }}"}
+    next: [{when: run.steps >= 5, to: done}, {to: pay}]
+  done: {stop: completed}
+"""
+PAY = """\
+import asyncio, os, signal
+from chartloop import Context, action
+
+def note(line):
+    file = os.open("effects", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    os.write(file, (line + "\\n").encode())
+    os.fsync(file)
+    os.close(file)
+
+@action(effect="paid")
+async def pay(ctx: Context, rest: str) -> dict[str, str]:
+    \"\"\"Pays, and takes a while.\"\"\"
+    note(f"asked {ctx.key} {os.getpid()}")
+    if rest == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    await asyncio.sleep(float(rest))
+    note(f"replied {ctx.key} {os.getpid()}")
+    return {}
+"""
+
+
+class Place:
+    """A folder with a machine, its action, a journal, and the effects of its runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "pays.yaml").write_text(PAYS)
+        (folder / "pay.py").write_text(PAY)
+        (folder / "tasks.jsonl").write_text("".join(f'{{"task": "{n}"}}\n' for n in range(12)))
+
+    def call(self, *line: str, code: int = 0) -> str:
+        """Call a command that ends; gives what it printed."""
+        done = subprocess.run(
+            [*PROGRAM, *line, "--journal", "j.db"], cwd=self.folder, text=True,
+            capture_output=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    def submit(self, *more: str) -> list[str]:
+        """Submit runs; gives their ids."""
+        said = self.call("submit", "pays.yaml", "--tools", "pay.py", "--format", "json", *more)
+        return json.loads(said[: said.index("}") + 1])["runs"]
+
+    @contextmanager
+    def worker(self, *more: str, tools: bool = True) -> Generator[subprocess.Popen[str]]:
+        """A worker, which is killed at the end unless it has ended."""
+        own = ("--tools", "pay.py") if tools else ()
+        started = subprocess.Popen(
+            [*PROGRAM, "worker", "--journal", "j.db", *own, *more], cwd=self.folder, text=True,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            yield started
+        finally:
+            started.kill()
+            started.wait()
+            assert started.stderr is not None
+            started.stderr.close()
+
+    @contextmanager
+    def journal(self) -> Generator[SqliteJournal]:
+        """The journal of the place."""
+        journal = SqliteJournal(self.folder / "j.db")
+        yield journal
+        by_hand(journal.close())
+
+    def effects(self) -> list[list[str]]:
+        """What happened: a word, a key and a process in each line."""
+        path = self.folder / "effects"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def doubts(self) -> Counter[str]:
+        """The calls that the journal reports in doubt, by key."""
+        with self.journal() as journal:
+            events = by_hand(journal.tail(limit=10_000)).events
+        doubts = (one.event for one in events if one.event and one.event.type == "in_doubt")
+        return Counter(str(event.data["key"]) for event in doubts)
+
+    def rows(self) -> list[RunRow]:
+        """The runs."""
+        with self.journal() as journal:
+            return by_hand(journal.rows())
+
+    def ended(self) -> bool:
+        """Whether every run has ended."""
+        return all(row.ended for row in self.rows())
+
+
+def until(what: Callable[[], Any], seconds: float = 90.0) -> None:
+    """Wait for something that comes in time."""
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            pytest.fail("it took too long")
+        time.sleep(0.05)
+
+
+def stopped(worker: subprocess.Popen[str]) -> str:
+    """Stop a worker as systemd does; gives what it said. It ends well."""
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0, said
+    return said
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_killed_workers_runs_are_taken_up_and_no_recorded_call_is_paid_twice(
+    place: Place,
+) -> None:
+    runs = place.submit("--inputs", "tasks.jsonl")
+    with place.worker("--concurrency", "6") as victim, place.worker("--concurrency", "6") as other:
+        until(lambda: {str(victim.pid), str(other.pid)} <= {e[2] for e in place.effects()[8:]})
+        victim.kill()
+        victim.wait()
+        until(place.ended)
+        said = stopped(other)
+    rows = {row.run_id: row for row in place.rows()}
+    assert {(rows[run].status, rows[run].steps) for run in runs} == {("completed", 5)}
+    asked = Counter(key for word, key, _ in place.effects() if word == "asked")
+    assert len(asked) == 5 * len(runs)  # no step is lost
+    again = {key: count - 1 for key, count in asked.items() if count > 1}
+    assert again == place.doubts() != {}
+    by_victim = {key for _, key, pid in place.effects() if pid == str(victim.pid)}
+    assert set(again) <= by_victim
+    assert len(again) <= 6  # nothing but what it had in flight
+    with place.journal() as journal:
+        assert by_hand(journal.backlog()).held == 0
+    assert re.search(r"\d+ runs? finished here", said)
+
+
+def test_a_stopped_worker_ends_its_step_and_hands_the_run_back(place: Place) -> None:
+    place.submit("--var", "rest=1.5")
+    with place.worker("--grace", "60") as worker:
+        until(place.effects)
+        stopped(worker)
+    assert [word for word, *_ in place.effects()] == ["asked", "replied"]
+    (row,) = place.rows()
+    assert (row.status, row.steps) == ("running", 1)
+    with place.journal() as journal:
+        backlog = by_hand(journal.backlog())
+    assert (backlog.due, backlog.held, backlog.workers, backlog.parked) == (1, 0, [], [])
+    assert place.doubts() == {}
+
+
+def test_what_the_grace_cuts_is_said_and_in_doubt(place: Place) -> None:
+    (run,) = place.submit("--var", "rest=30")
+    with place.worker("--grace", "0.1") as worker:
+        until(place.effects)
+        said = stopped(worker)
+    assert f"run `{run}` was cut" in said
+    with place.journal() as journal:
+        assert by_hand(journal.backlog()).due == 1
+    with place.worker():
+        until(lambda: len(place.effects()) > 1)
+    assert len(place.doubts()) == 1
+
+
+def test_a_worker_without_the_tools_claims_nothing_and_runs_says_so(place: Place) -> None:
+    (run,) = place.submit("--var", "rest=0")
+    with place.worker(tools=False):
+        until(lambda: "no worker can drive 1 run" in place.call("runs"))
+        assert "unknown action `pay`" in place.call("runs")
+        with place.journal() as journal:
+            assert by_hand(journal.backlog()).due == 1
+            assert by_hand(journal.lease(run)) is None
+        with place.worker():
+            until(place.ended)
+
+
+def test_a_worker_of_a_folder_drives_only_its_machines(place: Place) -> None:
+    place.submit("--var", "rest=0")
+    other = place.folder / "other"
+    other.mkdir()
+    with place.worker("--machines", str(other)):
+        until(lambda: "no file in its folders is this machine `pays`" in place.call("runs"))
+    (other / "pays.yaml").write_text(PAYS)
+    with place.worker("--machines", str(other)):
+        until(place.ended)
+
+
+def test_a_run_that_kills_its_workers_is_parked_and_resumed(place: Place) -> None:
+    (run,) = place.submit("--var", "rest=dies")
+    for _ in range(LAPSES):
+        with place.worker() as worker:
+            worker.wait(60)
+            assert worker.returncode == -signal.SIGKILL
+    with place.worker() as last:
+        until(lambda: f"run {run} is parked" in place.call("runs"))
+        time.sleep(1.5)
+        assert last.poll() is None
+    said = place.call("runs")
+    assert f"`chartloop resume {run}` takes it up" in said
+    place.call("resume", run, "--tools", "pay.py", code=-signal.SIGKILL)
+
+
+def test_a_repeated_submit_submits_nothing_twice(place: Place) -> None:
+    first = place.submit("--inputs", "tasks.jsonl")
+    with place.journal() as journal:  # a crash between the run and its request
+        by_hand(journal.withdraw_request(f"start-{first[3]}"))
+    more = ("submit", "pays.yaml", "--tools", "pay.py", "--inputs", "tasks.jsonl")
+    assert "1 run submitted, 11 submitted before" in place.call(*more)
+    assert "0 runs submitted, 12 submitted before" in place.call(*more)
+    assert "12 runs submitted\n" in place.call(*more, "--key", "again")
+    assert len(place.rows()) == 24
+
+
+def test_a_file_with_mistakes_is_refused(place: Place) -> None:
+    assert "unknown action `pay`" in place.call("submit", "pays.yaml", code=1)
+    assert not (place.folder / "j.db").exists()
+
+
+def test_watch_tells_the_depth_of_the_queue(place: Place) -> None:
+    place.submit("--inputs", "tasks.jsonl")
+    command = [*PROGRAM, "runs", "--watch", "--format", "json", "--journal", "j.db"]
+    with subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        seen = json.loads(watch.stdout.readline())
+        watch.kill()
+    assert (seen["due"], seen["held"], seen["workers"]) == (12, 0, [])
+    assert seen["oldest_due_seconds"] > 0
+
+
+# the load of a worker -----------------------------------------------------------------------------
+
+
+def workers_of(journal: Journal, folder: Path) -> Workers:
+    """Workers of this process."""
+    settings = Settings(machines=(), journal=journal, serves=False)
+    return Workers(Runs(settings, journal, Machines(settings, journal)), lambda _, __: None)
+
+
+def test_ten_thousand_waiting_runs_cost_an_idle_worker_little(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "j.db")
+    by_hand(journal.create(RunRow("r", status="paused")))
+    database = journal._database  # pyright: ignore[reportPrivateUsage]
+    order = StoredRequest("k", "r", "run", "d", 1.0, {})
+    by_hand(journal.place_request(order))
+    (claimed,) = by_hand(journal.claim("w", 1, {})).runs
+    by_hand(journal.hand_back("w", claimed, None))
+    database.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
+        "INSERT INTO request (key, run_id, kind, digest, at, data) "
+        "SELECT 'k' || i, 'r' || i, 'run', 'd', 1.0, '{}' FROM n"
+    )
+    workers = workers_of(journal, tmp_path)
+    workers.start()
+    time.sleep(2.0)
+    statements: list[str] = []
+    database.set_trace_callback(statements.append)
+    began = time.monotonic()
+    time.sleep(5.0)
+    passed = time.monotonic() - began
+    database.set_trace_callback(None)
+    workers.stop()
+    backlog = by_hand(journal.backlog())
+    assert (backlog.resting, backlog.due) == (10_001, 0)
+    assert len(statements) / passed < 20
+    by_hand(journal.close())
+
+
+def test_two_workers_count_each_order_once(place: Place) -> None:
+    place.submit("--inputs", "tasks.jsonl", "--var", "rest=0")
+    said: list[str] = []
+    with place.worker("--concurrency", "2") as one, place.worker("--concurrency", "2") as two:
+        until(place.ended)
+        said += [stopped(one), stopped(two)]
+    finished = re.findall(r"(\d+) runs? finished here", "".join(said))
+    assert sum(map(int, finished)) == 12
+    assert "could not be driven" not in "".join(said)
