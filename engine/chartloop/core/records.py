@@ -213,7 +213,7 @@ def _stored(record: Record) -> StoredRecord:
             )
         elif said := messages is result and made_of_calls(result):
             outcome = outcome.replace(messages=())
-        elif messages or made_of_calls(result):
+        else:
             outcome = outcome.replace(messages=outcome.messages, result=outcome.result)
     return StoredRecord(
         kind=given.kind, state=record.state, at=given.at,

@@ -274,7 +274,8 @@ def result_of(session: Session) -> Result:
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, tuple(map(Moment, tally.elapsed, tally.acted, tally.tokens)),
+        tuple(tally.path), position.messages,
+        tuple(map(Moment, tally.elapsed, tally.acted, tally.tokens)),
         dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 

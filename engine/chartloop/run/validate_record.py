@@ -54,14 +54,13 @@ def as_row(columns: Iterable[Any]) -> RunRow:
     row = RunRow(*columns)
     if isinstance(row.question, dict):
         row = row.replace(question=_question(row))
-    wrong = next((n for n, v in row.to_mapping().items() if not _fits(n, v)), None)
+    fit: dict[str, Any] = {n: v for n, v in row.to_mapping().items() if _fits(n, v)}
+    wrong = next((n for n in RunRow.__struct_fields__ if n not in fit), None)
     if wrong is None:
         return row
-    read: dict[str, Any] = {n: v for n, v in row.to_mapping().items() if _fits(n, v)}
-    read["run_id"] = read.get("run_id", ascii(row.run_id))
     why = f"`{wrong}` of its row cannot be {ascii(getattr(row, wrong))[:40]}"
-    read |= {"status": DAMAGED, "reason": why}
-    return RunRow(**read)
+    fit = {"run_id": ascii(row.run_id), **fit, "status": DAMAGED, "reason": why}
+    return RunRow(**fit)
 
 
 def _question(row: RunRow) -> object:
