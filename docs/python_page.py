@@ -70,7 +70,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "MachineChangedError", "ScriptError", "SetupError", "ServerUnavailableError",
         "ToolsChangedError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
-        "JournalTooNew", "JournalTooOld", "ModelError", "MovedError",
+        "JournalTooNew", "JournalTooOld", "JournalUnavailable", "ModelError", "MovedError",
         "ToolError", "Category",
     ),
 }  # fmt: skip

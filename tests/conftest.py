@@ -237,6 +237,18 @@ def pytest_make_collect_report(
 # count the children of this process.
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Generator[Any]:
+    """A PostgreSQL of this process: a `tests.postgres.Cluster`."""
+    from tests.postgres import Cluster  # noqa: PLC0415
+
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
 @pytest.fixture(scope="module")
 def mermaid() -> Generator[Any]:
     """What Mermaid reads: a `tests.mermaid.Oracle`."""

@@ -186,16 +186,14 @@ def test_a_wrong_command_line(sh: Shell, case: Wrong) -> None:
     ids=lambda args: " ".join(args[:2]),
 )  # fmt: skip
 def test_a_url_of_a_journal_that_nothing_opens(sh: Shell, args: tuple[str, ...]) -> None:
-    done = sh(*args, "--journal", "postgresql://ann:s3cret@localhost/x")
+    done = sh(*args, "--journal", "mysql://ann:s3cret@localhost/x")
     text = " ".join((done.err + done.out).split())
-    assert (
-        "`postgresql://...` is not the path of a journal, and nothing here opens such URLs" in text
-    )
+    assert "`mysql://...` is not the path of a journal, and nothing here opens such URLs" in text
     assert "a plugin may open other URLs: `--plugin NAME`" in text
     assert "s3cret" not in text
     assert "Traceback" not in text
     assert done.code == 1
-    assert not (sh.folder / "postgresql:").exists()
+    assert not (sh.folder / "mysql:").exists()
 
 
 def test_tools_that_fail_name_their_line(sh: Shell) -> None:

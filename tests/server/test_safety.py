@@ -695,7 +695,7 @@ def test_no_path_python_or_machine_comes_with_a_request(serve: Serve, case: Give
 def test_an_application_refuses_a_journal_as_every_door_does(tmp_path: Path) -> None:
     from chartloop.server import create_app  # noqa: PLC0415
 
-    url = "postgresql://ann:s3cret@db/runs"
+    url = "mysql://ann:s3cret@db/runs"
     with pytest.raises(SetupError) as opened:
         load("agent").open("r", journal=url)
     with pytest.raises(SetupError) as served:

@@ -108,7 +108,7 @@ class Wrong(NamedTuple):
 WRONG = [
     Wrong("memory", ":memory:", SetupError, "`:memory:` is not the path", "leave `journal` out"),
     Wrong("empty", "", SetupError, "`` is not the path", "the path of a SQLite file"),
-    Wrong("url", "postgres://db/runs", SetupError, "is not the path of a journal", "runs.db"),
+    Wrong("url", "mysql://db/runs", SetupError, "is not the path of a journal", "runs.db"),
     Wrong("url-of-memory", "sqlite:///:memory:", SetupError, "is not the path of a journal", "MemoryJournal"),
     Wrong("export", "runs.jsonl", SetupError, "named like an export", "read exports"),
     Wrong("number", 3, SetupError, "`journal` is a int, not a journal", "SqliteJournal"),
@@ -145,7 +145,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 """Where a journal is named. A server names one too: `tests/server/test_safety.py`."""
 
 
-@pytest.mark.parametrize("url", ["postgresql://ann:s3cret@db/runs", "postgresql:/ann:s3cret@db/r"])
+@pytest.mark.parametrize("url", ["mysql://ann:s3cret@db/runs", "postgresql:/ann:s3cret@db/r"])
 @pytest.mark.parametrize("kind", [str, Path])
 def test_a_url_of_an_unknown_kind_is_refused_alike_and_its_password_stays_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, kind: type[str] | type[Path]
@@ -157,7 +157,7 @@ def test_a_url_of_an_unknown_kind_is_refused_alike_and_its_password_stays_hidden
             way(kind(url))
         texts.add((caught.value.message, caught.value.hint))
     ((message, hint),) = texts
-    assert message.startswith("`postgresql:/")
+    assert message.startswith(f"`{url.partition(':')[0]}:/")
     assert "nothing here opens such URLs" in message
     assert "`--plugin NAME`" in hint
     assert "s3cret" not in message + hint

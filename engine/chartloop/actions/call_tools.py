@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
-from chartloop.actions.run_tool import failed_result, refusal, run_tool
+from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
 from chartloop.core.codec import read, written
@@ -157,10 +157,7 @@ class _Batch:
             for n in others:
                 await self._do(self.ctx, n)
         else:
-            places = anyio.CapacityLimiter(AT_ONCE)
-            async with anyio.create_task_group() as group:
-                for n in others:
-                    group.start_soon(self._take_place, places, n)
+            await with_loop(self.ctx, self._at_once(others))
         if not memory or (self.servers is not None and self.servers.blocked):
             return
         blocks = dict(self.ctx.facts.memory)
@@ -212,6 +209,12 @@ class _Batch:
             warnings=tuple(warning for _, d in done for warning in d.warnings),
             progressed=any(d.progressed for _, d in done),
         )
+
+    async def _at_once(self, calls: Sequence[int]) -> None:
+        places = anyio.CapacityLimiter(AT_ONCE)
+        async with anyio.create_task_group() as group:
+            for n in calls:
+                group.start_soon(self._take_place, places, n)
 
     async def _take_place(self, places: anyio.CapacityLimiter, n: int) -> None:
         async with places:

@@ -160,7 +160,7 @@ def tool_spec(
 
     A plain function is called in another thread, so that it may block, and a deadline can end the
     wait for it. With ``blocking=False`` it must not block: it is called on the thread that drives
-    the run, which saves 20 to 40 microseconds, and no deadline can cut it off.
+    the run, which saves up to 40 microseconds, and no deadline can cut it off.
 
     Raises:
         SetupError: if a parameter has no type, or a type that JSON cannot express.

@@ -1,6 +1,6 @@
 """Execution of one tool: whatever it does, the result is a `ToolResult`.
 
-A plain function runs in another thread and a coroutine in its own task, so that a tool that hangs
+A plain function runs on a worker thread and a coroutine in its own task, so that a tool that hangs
 or ignores its cancellation delays neither the run nor its deadline. A tool declared as
 non-blocking runs in place. A tool may raise anything and return anything.
 
@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from math import inf
+from typing import Any, TypeVar, cast
 
 from chartloop.core.errors import (
     Category,
@@ -33,7 +34,10 @@ from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
 from chartloop.run.media import MOST, File, Image, parts_of
 from chartloop.run.sanitize import cut_text, is_sound, sound_data, sound_signal, text_for_model
-from chartloop.run.workers import Made, in_thread
+from chartloop.run.sync import running_loop
+from chartloop.run.workers import Made, in_thread, on_loop
+
+T = TypeVar("T")
 
 
 async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
@@ -49,9 +53,12 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
         value, error = _at_once(spec, call)
         seconds = time.perf_counter() - start
     else:
-        value, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
+        if spec.blocking:
+            value, error = await in_thread(spec.name, call, partial(_seconds_left, ctx))
+        else:
+            value, error = await _await_tool(call)
         if error is None and inspect.isawaitable(value):  # a plain function that gave a coroutine
-            value, error = await _await_tool(partial(_await_value, value))
+            value, error = await with_loop(ctx, _await_tool(partial(_await_value, value)))
     result = _result(ctx, value) if error is None else _result_of(ctx, spec, error)
     if seconds > LONGEST_IN_PLACE:
         held_up = HELD_UP.format(spec.name, seconds)
@@ -69,6 +76,29 @@ def _result_of(ctx: Context, spec: ToolSpec, error: BaseException) -> ToolResult
         raise error
     text = error.message if isinstance(error, ToolError) else describe(error)
     return failed_result(text, _category(error))
+
+
+def _seconds_left(ctx: Context) -> float:
+    """Seconds until the deadline; infinite without one, and on a simulated clock."""
+    clock, deadline = ctx.ports.clock, ctx.deadline
+    return inf if deadline is None or not clock.suspends else deadline - clock.now()
+
+
+async def with_loop(ctx: Context, work: Coroutine[Any, Any, T]) -> T:
+    """Await what needs an event loop. Driven by hand there is none: the loop thread does it."""
+    return await (work if running_loop() is not None else on_loop(_in_time(ctx, work)))
+
+
+async def _in_time(ctx: Context, work: Coroutine[Any, Any, T]) -> T:
+    clock, deadline = ctx.ports.clock, ctx.deadline
+    if deadline is None or not clock.suspends:
+        return await work
+    try:
+        with clock.deadline(deadline):
+            return await work
+    except TimeoutError:
+        await clock.sleep(deadline - clock.now())  # the loop's clock may be ahead by a hair
+        raise
 
 
 def _at_once(spec: ToolSpec, call: Callable[[], Any]) -> Made:

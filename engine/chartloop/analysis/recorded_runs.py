@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from chartloop.adapters.journal.opening import file_of, journal_of
+from chartloop.adapters.journal.opening import file_of, is_server, journal_of
 from chartloop.api.run import Run
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Journal
@@ -21,7 +21,7 @@ from chartloop.run.recorded import (
 from chartloop.run.sync import wait
 
 Runs: TypeAlias = "Journal | Run | RecordedRun | Unread | str | Path | Iterable[Runs]"
-"""A journal or the path of its file, a run, an exported ``.jsonl``, or any of these in a list."""
+"""A journal, its path or URL, a run, an exported ``.jsonl``, or any of these in a list."""
 
 
 def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> Iterator[Recorded]:
@@ -37,6 +37,8 @@ def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> 
         yield _of_run(given)
         if children:
             yield from _below(given.session.journal, given.id)
+    elif is_server(given):
+        yield from _of_journal(journal_of(str(given), make=False), machine, children)
     elif isinstance(given, (str, Path)):
         yield from _of_file(file_of(given), machine, children)
     elif hasattr(given, "rows"):

@@ -48,8 +48,9 @@ from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
-from chartloop.run.sync import off_loop, wait
+from chartloop.run.sync import off_loop, on_loop_thread, running_loop, wait
 from chartloop.run.trace import Trace, trace
+from chartloop.run.workers import on_worker
 from chartloop.view.of_machine import OfMachine
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Run:
         """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
         self._painter: LivePicture | None = None
-        self._suspends: tuple[Session, bool] | None = None
+        self._suspends: tuple[Session, bool, bool] | None = None
 
     # where it is ------------------------------------------------------------------------
 
@@ -581,7 +582,7 @@ class Run:
     async def aprepare(self) -> None:
         """Load and check what driving the run needs; see `prepare`."""
         if self._prepare is not None:
-            if self.suspends:  # the event loop drives other runs, with leases of their own
+            if running_loop() is not None and self.suspends:  # it drives other runs, with leases
                 await off_loop(self._prepare)
             else:
                 self._prepare()
@@ -590,13 +591,22 @@ class Run:
     @property
     def suspends(self) -> bool:
         """Whether driving this run may yield to the event loop."""
+        return self._ways()[0]
+
+    def _ways(self) -> tuple[bool, bool]:
+        """Whether driving it may suspend, and whether calls in other threads alone do."""
         known = self._suspends
         if known is None or known[0] is not self.session or self._prepare is not None:
-            known = self._suspends = (self.session, suspends(self.session))
-        return known[1]
+            session, yields = self.session, suspends(self.session)
+            threads = yields and not suspends(session, threads=False)
+            known = self._suspends = (session, yields, threads)
+        return known[1:]
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return wait(coroutine, suspends=self.suspends)
+        yields, threads = self._ways()
+        if threads and not on_loop_thread():
+            return on_worker(coroutine)
+        return wait(coroutine, suspends=yields)
 
     async def _ready(self) -> None:
         """Prepare to drive the run: load its components; move it if it is another machine's."""

@@ -14,6 +14,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Cells, bundle, table
 from chartloop.core.records import Record
 from chartloop.core.text_table import Row, lay_out
+from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
@@ -81,7 +82,7 @@ class Records(list[Record]):
 
     def _text(self) -> str:
         rows = (tuple(c if isinstance(c, str) else c.text for c in self._cells(r)) for r in self)
-        clean = (tuple(map(_printable, row)) for row in (_HEAD, *rows))
+        clean = (tuple(map(printable, row)) for row in (_HEAD, *rows))
         lines = lay_out([Row(row) for row in clean], width=_WIDEST, right=_RIGHT, spare=(5, 3, 1))
         return "\n".join(line.text for line in lines)
 
@@ -90,10 +91,6 @@ _HEAD = ("#", "kind", "state", "action", "outcome", "duration", "path", "because
 _RIGHT = (0, 5)
 _WIDEST = 120
 """The width of a printed table, in columns."""
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
 class KnownFacts(Facts, frozen=True, gc=False):

@@ -141,8 +141,11 @@ def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
             ports.model.prepare(settings)
 
 
-def suspends(session: Session) -> bool:
-    """Whether anything that a run may do yields to the event loop."""
+def suspends(session: Session, *, threads: bool = True) -> bool:
+    """Whether anything that a run may do yields to the event loop.
+
+    `threads`: whether a plain tool, which is called in another thread, counts.
+    """
     if session.journal.suspends or session.ports.servers is not None:
         return True
-    return spec_suspends(session.chart.spec, session.ports)
+    return spec_suspends(session.chart.spec, session.ports, threads=threads)

@@ -20,7 +20,9 @@ from chartloop.core.errors import (
     CursorError,
     Driven,
     Finding,
+    JournalTooNew,
     JournalTooOld,
+    JournalUnavailable,
     LimitError,
     RunError,
     SetupError,
@@ -62,6 +64,8 @@ _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
     (TaskError, USAGE),
     (UnknownRunError, USAGE),
     (JournalTooOld, USAGE),
+    (JournalTooNew, USAGE),
+    (JournalUnavailable, USAGE),
     (Driven, DRIVEN),
 )
 """Exit codes of errors, if not 1."""

@@ -118,9 +118,10 @@ trust_option = click.option(
     "--trust", is_flag=True, help="Let the file name hosts, keys, and paths outside its folder."
 )
 journal_option = click.option(
-    "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="CHARTLOOP_JOURNAL",
-    help="The journal's file. Default: .chartloop/journal.db of the project, the nearest parent"
-    " folder with .chartloop/ or pyproject.toml, else this folder.",
+    "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL", envvar="CHARTLOOP_JOURNAL",
+    help="The journal's file, or the URL of a PostgreSQL database. Default: .chartloop/journal.db"
+    " of the project, the nearest parent folder with .chartloop/ or pyproject.toml, else this"
+    " folder.",
 )  # fmt: skip
 
 durability_option = click.option(

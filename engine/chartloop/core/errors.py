@@ -27,7 +27,8 @@
             ├── JournalLocked
             ├── JournalCorrupt
             ├── JournalTooNew
-            └── JournalTooOld
+            ├── JournalTooOld
+            └── JournalUnavailable
 
 Belongs here: error classes, findings and places. Never: printing, logging.
 Every message says what is wrong; `hint` says what to do about it.
@@ -592,6 +593,10 @@ class Fenced(JournalError):
 
 class JournalLocked(JournalError):
     """Another process has locked the journal's file for too long."""
+
+
+class JournalUnavailable(JournalError):
+    """The journal's server is down, refuses this user, or cannot hold a journal."""
 
 
 class JournalCorrupt(JournalError):

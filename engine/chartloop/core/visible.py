@@ -34,6 +34,11 @@ def visible(text: str) -> str:
     )
 
 
+def printable(text: str) -> str:
+    """A text in one line of a table, without control characters."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+
+
 def visible_json(data: Any) -> str:
     """Data as canonical JSON in one line: keys sorted, one space, all that is not seen escaped."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)

@@ -7,12 +7,11 @@ Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
-from chartloop.machine.guard_text import say_value, type_at, type_of
+from chartloop.machine.guard_text import all_guards, say_value, type_at, type_of
 
 if TYPE_CHECKING:  # the command line imports this before it loads a machine
     from chartloop.machine.build import Chart
@@ -47,7 +46,7 @@ class Budget(NamedTuple):
 def budgets(chart: Chart, facts: Facts) -> list[Budget]:
     """Return the bounds of a machine's rules and decisions, each once and in file order."""
     out: dict[tuple[str, str], Budget] = {}
-    for guard in _guards(chart):
+    for guard in all_guards(chart.spec):
         bounds = {b.text: b for b in guard.bounds}
         for reading in guard.readings(facts) if bounds else ():
             bound = bounds.get(reading.text)
@@ -59,11 +58,6 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
             budget = Budget(bound.fact, reading.share, message, limit)
             out.setdefault((bound.fact, bound.bound_text), budget)
     return list(out.values())
-
-
-def _guards(chart: Chart) -> Iterator[Expression]:
-    yield from (rule.when for rule in chart.spec.rules)
-    yield from (edge.when for edge in chart.spec.edges() if edge.when is not None)
 
 
 class Value(NamedTuple):

@@ -27,6 +27,7 @@ from chartloop.language.dump import canonical
 from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.spec import RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
+from chartloop.machine.guard_text import all_guards
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.transition_table import (
     ENGINE_ENDS,
@@ -396,9 +397,8 @@ def _warns(spec: MachineSpec) -> dict[str, Warn]:
 
 
 def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
-    guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
     facts = ("run.elapsed", "run.working")
-    return _left_by(spec, [b for g in guards for b in g.bounds if b.fact in facts])
+    return _left_by(spec, [b for g in all_guards(spec) for b in g.bounds if b.fact in facts])
 
 
 def _stops_in(spec: MachineSpec) -> tuple[Expression, ...]:

@@ -9,13 +9,12 @@ Source: design "language", section 8: "the child gets at most what the parent ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from chartloop.core.facts import Facts
 from chartloop.core.fold import lookup
-from chartloop.language.expression import Bound
 from chartloop.language.spec import MachineSpec
+from chartloop.machine.guard_text import all_guards
 
 AT_ONCE = 16
 """The most children of one action that run at the same time."""
@@ -52,7 +51,7 @@ def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[s
     out: dict[str, frozenset[str]] = {}
     for name in parent.limits.keys() & child.limits.keys():
         kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
-        bounds = [b for spec in (parent, child) for b in _bounds(spec)]
+        bounds = [b for spec in (parent, child) for g in all_guards(spec) for b in g.bounds]
         read = SPENT.intersection(b.fact for b in bounds if b.bound_text == f"limits.{name}")
         if len(kinds) == 1 and read:
             out[name] = read
@@ -72,11 +71,3 @@ def spent_reason(limit: str, *specs: MachineSpec) -> str:
                 if reason and reason in specs[0].reasons:
                     return reason
     return "token_limit"
-
-
-def _bounds(spec: MachineSpec) -> Iterator[Bound]:
-    for rule in spec.rules:
-        yield from rule.when.bounds
-    for edge in spec.edges():
-        if edge.when is not None:
-            yield from edge.when.bounds

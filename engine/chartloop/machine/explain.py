@@ -17,11 +17,12 @@ from chartloop.core.html_table import Cell, Tone, bundle, line, pairs, table
 from chartloop.core.plain import plain
 from chartloop.core.text_table import Line, lay_out
 from chartloop.core.text_table import Row as Cells
+from chartloop.core.visible import printable
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
 from chartloop.machine.guard_text import say_left, say_value, type_of
-from chartloop.machine.regions import GuardedTransition, Holds, Is
+from chartloop.machine.regions import Holds, Is
 
 MARKS = {True: "✓", False: "✗", None: "·"}
 """The marks of guards that held, did not hold, or were not evaluated."""
@@ -113,7 +114,7 @@ class Explanation(NamedTuple):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The notebook view: the table, with a group for each moment, and where it led."""
-        led = pairs((name, _visible(text)) for name, text in self._consequences())
+        led = pairs((name, printable(text)) for name, text in self._consequences())
         html = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
         return bundle(html, str(self))
 
@@ -163,18 +164,13 @@ def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     candidates = tuple(t for t in candidates if t.origin == look.taken or not t.forks)
     decided = False
     for t in candidates:
-        if decided:
-            yield Row("edge", t.origin, _text(t), None, False, look.state, t.dest or "")
-            continue
-        taken = t.origin == look.taken
+        taken = not decided and t.origin == look.taken
         guard = next((g.expression for g in t.guards if isinstance(g, (Holds, Is))), None)
-        atoms = atoms_of(chart, guard, look) if guard is not None else ()
-        yield Row("edge", t.origin, _text(t), taken, taken, look.state, t.dest or "", atoms)
+        atoms = () if guard is None or decided else atoms_of(chart, guard, look)
+        text = " and ".join(g.__name__ for g in t.guards) or "otherwise"
+        holds = None if decided else taken
+        yield Row("edge", t.origin, text, holds, taken, look.state, t.dest or "", atoms)
         decided = decided or taken
-
-
-def _text(t: GuardedTransition) -> str:
-    return " and ".join(g.__name__ for g in t.guards) or "otherwise"
 
 
 def _holds(guard: Expression, look: Look) -> bool | None:
@@ -260,9 +256,4 @@ def _values(atom: Atom) -> str:
 
 
 def _clean(cells: tuple[str, ...], colour: str) -> Cells:
-    return Cells(tuple(_visible(cell) for cell in cells), colour)
-
-
-def _visible(text: str) -> str:
-    """Replace control characters: parts of the text come from files and models."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
+    return Cells(tuple(printable(cell) for cell in cells), colour)

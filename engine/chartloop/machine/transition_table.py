@@ -53,35 +53,29 @@ def transition_rows(spec: MachineSpec, handled: frozenset[str]) -> list[Row]:
     out: list[Row] = []
     for state in spec.states.values():
         out += _of_state(spec, state, handled)
-    out += _returns(spec)
+    for name, edge in returning_states(spec):
+        if not _has_alternatives(spec.states[name]):  # else it stands in the order of its state
+            out += _returning(spec, edge)
     out += _checks(spec)
     return out
 
 
 def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Row]:
+    name = state.name
     for trial in ORDER:
         match trial:
             case "retry":
-                yield from _retry(state)
-            case "divert":
-                yield from _diverting(spec, state, handled)
+                if label := state.attempts_label:
+                    guards = (regions.Retrying(label),)
+                    yield Row("advance", name, name, guards, f"{name}.retry", "retry")
+            case "divert":  # by the state's `failed`, else by the machine's `on_error`
+                failed, error = (regions.Failed("the action failed"),), spec.on_error
+                for edge in state.edges_of("failed"):
+                    yield Row("advance", name, edge.target, failed, edge.id, "failed", edge)
+                if error is not None and state.action is not None and name not in handled:
+                    yield Row("advance", name, error.target, failed, "on_error", "error", error)
             case "edges":
                 yield from _edges(spec, state)
-
-
-def _retry(state: StateSpec) -> Iterator[Row]:
-    name = state.name
-    if label := state.attempts_label:
-        yield Row("advance", name, name, (regions.Retrying(label),), f"{name}.retry", "retry")
-
-
-def _diverting(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Row]:
-    """The transitions of a failure: by the state's `failed`, else by the machine's `on_error`."""
-    name, failed = state.name, (regions.Failed("the action failed"),)
-    for edge in state.edges_of("failed"):
-        yield Row("advance", name, edge.target, failed, edge.id, "failed", edge)
-    if spec.on_error is not None and state.action is not None and name not in handled:
-        yield Row("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
 
 
 def _edges(spec: MachineSpec, state: StateSpec) -> Iterator[Row]:
@@ -132,13 +126,6 @@ def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]
 def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
     """Return the states that return to where a detour interrupted the run, with their edge."""
     return [(e.source, e) for e in spec.edges() if e.target == RETURN]
-
-
-def _returns(spec: MachineSpec) -> Iterator[Row]:
-    """The edges of states whose only edge returns; they are drawn after all others."""
-    for name, edge in returning_states(spec):
-        if not _has_alternatives(spec.states[name]):
-            yield from _returning(spec, edge)
 
 
 def _has_alternatives(state: StateSpec) -> bool:

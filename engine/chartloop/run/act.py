@@ -37,6 +37,7 @@ from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import say_doubt
 from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
+from chartloop.run.sync import running_loop
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
@@ -85,7 +86,9 @@ async def _call(
 ) -> Outcome | Blocked:
     scope = _NO_BOUND
     if job.cuttable and (deadline := context.deadline) is not None:
-        scope = context.ports.clock.deadline(deadline)
+        clock = context.ports.clock
+        if not clock.suspends or running_loop() is not None:  # else its worker keeps it
+            scope = clock.deadline(deadline)
     entered: Any = None
     try:
         with scope as entered:

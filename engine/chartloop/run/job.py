@@ -80,32 +80,39 @@ class Jobs(dict[str, Job]):
         return job
 
 
-def suspends(spec: MachineSpec, ports: Ports) -> bool:
-    """Whether anything that a run of a machine may do yields to the event loop."""
+def suspends(spec: MachineSpec, ports: Ports, *, threads: bool = True) -> bool:
+    """Whether anything that a run of a machine may do yields to the event loop.
+
+    `threads`: whether a plain tool, which is called in another thread, counts.
+    """
     return any(
-        _state_suspends(part, state, state.action, ports)
+        _state_suspends(part, state, state.action, ports, threads)
         for part in spec.family()
         for state in part.states.values()
         if state.action is not None
     )
 
 
-def _state_suspends(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
-    if may_suspend(spec, state, action, ports):
+def _state_suspends(
+    spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports, threads: bool
+) -> bool:
+    if may_suspend(spec, state, action, ports, threads=threads):
         return True
     if ports.clock.suspends and (action.may_wait or state.retry is not None):
         return True
     return "notifier" in action.uses and getattr(ports.notifier, "suspends", True)
 
 
-def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
-    """Whether an action with these components may yield to the event loop."""
+def may_suspend(
+    spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports, *, threads: bool = True
+) -> bool:
+    """Whether an action with these components may yield to the event loop; see `suspends`."""
     named = (action.uses | action.may_use) & {"model", "sandbox"}
     used = (getattr(ports, name) for name in named)
     if action.suspends or any(port is not None and port.suspends for port in used):
         return True
     return action.traits.calls != "none" and any(
-        tool.suspends for tool in tools_of(spec, state, action)
+        tool.suspends and (threads or not tool.blocking) for tool in tools_of(spec, state, action)
     )
 
 

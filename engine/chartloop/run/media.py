@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from chartloop.core.errors import SetupError
 from chartloop.core.media_parts import TOKENS, image_tokens, say_size
@@ -129,11 +129,9 @@ def image_size(data: bytes) -> tuple[int, int] | None:
     """
     match image_type(data):
         case "image/png":
-            sides = data[16:20], data[20:24]
-            return _sides(*(int.from_bytes(side, "big") for side in sides))
+            return _sides("big", data[16:20], data[20:24])
         case "image/gif":
-            sides = data[6:8], data[8:10]
-            return _sides(*(int.from_bytes(side, "little") for side in sides))
+            return _sides("little", data[6:8], data[8:10])
         case "image/jpeg":
             at = 2
             while at + 9 <= len(data) and data[at] == 0xFF:
@@ -141,8 +139,7 @@ def image_size(data: bytes) -> tuple[int, int] | None:
                 if kind == 0xFF:  # padding
                     at += 1
                 elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-                    high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]
-                    return _sides(int.from_bytes(wide, "big"), int.from_bytes(high, "big"))
+                    return _sides("big", data[at + 7 : at + 9], data[at + 5 : at + 7])
                 else:
                     at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
             return None
@@ -155,20 +152,21 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 def _webp_size(data: bytes) -> tuple[int, int] | None:
     match data[12:16]:
         case b"VP8X":
-            sides = data[24:27], data[27:30]
-            return _sides(*(1 + int.from_bytes(side, "little") for side in sides))
+            return _sides("little", data[24:27], data[27:30], more=1)
         case b"VP8L":
             bits = int.from_bytes(data[21:25], "little")
-            return _sides(1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF))
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
         case b"VP8 ":
-            sides = data[26:28], data[28:30]
-            return _sides(*(int.from_bytes(side, "little") & 0x3FFF for side in sides))
+            return _sides("little", data[26:28], data[28:30], mask=0x3FFF)
         case _:
             return None
 
 
-def _sides(width: int, height: int) -> tuple[int, int] | None:
-    return (width, height) if width > 0 and height > 0 else None
+def _sides(
+    order: Literal["little", "big"], width: bytes, height: bytes, *, mask: int = -1, more: int = 0
+) -> tuple[int, int] | None:
+    wide, high = ((int.from_bytes(side, order) & mask) + more for side in (width, height))
+    return (wide, high) if wide > 0 and high > 0 else None
 
 
 def split_task(task: str | Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:

@@ -19,6 +19,11 @@ from chartloop.core.errors import RunError
 T = TypeVar("T")
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread; None where a coroutine is driven by hand."""
+    return asyncio._get_running_loop()
+
+
 class _LoopThread(threading.Thread):
     """A thread that runs an event loop for as long as the process lives."""
 
@@ -46,7 +51,12 @@ def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         return done.value
     coroutine.close()
-    raise RunError(
+    raise suspended_error()
+
+
+def suspended_error() -> RunError:
+    """The error for a coroutine that is driven by hand and suspends."""
+    return RunError(
         "a component that said it would not suspend did",
         hint="its `suspends` must be true when it awaits anything that waits",
     )
@@ -69,12 +79,17 @@ async def off_loop(work: Callable[[], T]) -> T:
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
+def on_loop_thread() -> bool:
+    """Whether this is a thread that runs a private event loop."""
+    return isinstance(threading.current_thread(), _LoopThread)
+
+
 def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:
     """Run a coroutine to its result: by hand unless it `suspends`, else on the loop thread."""
     if not suspends:
         return by_hand(coroutine)
     loop = loop_thread()
-    if isinstance(threading.current_thread(), _LoopThread):
+    if on_loop_thread():
         coroutine.close()
         raise RunError(
             "the sync method was called inside an action or tool, on the thread that drives it",

@@ -1,7 +1,7 @@
 """The journal's port over tables, independent of how its calls are performed.
 
 Each call of the port becomes data: a `Write`, or a `Read` of the rows. A subclass performs them:
-each at once (`sqlite.SqliteJournal`) or several together (`sqlite.GroupedJournal`). Texts are
+each at once (`sqlite.SqliteJournal`) or several together (`grouped.GroupedJournal`). Texts are
 made, and secrets hidden, before a call is performed, so outside of any transaction.
 
 Belongs here: the port's methods, once. Never: SQL, locks, threads.
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack
 
-from chartloop.adapters.journal.sqlite_rows import Rows
+from chartloop.adapters.journal.rows import Rows
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
@@ -35,7 +35,6 @@ from chartloop.adapters.journal.writes import (
     WithdrawRequest,
     Write,
     Writer,
-    stored_text,
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chain
@@ -108,8 +107,8 @@ class Done(NamedTuple):
 class JournalFace(ABC):
     """The port's methods, as calls."""
 
-    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
-        self._writer, self._now = writer, now
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
 
     @property
     def redactor(self) -> Redactor | None:
@@ -163,7 +162,7 @@ class JournalFace(ABC):
         return await self._perform(Append(run_id, head, epoch, lines, columns, consumed))
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
-        data = stored_text(self._writer.document(message.data))
+        data = self._writer.stored(self._writer.document(message.data))
         return await self._perform(Send(run_id, message, data, check))
 
     async def put_blob(self, data: str) -> str:
@@ -183,12 +182,12 @@ class JournalFace(ABC):
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         write, result = self._writer, request.outcome
-        data = stored_text(write.document(request.data))
-        outcome = None if result is None else stored_text(write.document(result))
+        data = write.stored(write.document(request.data))
+        outcome = None if result is None else write.stored(write.document(result))
         return await self._perform(PlaceRequest(request.run_id, request, data, outcome))
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        text = stored_text(self._writer.document(outcome))
+        text = self._writer.stored(self._writer.document(outcome))
         return await self._perform(SettleRequest("", key, text, epoch))
 
     async def withdraw_request(self, key: str) -> None:
@@ -211,8 +210,8 @@ class JournalFace(ABC):
 
     # reading ----------------------------------------------------------------------------------
 
-    async def now(self) -> float:
-        return self._now()
+    @abstractmethod
+    async def now(self) -> float: ...
 
     async def _read(
         self, run_id: str, method: Callable[Concatenate[Rows, P], T], *given: P.args, **_: P.kwargs
@@ -247,8 +246,8 @@ class JournalFace(ABC):
         check_page(limit, 0)
         return await self._read("", Rows.tail, cursor, limit, size, run)
 
-    async def changed(self, token: str = "") -> str | None:
-        return await self._read("", Rows.changed, token)
+    @abstractmethod
+    async def changed(self, token: str = "") -> str | None: ...
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:
         return await self._read(run_id, Rows.has_message, run_id, msg_id)

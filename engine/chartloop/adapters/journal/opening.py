@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
+from chartloop.extras import install
 from chartloop.run.journal import Journal
 from chartloop.run.redact import Redactor
 
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from chartloop.core.specs import PluginSpec
 
 JournalOrPath: TypeAlias = Journal | str | Path
-"""An open journal, or a SQLite file by its path or as ``sqlite:///runs.db``.
+"""An open journal, a SQLite file by its path or as ``sqlite:///runs.db``, or a database of a server
+by its URL, ``postgresql://team@db.example.org/runs``.
 
-A file is opened once per process and shared by all its users. ``sqlite:////var/runs.db``, with four
-slashes, is an absolute path.
+A file or database is opened once per process and shared by all its users.
+``sqlite:////var/runs.db``, with four slashes, is an absolute path.
 """
 
 _SQLITE = "sqlite:///"
+_POSTGRES = "postgresql://", "postgres://"
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/+", re.IGNORECASE)
 """With one slash too, as a `Path` writes it."""
 
@@ -38,16 +41,18 @@ def journal_of(
     """The open journal, or the one at a path or URL. `make` creates the file if it is missing.
 
     A plugin opens the URLs of its scheme. With `wait`, the seconds that another process may lock
-    it, a file is not shared: the caller closes it.
+    it or its server may be away, it is not shared: the caller closes it.
 
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
         UnknownRunError: the file is missing, and `make` is false.
-        JournalError: the file is not a journal, or cannot be opened.
+        JournalError: it is not a journal, or cannot be opened; no message shows a password.
     """
     wanted = None if durability is None else known_durability(durability)
     if isinstance(given, str) and (opened := _by_plugin(given, make, plugins)) is not None:
         return _with(wanted, opened)
+    if is_server(given):
+        return _on_server(str(given), make, wait)  # flushes what it commits: as durable as asked
     if isinstance(given, (str, Path)):
         return _with(wanted, _at(given, make, wanted or "process", wait))
     if not hasattr(given, "suspends"):  # what an untyped caller may give
@@ -79,6 +84,29 @@ def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal |
     return None
 
 
+def is_server(given: object) -> bool:
+    """Whether this is the URL of a PostgreSQL database."""
+    return isinstance(given, str) and given.lower().startswith(_POSTGRES)
+
+
+def _on_server(url: str, make: bool, wait: float | None) -> Journal:
+    try:
+        from chartloop.adapters.journal.postgres import (  # noqa: PLC0415
+            PostgresJournal,
+            shared_journal,
+        )
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise SetupError(
+            "a journal in PostgreSQL needs psycopg, which is not installed",
+            hint=install("postgres"),
+        ) from None
+    if wait is not None:
+        return PostgresJournal(url, make=make, wait=wait)
+    return shared_journal(url, make=make)
+
+
 def _with(durability: Durability | None, journal: Journal) -> Journal:
     """The journal; `SetupError` if it has another durability than the one requested."""
     known = journal.durability
@@ -99,7 +127,7 @@ def _with(durability: Durability | None, journal: Journal) -> Journal:
 
 _PATH = (
     'the path of a SQLite file, `journal="runs.db"` or `"sqlite:///runs.db"`, '
-    "or an open `SqliteJournal`"
+    "the URL of a PostgreSQL database, or an open `SqliteJournal`"
 )
 
 

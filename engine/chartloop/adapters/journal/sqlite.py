@@ -11,23 +11,13 @@ does the first transaction after it, so neither happens on an event loop.
     journal            for a run that is driven by hand: no method ever suspends
     journal.grouped    for event loops: the same file, and no call blocks the loop
 
-A short call takes less time than a switch to another thread and back, so while few runs write, the
-loop makes it in place. It never waits there: if the file or the journal is in use, or the call must
-wait for the disk, the call goes to a worker thread.
-
-A transaction costs far more than its rows. When many runs write, the calls of one tick of the loop,
-and those that arrive while the previous group is written, form a group for the worker. Each caller
-gets its own result or error; a refusal (`Fenced`) affects only its caller, because it comes before
-anything is written. A caller that is cancelled before its group starts has written nothing.
-
-Belongs here: transactions, their groups, the lock between threads, and the path of the file. The
-tables are in `sqlite_migrations`, their rows in `sqlite_rows`.
+Belongs here: transactions, the lock between threads, and the path of the file. Their groups are in
+`grouped`, the tables in `sqlite_migrations`, their rows in `rows`.
 Source: design "architecture", section 4.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sqlite3
@@ -37,10 +27,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from typing import Any, Literal, cast
+from weakref import WeakValueDictionary
 
 from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.grouped import GroupedJournal
+from chartloop.adapters.journal.rows import Rows
 from chartloop.adapters.journal.sqlite_migrations import (
     FOLDER,
     MIGRATIONS,
@@ -50,7 +42,6 @@ from chartloop.adapters.journal.sqlite_migrations import (
     is_busy,
     open_database,
 )
-from chartloop.adapters.journal.sqlite_rows import Rows
 from chartloop.adapters.journal.writes import Writer
 from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
@@ -61,12 +52,6 @@ COMMITS = 1_000
 """The number of transactions between checkpoints of the write-ahead log."""
 LARGEST_LOG = 4_000
 """The size of the write-ahead log, in pages, at which SQLite makes a checkpoint itself."""
-PACE = 0.001
-"""The least time in seconds between the starts of two groups. With a thousand agents it turns
-groups of ten into groups of dozens, for a third less CPU."""
-FEW = 4
-"""The number of runs that may call in turn, with less than `PACE` in between, before calls are
-grouped. A smaller group costs more than separate transactions."""
 PROJECT = "pyproject.toml"
 """The file that marks the folder of a project, which keeps its own runs."""
 
@@ -107,7 +92,27 @@ def shared_journal(path: Path, durability: Durability = "process") -> SqliteJour
         return known
 
 
-class SqliteJournal(JournalFace):
+class _SqliteFace(JournalFace):
+    """What both faces do in SQLite's way."""
+
+    _now: Callable[[], float]
+
+    async def now(self) -> float:
+        return self._now()
+
+    async def changed(self, token: str = "") -> str | None:
+        return await self._read("", _changed, token)
+
+
+def _changed(rows: Rows, token: str) -> str | None:
+    """A new token if this or another connection has written since `token`, else None."""
+    database = cast("Connection", rows.db)
+    others = database.execute("PRAGMA data_version").fetchone()[0]
+    now = f"{others}-{database.total_changes}"
+    return None if now == token else now
+
+
+class SqliteJournal(_SqliteFace):
     """A journal in the file `path`, which is created if missing and migrated if old.
 
     `durability` is what a completed write survives: ``"process"`` the end of the process, even by
@@ -134,7 +139,8 @@ class SqliteJournal(JournalFace):
         now: Callable[[], float] = time.time,
     ) -> None:
         writer = Writer(Redactor() if redactor == "environment" else redactor)
-        super().__init__(writer, now)
+        super().__init__(writer)
+        self._now = now
         self.path = Path(path).absolute()
         self._wait = wait
         self.durability: Durability = known_durability(durability)
@@ -151,7 +157,7 @@ class SqliteJournal(JournalFace):
         self._commits = 0
         """Transactions since the last checkpoint. The first one after it waits for the disk."""
         self._worker: Executor | None = None
-        self.grouped = GroupedJournal(self, writer, now)
+        self.grouped = _Grouped(self, writer, now)
         """The same journal for event loops."""
 
     @property
@@ -293,130 +299,12 @@ class SqliteJournal(JournalFace):
             worker.shutdown()
 
 
-class GroupedJournal(JournalFace):
-    """The journal for event loops, available as `SqliteJournal.grouped`.
-
-    Several loops in several threads may use it concurrently; each has its own groups.
-    """
-
-    suspends = True
+class _Grouped(_SqliteFace, GroupedJournal):
+    """The journal for event loops, available as `SqliteJournal.grouped`."""
 
     def __init__(self, direct: SqliteJournal, writer: Writer, now: Callable[[], float]) -> None:
-        super().__init__(writer, now)
-        self.direct = direct
-        """The same journal for threads without an event loop: no method suspends."""
-        self.path = direct.path
-        """The file."""
-        self.name = direct.name
-        self.durability: Durability | None = direct.durability
-        """The failures that a completed write survives."""
-        self._gathered: WeakKeyDictionary[asyncio.AbstractEventLoop, _Group] = WeakKeyDictionary()
-
-    async def close(self) -> None:
-        """Close the file. A write in progress is finished, a waiting one is refused."""
-        await asyncio.get_running_loop().run_in_executor(None, self.direct.close_file)
-
-    async def _perform(self, call: Call) -> Any:
-        loop = asyncio.get_running_loop()
-        if is_long(call):
-            done = await loop.run_in_executor(None, self.direct.perform, (call,))
-            return done[0].get()
-        group = self._gathered.get(loop)
-        if group is None:
-            group = self._gathered[loop] = _Group(self.direct)
-        if group.has_room(call.run_id, loop.time()):
-            at_once = self.direct.attempt(call)
-            group.last = loop.time()
-            if at_once is not None:
-                return at_once.get()
-        return await group.add(loop, call)
-
-
-class _Waiting(NamedTuple):
-    call: Call
-    answer: asyncio.Future[Any]
-
-
-class _Group:
-    """The calls that one loop has collected. Used only in the thread of that loop."""
-
-    def __init__(self, direct: SqliteJournal) -> None:
-        self._direct = direct
-        self._waiting: list[_Waiting] = []
-        self._busy = False
-        self._begun = 0.0
-        self._recent: set[str] = set()
-        """The runs that have called since the last pause."""
-        self.last = 0.0
-        """The loop's time of the last call that was made at once."""
-
-    def has_room(self, run_id: str, now: float) -> bool:
-        """Whether a call may be made at once, because no group is pending and few runs call."""
-        if self._busy:
-            return False
-        if now - self.last > PACE:
-            self._recent.clear()
-        self._recent.add(run_id)
-        return len(self._recent) <= FEW
-
-    def add(self, loop: asyncio.AbstractEventLoop, call: Call) -> asyncio.Future[Any]:
-        answer = loop.create_future()
-        self._waiting.append(_Waiting(call, answer))
-        if not self._busy:
-            self._busy = True
-            self._schedule(loop)
-        return answer
-
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        pause = self._begun + PACE - loop.time()
-        if pause > 0:
-            loop.call_later(pause, self._begin, loop)
-        else:
-            loop.call_soon(self._begin, loop)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand the collected calls to the worker, except those whose caller was cancelled."""
-        self._begun = loop.time()
-        group = [waiting for waiting in self._waiting if not waiting.answer.cancelled()]
-        self._waiting = []
-        calls = [waiting.call for waiting in group]
-        try:
-            written = loop.run_in_executor(self._direct.worker(), self._direct.perform, calls)
-        except Exception as error:  # noqa: BLE001 - passed to the callers
-            self._end(loop, group, [Done(error=error)] * len(group))
-        else:
-            written.add_done_callback(lambda written: self._finish_group(loop, group, written))
-
-    def _finish_group(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        group: Sequence[_Waiting],
-        written: asyncio.Future[list[Done]],
-    ) -> None:
-        error = None if written.cancelled() else written.exception()
-        if written.cancelled() or error is not None:
-            lost = JournalError(
-                "the journal's worker was stopped; read the journal to see what was written"
-            )
-            lost.__cause__ = error
-            self._end(loop, group, [Done(error=lost)] * len(group))
-        else:
-            self._end(loop, group, written.result())
-
-    def _end(
-        self, loop: asyncio.AbstractEventLoop, group: Sequence[_Waiting], outcomes: Sequence[Done]
-    ) -> None:
-        for (_, answer), (value, error) in zip(group, outcomes, strict=True):
-            if answer.done():
-                continue
-            if error is None:
-                answer.set_result(value)
-            else:
-                answer.set_exception(error)
-        if self._waiting:
-            self._schedule(loop)
-        else:
-            self._busy = False
+        super().__init__(direct, writer)
+        self._now = now
 
 
 _opening = Lock()

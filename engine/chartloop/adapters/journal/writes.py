@@ -8,8 +8,8 @@ Belongs here: what every database with tables needs. Never: SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from chartloop.core.codec import to_json_fast
 from chartloop.core.errors import RunError
@@ -37,6 +37,23 @@ def stored_text(text: str) -> Stored:
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
     return text
+
+
+class Cursor(Protocol):
+    """The outcome of a statement."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def close(self) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """An open database, as `sqlite3` gives it. Its caller begins and ends transactions."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
 
 
 class Line(NamedTuple):
@@ -225,8 +242,12 @@ Write: TypeAlias = (
 class Writer:
     """Converts data to redacted text for the journal."""
 
-    def __init__(self, redactor: Redactor | None) -> None:
+    def __init__(
+        self, redactor: Redactor | None, stored: Callable[[str], Stored] = stored_text
+    ) -> None:
         self.redactor = redactor
+        self.stored = stored
+        """Encodes a text for a column."""
         self._hide: Callable[[str], str] = redactor.json if redactor else str
         self.text: Callable[[str], str] = redactor.text if redactor else str
         """Redacts plain text."""
@@ -264,7 +285,7 @@ class Writer:
     def _columns(self, row: RunRow | Update) -> Columns:
         """The columns of a row or its update; both end with the question and the usage."""
         question = row.question
-        text = None if question is None else stored_text(self.document(question.to_mapping()))
+        text = None if question is None else self.stored(self.document(question.to_mapping()))
         return (*row.to_tuple()[:-3], text, row.tokens, row.cost)
 
     def lines(self, events: Iterable[Event]) -> list[Line]:
@@ -274,7 +295,7 @@ class Writer:
             record = event.record
             packed = pack(self.document(event.data if record is None else record))
             number = None if record is None else record.seq
-            text = stored_text(packed.text)
+            text = self.stored(packed.text)
             lines.append(Line(event.type, number, event.at, text, packed.blobs))
         return lines
 

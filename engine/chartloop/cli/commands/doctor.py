@@ -183,6 +183,10 @@ _EXTRAS = (
         "plots", "matplotlib", "plots",
         "no matplotlib: `chartloop stats` has tables, but no --plot",
     ),
+    _Extra(
+        "postgres", "psycopg", "postgres",
+        "no psycopg: journals are files, and not in PostgreSQL",
+    ),
 )  # fmt: skip
 
 
@@ -243,21 +247,23 @@ def _journal(options: RunOptions) -> Iterator[Check]:
     from chartloop.cli.journal_access import close_later, journal_at, name_of
     from chartloop.run.chain import Checked
     from chartloop.run.recorded import check_chain
+    from chartloop.run.redact import Redactor
     from chartloop.run.sync import by_hand
 
     where = journal_at(options.journal)
+    shown = Redactor().text(where)
     try:
         journal = journal_of(where, make=False, wait=2)
         close_later(journal)
         rows = by_hand(journal.rows())
     except UnknownRunError:
-        yield Check("journal", "ok", f"{where}: does not exist yet, the first run creates it")
+        yield Check("journal", "ok", f"{shown}: does not exist yet, the first run creates it")
         return
     except SetupError as error:  # its text names what was given
         yield Check("journal", "broken", error.message, error.hint)
         return
     except ChartloopError as error:
-        yield Check("journal", "broken", f"{where}: {error.message}", error.hint)
+        yield Check("journal", "broken", f"{shown}: {error.message}", error.hint)
         return
     text = f"{name_of(journal)}: {say_count(len(rows), 'run')}, "
     text += f"{sum(not row.ended for row in rows)} not ended"

@@ -16,6 +16,7 @@ from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
 from chartloop.language.spec import Assign, MachineSpec, StateSpec
 from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.guard_text import all_guards
 
 SPENT = frozenset(
     name for name, row in FACTS.items() if row.type.grows and name != "run.idle"
@@ -100,9 +101,11 @@ class Counting:
         return float(given.value) if isinstance(given.value, (int, float)) else INF
 
 
-def all_guards(spec: MachineSpec) -> list[Expression]:
-    """Return the guards of rules and edges."""
-    return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
+def all_sets(spec: MachineSpec) -> list[Assign]:
+    """Return every assignment of a machine."""
+    sets = [one for state in spec.states.values() for one in state.set]
+    sets += [one for edge in spec.edges() for one in edge.set]
+    return sets + list(spec.on_error.set if spec.on_error is not None else ())
 
 
 def _read(spec: MachineSpec) -> Iterable[str]:
@@ -118,9 +121,7 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
     left = set(spec.vars)
     if counting:
         left = {n for n, v in spec.vars.items() if v.type.kind == "int" and not v.type.nullable}
-    sets = [a for s in spec.states.values() for a in s.set]
-    sets += [a for e in spec.edges() for a in e.set]
-    sets += spec.on_error.set if spec.on_error is not None else ()
+    sets = all_sets(spec)
     changed = {
         a.target
         for a in sets

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from chartloop.language.expression import Expression
 from chartloop.language.spec import StateSpec
-from chartloop.machine.abstract.counters import all_guards
 from chartloop.machine.abstract.position import Move, Place, Reached, Target, join_gates
 from chartloop.machine.abstract.thresholds import Below, Now, World
 from chartloop.machine.build import Chart
+from chartloop.machine.guard_text import all_guards
 from chartloop.machine.regions import GuardedTransition, Holds
 
 Passed = tuple[Mapping[str, float], Reached]

@@ -12,7 +12,8 @@ from functools import cached_property
 
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Arith, Const, Node, walk
-from chartloop.language.spec import RETURN, Assign, MachineSpec, StateSpec
+from chartloop.language.spec import RETURN, Assign, StateSpec
+from chartloop.machine.abstract.counters import all_sets
 from chartloop.machine.build import Chart, reachable
 
 SMALL = 2**31
@@ -79,13 +80,6 @@ def is_sure(chart: Chart, state: StateSpec) -> bool:
     """Whether a state's action cannot fail, and nothing can cut it off."""
     plain = state.traits.fails == "never" and not (state.args or state.save or state.within)
     return plain and not chart.time_left
-
-
-def all_sets(spec: MachineSpec) -> list[Assign]:
-    """Return every assignment of a machine."""
-    sets = [one for state in spec.states.values() for one in state.set]
-    sets += [one for edge in spec.edges() for one in edge.set]
-    return sets + list(spec.on_error.set if spec.on_error is not None else ())
 
 
 def sets_may_fail(sets: Iterable[Assign]) -> bool:

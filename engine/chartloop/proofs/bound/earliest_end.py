@@ -21,8 +21,7 @@ from chartloop.language.expression.tree import Const, Fact, Node, walk
 from chartloop.language.intervals.evaluate import judge, surely
 from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, of_plain
 from chartloop.language.spec import Edge, MachineSpec, Rule
-from chartloop.machine.abstract.counters import Counting
-from chartloop.machine.abstract.failures import all_sets
+from chartloop.machine.abstract.counters import Counting, all_sets
 from chartloop.machine.abstract.thresholds import REAL, World
 from chartloop.proofs.bound.budgets import Number, exact, reached_before
 from chartloop.proofs.bound.costs import STEPS

@@ -8,11 +8,12 @@ from typing import Any
 from chartloop.language.expression import Expression
 from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import Given
-from chartloop.machine.abstract.counters import Counting, all_guards
+from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.graph_builder import MOST_ROUTES
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
+from chartloop.machine.guard_text import all_guards
 from chartloop.proofs.bound.bound import Wrap
 from chartloop.proofs.bound.budgets import (
     LIFTS,

@@ -15,7 +15,8 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from chartloop.language.spec import HIGHEST, StateSpec
-from chartloop.machine.abstract.failures import all_sets, sets_may_fail
+from chartloop.machine.abstract.counters import all_sets
+from chartloop.machine.abstract.failures import sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.machine.abstract.signals import carried_out, raised_after, signalled_behind

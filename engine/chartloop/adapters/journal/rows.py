@@ -1,10 +1,13 @@
-"""Rows of the journal's tables: what each write and read of the port does in an open file.
+"""Rows of the journal's tables: what each write and read of the port does in a database.
+
+The SQL is SQLite's, and mostly everybody's: `postgres_dialect` respells it, and has a text of its
+own for the statements with a public name.
 
 Nothing here starts or ends a transaction; the caller does, and may group several calls in one. Each
 raises its `ChartloopError` before it has written anything, so that a refusal does not affect the
 others.
 
-Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
+Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of a database.
 """
 
 from __future__ import annotations
@@ -16,15 +19,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from chartloop.adapters.journal.sqlite_leases import LeaseRows
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.sqlite_schedule import REQUEST, read_requests
-from chartloop.adapters.journal.sqlite_texts import UNREAD, TextRows, read_text
+from chartloop.adapters.journal.leases import LeaseRows
+from chartloop.adapters.journal.schedule import REQUEST, read_requests
+from chartloop.adapters.journal.texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
     ClaimRuns,
     Columns,
+    Connection,
     Create,
     CreateWhole,
     Enqueue,
@@ -92,10 +95,20 @@ _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * len(_NAMES))
 _SELDOM = ("reason", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
-_LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, NULL, '{}')"
-"""Keeps the newest number after its event is deleted, because SQLite continues after the highest
+KEEP_NUMBER = (
+    "UPDATE OR REPLACE event SET run_id = '', seq = -1, epoch = 0, type = 'removed', "
+    "record = NULL, at = 0, digest = NULL, data = '{}' "
+    "WHERE run_id = ? AND number = (SELECT max(number) FROM event)"
+)
+"""Keeps the newest number when its event is deleted, because SQLite continues after the highest
 existing number, and a number must not be used twice. There is one such row, without a run."""
-_FENCE = (
+PAYLOADS = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
+KEEP_PAYLOAD = "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO NOTHING"
+BOUNDS = (
+    "SELECT (SELECT id FROM journal), coalesce((SELECT min(number) FROM event), 1) - 1, "
+    "coalesce((SELECT max(number) FROM event), 0)"
+)
+FENCE = (
     "SELECT rowid, CAST(chain AS BLOB), status, reason FROM run "
     "WHERE run_id = ? AND head = ? AND epoch = ?"
 )
@@ -111,8 +124,8 @@ _CHANGES = (
     "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE rowid = ?"
 )
 _EVENT = "run_id, seq, epoch, type, record, at, digest, data"
-_INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_COPY = (
+INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+COPY = (
     f"INSERT INTO event ({_EVENT}) SELECT ?, seq, 0, type, record, at, digest, data "  # noqa: S608
     "FROM event WHERE run_id = ? AND seq < ? ORDER BY seq"
 )
@@ -122,13 +135,14 @@ _FORKS = (
     "WHERE run_id = ?1 AND seq = ?2), origin) FROM run WHERE run_id = ?1) WHERE run_id = ?3"
 )
 _CHAIN = (
-    "SELECT CAST(origin AS BLOB), CAST(chain AS BLOB), head, origin = zeroblob(32) "
-    "OR coalesce((SELECT p.origin = run.origin FROM run AS p WHERE p.run_id = run.parent), 1) "
+    "SELECT CAST(origin AS BLOB), CAST(chain AS BLOB), head, origin = ? "
+    "OR coalesce((SELECT p.origin = run.origin FROM run AS p WHERE p.run_id = run.parent), true) "
     "OR EXISTS (SELECT 1 FROM event WHERE run_id = run.parent AND digest = run.origin) "
     "FROM run WHERE run_id = ?"
 )
 _WRITTEN = (
-    "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND seq >= ? ORDER BY seq"
+    "SELECT epoch, type, record, at, CAST(data AS BLOB) FROM event WHERE run_id = ? AND seq >= ? "
+    "ORDER BY seq"
 )
 
 _READ = "seq, type, at, data, record, epoch"
@@ -136,11 +150,17 @@ _KINDS = frozenset(KINDS)
 
 
 class Rows(TextRows, LeaseRows):
-    """The tables of an open file. `now` is the clock of leases."""
+    """The tables of a database. `now` is its clock."""
 
-    def __init__(self, db: Connection, now: Callable[[], float]) -> None:
-        self.db = db
-        self.now = now
+    def __init__(
+        self, db: Connection, now: Callable[[], float],
+        stored: Callable[[str], Stored] = stored_text,
+    ) -> None:  # fmt: skip
+        self.db, self.now, self.stored = db, now, stored
+
+    def time(self) -> float:
+        """The time now."""
+        return self.now()
 
     def perform(self, write: Write) -> Any:
         """Perform one write; returns what its method does."""
@@ -257,7 +277,7 @@ class Rows(TextRows, LeaseRows):
         for read, to in moves:
             self.take(read.run_id, claim._replace(take_over=True))
             moved = moved_row(read, to)
-            event = Line(MOVED, None, self.now(), stored_text(json.dumps({"to": to})), {})
+            event = Line(MOVED, None, self.now(), self.stored(json.dumps({"to": to})), {})
             chain: bytes = self.db.execute(_HEAD_OF, (read.run_id,)).fetchone()[0]
             chain = self._insert(read.run_id, read.head, moved.epoch, (event,), chain)
             self.db.execute(
@@ -274,7 +294,7 @@ class Rows(TextRows, LeaseRows):
         sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
         head: int = self.db.execute(sql, (run_id, record_seq)).fetchone()[0]
         self.create(Create(new, (*columns[:_HEAD], head, *columns[_HEAD + 1 :])))
-        self.db.execute(_COPY, (new, run_id, head))
+        self.db.execute(COPY, (new, run_id, head))
         self.db.execute(_FORKS, (run_id, head - 1, new))
         self.db.execute(
             "INSERT INTO event_blob SELECT ?, seq, hash FROM event_blob "
@@ -297,21 +317,17 @@ class Rows(TextRows, LeaseRows):
         return removed
 
     def _remove(self, run_id: str) -> int:
-        newest = self.db.execute(
-            "SELECT number, run_id FROM event ORDER BY number DESC LIMIT 1"
-        ).fetchone()
         removed = self.db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
-        sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
-        payloads = self.db.execute(sql, (run_id,)).fetchall()
+        payloads = self.db.execute(PAYLOADS, (run_id,)).fetchall()
+        self.db.execute(KEEP_NUMBER, (run_id,))
         for table in ("event", "event_blob", "inbox", "snapshot", "lease", "request"):
             self.db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
-        if newest is not None and newest[1] == run_id:
-            self.db.execute(_LAST_NUMBER, newest[:1])
-        self.db.executemany(
-            "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
-            "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
-            payloads,
-        )
+        for payload in payloads:
+            self.db.execute(
+                "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
+                "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
+                payload,
+            )
         return removed
 
     # events -----------------------------------------------------------------------------------
@@ -319,13 +335,13 @@ class Rows(TextRows, LeaseRows):
     def append(self, write: Append) -> int:
         """Write events, and return the new head. `Fenced` if another driver has taken over."""
         run_id, head, epoch, lines, update, consumed = write
-        expected = self.db.execute(_FENCE, (run_id, head, epoch)).fetchone()
+        expected = self.db.execute(FENCE, (run_id, head, epoch)).fetchone()
         if expected is None:
             found = self.require_row(run_id)
             if is_own_commit(found, head, epoch, len(lines)):
                 written = self.db.execute(_WRITTEN, (run_id, head)).fetchall()
                 if written == [
-                    (epoch, line.type, line.record, line.at, line.data) for line in lines
+                    (epoch, line.type, line.record, line.at, _bytes(line.data)) for line in lines
                 ]:
                     return found.head  # our own commit, whose result was lost
             raise fenced_error(found, head, epoch)
@@ -354,18 +370,15 @@ class Rows(TextRows, LeaseRows):
             text = data.encode() if isinstance(data, str) else data
             chain = follow(chain, (seq, number, at, type.encode(), text))
             digest = None if number is None else chain
-            self.db.execute(_INSERT, (run_id, seq, epoch, type, number, at, digest, data))
+            self.db.execute(INSERT, (run_id, seq, epoch, type, number, at, digest, data))
             for key, text in line.blobs.items():
-                self.db.execute(
-                    "INSERT INTO blob VALUES (?, ?, 0) ON CONFLICT (hash) DO NOTHING",
-                    (key, stored_text(text)),
-                )
+                self.db.execute(KEEP_PAYLOAD, (key, self.stored(text)))
                 self.db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
         return chain
 
     def chain(self, run_id: str) -> Chain:
         """The run's events as they are stored, with their digests."""
-        found = self.db.execute(_CHAIN, (run_id,)).fetchone()
+        found = self.db.execute(_CHAIN, (START, run_id)).fetchone()
         if found is None:
             raise UnknownRunError(f"there is no run `{run_id}` in this journal")
         sql = (
@@ -415,15 +428,11 @@ class Rows(TextRows, LeaseRows):
     def tail(self, cursor: str, limit: int, size: int | None, run: str) -> Tail:
         """The events of all runs after a cursor, in the order of their commits.
 
-        SQLite has one writer at a time, which numbers its events from the highest existing number.
-        So the order of numbers is the order of commits, and no event appears after a later one.
+        One writer at a time numbers its events, from the highest number. So the order of numbers
+        is the order of commits, and no event appears after a later one.
         """
-        found = self.db.execute("SELECT id FROM journal").fetchone()
-        oldest, newest = self.db.execute(
-            "SELECT coalesce((SELECT min(number) FROM event), 1) - 1, "
-            "coalesce((SELECT max(number) FROM event), 0)"
-        ).fetchone()
-        cursors = EventCursors(str(found[0] if found else ""), oldest, newest)
+        journal, oldest, newest = self.db.execute(BOUNDS).fetchone()
+        cursors = EventCursors(str(journal or ""), oldest, newest)
         after = cursors.read(cursor)
         below = run + CHILD_MARK
         # `+`: by the index of runs, which holds the numbers, and not through all other events
@@ -450,12 +459,6 @@ class Rows(TextRows, LeaseRows):
             else:
                 at = newest if len(events) < limit else at
         return Tail(events, cursors.write(at), cursors.write(newest))
-
-    def changed(self, token: str) -> str | None:
-        """A new token if this or another connection has written since `token`, else None."""
-        others = self.db.execute("PRAGMA data_version").fetchone()[0]
-        now = f"{others}-{self.db.total_changes}"
-        return None if now == token else now
 
     # inbox ------------------------------------------------------------------------------------
 
@@ -520,7 +523,8 @@ class Rows(TextRows, LeaseRows):
         if request.is_open and run is not None:
             refuse_moved(run)
         refuse_second(request, next(iter(self.requests(run_id, open_only=True, limit=1)), None))
-        sql = f"INSERT OR REPLACE INTO request ({REQUEST}, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        self.db.execute("DELETE FROM request WHERE key = ?", (request.key,))  # an unreadable one
+        sql = f"INSERT INTO request ({REQUEST}, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
         self.db.execute(sql, (*request[:5], data, outcome, request.needs, request.at))
         return request
 
@@ -588,6 +592,10 @@ def _beyond(prefix: str) -> str | None:
             # the skipped code points are surrogates, which columns cannot contain
             return prefix + chr(0xE000 if following == 0xD800 else following)
     return None
+
+
+def _bytes(stored: Stored) -> bytes:
+    return stored.encode() if isinstance(stored, str) else stored
 
 
 class _Sized:

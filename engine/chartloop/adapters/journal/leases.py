@@ -1,10 +1,10 @@
-"""Leases as rows of a SQLite file. `run.lease` decides who gets one."""
+"""Leases as rows of a database. `run.lease` decides who gets one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.adapters.journal.sqlite_schedule import ScheduleRows
+from chartloop.adapters.journal.schedule import ScheduleRows
 from chartloop.adapters.journal.writes import Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process

@@ -3,15 +3,15 @@
 Each is checked against its hash when it is read. A payload or machine with another hash is
 damaged; a snapshot with another hash is ignored, because it is only a cache.
 
-Belongs here: texts in columns. Never: the log and its rows (`sqlite_rows`).
+Belongs here: texts in columns. Never: the log and its rows (`rows`).
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.writes import PutBlob, PutSnapshot, Stored, stored_text
+from chartloop.adapters.journal.writes import Connection, PutBlob, PutSnapshot, Stored
 from chartloop.core.errors import JournalCorrupt
 from chartloop.run.journal import BY_HAND, Snapshot, digest
 from chartloop.run.redact import has_marks
@@ -29,14 +29,16 @@ class TextRows:
     """The tables `blob` and `snapshot`."""
 
     db: Connection
+    stored: Callable[[str], Stored]
 
     def put_blob(self, write: PutBlob) -> str:
         """Store a text permanently under its hash; returns the hash."""
         sql = "SELECT data FROM blob WHERE hash = ? AND kept"
         found = self.db.execute(sql, (write.key,)).fetchone()
         if found is None or not _is_whole(write.key, found[0]):
-            row = write.key, stored_text(write.hide(write.text))
-            self.db.execute("INSERT OR REPLACE INTO blob VALUES (?, ?, 1)", row)
+            row = write.key, self.stored(write.hide(write.text))
+            sql = "INSERT INTO blob VALUES (?, ?, true) ON CONFLICT (hash) DO UPDATE SET "
+            self.db.execute(f"{sql}data = excluded.data, kept = excluded.kept", row)
         return write.key
 
     def blob(self, key: str) -> str | None:
@@ -56,8 +58,12 @@ class TextRows:
     def replace_snapshot(self, write: PutSnapshot) -> bool:
         """Replace the snapshot of a run. False if there is no such run."""
         run_id, (seq, record_seq, _), data = write
-        sealed = stored_text(f"{_seal(run_id, seq, record_seq, data)} {data}")
-        sql = "INSERT OR REPLACE INTO snapshot SELECT run_id, ?, ?, ? FROM run WHERE run_id = ?"
+        sealed = self.stored(f"{_seal(run_id, seq, record_seq, data)} {data}")
+        sql = (
+            "INSERT INTO snapshot SELECT run_id, ?, ?, ? FROM run WHERE run_id = ? ON CONFLICT "
+            "(run_id) DO UPDATE SET seq = excluded.seq, record_seq = excluded.record_seq, "
+            "data = excluded.data"
+        )
         return self.db.execute(sql, (seq, record_seq, sealed, run_id)).rowcount == 1
 
     def read_snapshot(self, run_id: str) -> Snapshot | None:

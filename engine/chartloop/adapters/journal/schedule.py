@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chartloop.adapters.journal.sqlite_migrations import Connection
-from chartloop.adapters.journal.sqlite_texts import UNREAD, read_text
-from chartloop.adapters.journal.writes import ClaimRuns, Enqueue, HandBack, Keep, Sweep
+from chartloop.adapters.journal.texts import UNREAD, read_text
+from chartloop.adapters.journal.writes import ClaimRuns, Connection, Enqueue, HandBack, Keep, Sweep
 from chartloop.run.lease import CHILD_MARK, ancestry
 from chartloop.run.processes import Process, is_gone
 from chartloop.run.requests import StoredRequest
@@ -31,7 +30,7 @@ _WAKE = (
     "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "
     "WHEN due < ?1 THEN due ELSE ?1 END WHERE outcome IS NULL AND run_id IN ({})"
 )
-_TAKE_UP = f"UPDATE request SET parked = 0, lapses = '[]' WHERE {_FREE} AND run_id IN ({{}})"  # noqa: S608
+_TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id IN ({{}})"  # noqa: S608
 _CLAIM = (
     "UPDATE request SET worker = ?, since = ?, events = CASE lapses WHEN '[]' "  # noqa: S608  marks
     "THEN (SELECT coalesce(max(number), 0) FROM event) ELSE events END WHERE rowid IN "
@@ -117,11 +116,12 @@ class ScheduleRows:
 
     def sweep(self, write: Sweep) -> int:
         """Make the runs of dead workers due again, or park them."""
-        now, dead = self.now(), list[tuple[str]]()
+        now, dead = self.now(), list[str]()
         for id, _, *process, _, _, until in self.db.execute(_WORKERS).fetchall():
             if not is_number(until) or until <= now or is_gone(Process(*process)):
-                dead.append((id,))
-        self.db.executemany("DELETE FROM worker WHERE id = ?", dead)
+                dead.append(id)
+        for id in dead:
+            self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
         orphans = self.db.execute(_ORPHANS).fetchall()
         for key, run_id, worker, since, events, lapses in orphans:
             below = run_id + CHILD_MARK
@@ -130,8 +130,9 @@ class ScheduleRows:
             lapsed = [] if new else [*json.loads(lapses), [worker, since, now]]
             parked = len(lapsed) >= LAPSES
             self.db.execute(
-                "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ?",
-                (None if parked else now, parked, json.dumps(lapsed), key),
+                "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? "
+                "WHERE key = ? AND worker = ?",  # nobody else has swept it meanwhile
+                (None if parked else now, parked, json.dumps(lapsed), key, worker),
             )
         if write.lost:
             self.db.execute(_LOST.format(", ".join("?" * len(RESTS))), (now, *RESTS))
