@@ -26,6 +26,7 @@ from chartloop.hosting.workers import Workers
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
+from chartloop.run.schedule import LAPSES, WorkerRow
 from chartloop.run.sync import by_hand
 from chartloop.testing import HostClock
 from tests.server.conftest import REVIEW, Served, serving, wait_for
@@ -151,6 +152,24 @@ def test_an_order_of_a_run_that_rests_in_between_is_settled_by_who_ends_it(tmp_p
     load(REVIEW).open("r", journal=journal, script=["x"]).send("approve")
     load(REVIEW).open("r", journal=journal, script=["x"]).run()
     assert carry_out(workers, journal)["status"] == "completed"
+
+
+def test_a_parked_run_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "review.yaml").write_text(REVIEW)
+    clock = HostClock()
+    journal = MemoryJournal(now=clock)
+    settings = Settings(machines=(tmp_path,), journal=journal, components={"script": ["First."]})
+    runs = Runs(settings, journal, Machines(settings, journal))
+    runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "run"}, Caller())
+    (request,) = by_hand(journal.requests(open_only=True))
+    for _ in range(LAPSES):
+        by_hand(journal.keep(WorkerRow("dies"), ttl=30.0))
+        assert by_hand(journal.claim("dies", 1, {request.needs: True})).runs
+        clock.jump(31.0)
+        by_hand(journal.sweep())
+    assert by_hand(journal.claim("next", 1, {request.needs: True})).runs == []
+    runs.message("resume", "r", {}, Caller())
+    assert by_hand(journal.claim("next", 1, {request.needs: True})).runs
 
 
 # moved runs over HTTP -----------------------------------------------------------------------------

@@ -60,6 +60,7 @@ CASES = [
     Case("a rule about errors handles it", "rules:\n  - {when: errors.total >= 1, stop: completed}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END, {"a": [failure()]}, "a z", "completed"),
     Case("a rule about something else does not", "rules:\n  - {when: run.steps >= 1, stop: steps_limit}\nstates:\n  a: {do: act, next: b}\n  b: {do: act, next: z}\n" + END, {"a": [failure()]}, "a end-error", "error", "error"),
     Case("on_error takes what nobody handles", "on_error: b\nstates:\n  a: {do: act, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()]}, "a b z", "completed"),
+    Case("on_error from a detour keeps where it came from", "on_error: e\nrules:\n  - {when: run.visits.a >= 1 and run.visits.d < 1, to: d}\nstates:\n  a: {do: act, next: z}\n  d: {do: keep, next: return}\n  e: {do: keep, next: return}\n" + END, {"d": [failure()]}, "a d e a z", "completed"),
     Case("retry, then success", "states:\n  a: {do: act, retry: {times: 2}, next: z}\n" + END, {"a": [failure(), failure()]}, "a a a z", "completed"),
     Case("retry is used up", "states:\n  a: {do: act, retry: {times: 2}, next: z}\n" + END, {"a": [failure()] * 3}, "a a a end-error", "error", "error"),
     Case("a retry comes before failed", "states:\n  a: {do: act, retry: {times: 1}, failed: b, next: z}\n  b: {do: keep, next: z}\n" + END, {"a": [failure()]}, "a a z", "completed"),

@@ -127,7 +127,7 @@ class Schedule(Protocol):
         ...
 
     async def sweep(self, *, lost: bool = False) -> int:
-        """Make the runs of dead workers due again; returns how many.
+        """Make the runs of dead workers due again, or park them; returns how many.
 
         With `lost`, a run that could go on but was never made due is due as well.
         """
@@ -243,6 +243,7 @@ class MemorySchedule(MemoryLeases):
                 row = await self.row(request.run_id)
                 if row is not None and row.status not in RESTS:
                     place.due = now
+                    swept += 1
                     self._changes += 1
         return swept
 

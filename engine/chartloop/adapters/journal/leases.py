@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.adapters.journal.schedule import ScheduleRows
+from chartloop.adapters.journal.activations import ScheduleRows
 from chartloop.adapters.journal.writes import Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process

@@ -51,7 +51,9 @@ from chartloop.adapters.journal.rows import FENCE, Rows
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
+    ClaimRuns,
     CreateWhole,
+    Keep,
     PlaceRequest,
     PutBlob,
     PutSnapshot,
@@ -60,6 +62,7 @@ from chartloop.adapters.journal.writes import (
     Send,
     SettleRequest,
     Stored,
+    Sweep,
     Writer,
 )
 from chartloop.core.durability import Durability
@@ -78,6 +81,9 @@ TRIES = 10
 """How often a transaction is tried that conflicts with others."""
 POLL = 0.5
 """The seconds between two questions for news where the server cannot send them."""
+_SILENT = (Read, ClaimRuns, Keep, Sweep)
+"""The calls that make nothing due. Each worker makes them often: if they were news to the others,
+an idle fleet would not rest."""
 _REPEATABLE = (Acquire, Append, PlaceRequest, PutBlob, PutSnapshot, Release, Renew, Read)
 """The calls that may be performed twice: the second time gives what the first one gave."""
 
@@ -319,9 +325,17 @@ class _Transaction:
                 database.execute("ROLLBACK")
             if failure is not None:
                 raise failure
-        elif writes:
+        elif self._is_news:
             news.count()
         return self.outcomes
+
+    @property
+    def _is_news(self) -> bool:
+        """Whether others should look at the journal."""
+        return any(
+            not isinstance(call, _SILENT) or (isinstance(call, Sweep) and done.value)
+            for call, done in zip(self.calls, self.outcomes, strict=True)
+        )
 
     def _begin(self, connection: Connection) -> None:
         """Begin, lock the runs, and send ahead what the appends will ask."""
@@ -356,8 +370,9 @@ class _Transaction:
         if is_long(self.calls[0]) and self.outcomes[0].error is not None:
             return  # another transaction may have come between its checks and its writes
         connection.flush()
-        if writes:
+        if self._is_news:
             news.tell(connection.database)
+        if writes:
             self.ending = True
         connection.database.execute("COMMIT")
 
@@ -408,8 +423,7 @@ class _Pool:
     def close(self) -> None:
         """Close the connections."""
         self.closed = True
-        for _ in range(self._free.qsize()):
-            free = self._free.get()
+        for free in [self._free.get() for _ in range(self._free.qsize())]:
             if free is not None:
                 free.database.close()
             self._free.put(None)

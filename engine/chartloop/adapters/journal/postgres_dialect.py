@@ -7,6 +7,7 @@ writer, and have another text here:
   the commit. So the order of numbers is the order of commits, and a reader of the tail, who
   continues after the highest number, misses nothing. A sequence would give numbers earlier: a
   later number could be seen before an earlier one.
+* A worker's claim passes over the rows that another one is just claiming.
 * A payload is touched before an event refers to it, and locked before it is looked whether any
   event still does. Each waits for the other, and then sees what the other wrote.
 
@@ -19,6 +20,7 @@ import re
 from itertools import count
 from typing import NamedTuple
 
+from chartloop.adapters.journal.activations import CLAIM, NEWEST
 from chartloop.adapters.journal.rows import (
     BOUNDS,
     COPY,
@@ -49,6 +51,9 @@ _OWN = {
         "SELECT after - row_number() OVER (ORDER BY seq DESC), ?1, seq, 0, type, record, at, "
         "digest, data FROM copied, given"
     ),
+    CLAIM: CLAIM.replace(NEWEST, "(SELECT newest FROM journal)").replace(
+        "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
+    ),
     KEEP_NUMBER: "",  # `journal.newest` keeps it
     KEEP_PAYLOAD: (
         "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO UPDATE SET kept = blob.kept"
@@ -61,7 +66,7 @@ _OWN = {
 _TABLES = "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version"
 _SPELLING = (
     (r"\b(FROM|JOIN|INTO|UPDATE) (" + _TABLES + r")\b(?!\.)", r'\1 "{schema}".\2'),
-    (r"\bORDER BY due LIMIT \?(?=\))", r"\g<0> FOR UPDATE SKIP LOCKED"),
+    (r"SELECT value FROM json_each\(\?\)", "SELECT json_array_elements_text(?::json)"),
     (r"\+(?=[a-z])", ""),  # excludes an index of SQLite
     (r"\browid\b", "number"),
     (r"\binstr\(", "strpos("),

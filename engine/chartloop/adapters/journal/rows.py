@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from chartloop.adapters.journal.activations import REQUEST, read_requests
 from chartloop.adapters.journal.leases import LeaseRows
-from chartloop.adapters.journal.schedule import REQUEST, read_requests
 from chartloop.adapters.journal.texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,

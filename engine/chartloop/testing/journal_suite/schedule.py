@@ -227,5 +227,5 @@ class ScheduleCases:
         rest(do)
         assert do(journal.sweep()) == 0
         assert claim(do) == []
-        do(journal.sweep(lost=True))
+        assert do(journal.sweep(lost=True)) == 2
         assert {*runs_of(claim(do))} == {"goes-on", "ended"}

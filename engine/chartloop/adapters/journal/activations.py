@@ -26,19 +26,21 @@ from chartloop.run.validate_record import is_number
 REQUEST = "key, run_id, kind, digest, at, data, outcome, needs"
 _FREE = "outcome IS NULL AND worker IS NULL"
 _DUE = f"{_FREE} AND due <= ?"
+_LISTED = "IN (SELECT value FROM json_each(?))"
 _WAKE = (
-    "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "
-    "WHEN due < ?1 THEN due ELSE ?1 END WHERE outcome IS NULL AND run_id IN ({})"
+    "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "  # noqa: S608
+    f"WHEN due < ? THEN due ELSE ? END WHERE outcome IS NULL AND run_id {_LISTED}"
 )
-_TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id IN ({{}})"  # noqa: S608
-_CLAIM = (
-    "UPDATE request SET worker = ?, since = ?, events = CASE lapses WHEN '[]' "  # noqa: S608  marks
-    "THEN (SELECT coalesce(max(number), 0) FROM event) ELSE events END WHERE rowid IN "
-    f"(SELECT rowid FROM request WHERE {_DUE} AND needs IN ({{}}) ORDER BY due LIMIT ?) "
+_TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id {_LISTED}"  # noqa: S608
+NEWEST = "(SELECT coalesce(max(number), 0) FROM event)"
+CLAIM = (
+    "UPDATE request SET worker = ?, since = ?, "  # noqa: S608  constants
+    f"events = CASE lapses WHEN '[]' THEN {NEWEST} ELSE events END WHERE rowid IN "
+    f"(SELECT rowid FROM request WHERE {_DUE} AND needs {_LISTED} ORDER BY due LIMIT ?) "
     f"RETURNING due, wakes, {REQUEST}"
 )
 _UNJUDGED = (
-    f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT IN ({{}}) "  # noqa: S608
+    f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT {_LISTED} "  # noqa: S608
     "GROUP BY needs"
 )
 _FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
@@ -46,6 +48,7 @@ _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
     "WHERE key = ? AND worker = ? AND outcome IS NULL"
 )
+_DEAD = "SELECT id, host, pid, place, born, until FROM worker"
 _ORPHANS = (
     "SELECT key, run_id, worker, since, events, lapses FROM request WHERE outcome IS NULL "
     "AND worker IS NOT NULL AND worker NOT IN (SELECT id FROM worker)"
@@ -54,11 +57,15 @@ _PROGRESS = (
     "SELECT 1 FROM event WHERE record IS NOT NULL AND number > ? "
     "AND (run_id = ? OR run_id >= ? AND run_id < ?) LIMIT 1"
 )
+_LAPSE = (
+    "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ? AND worker = ?"
+)
+"""Of the worker that was found dead: another sweep may have come first, and a claim after it."""
 _LOST = (
     f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
-    "AND run_id IN (SELECT run_id FROM run WHERE status NOT IN ({}))"
+    f"AND run_id IN (SELECT run_id FROM run WHERE status NOT {_LISTED})"
 )
-_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY rowid"
+_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks FROM worker ORDER BY id"
 
 
 class ScheduleRows:
@@ -69,13 +76,11 @@ class ScheduleRows:
 
     def wake(self, run_id: str, *, left: bool = False) -> bool:
         """Make a run and its ancestors due. `left`: by a driver, which takes up parked ones too."""
-        runs = (*ancestry(run_id),)
-        marks = ", ".join("?" * len(runs))
+        runs, now = json.dumps([*ancestry(run_id)]), self.now()
         if left:
-            self.db.execute(_TAKE_UP.format(marks), runs)
+            self.db.execute(_TAKE_UP, (runs,))
         free = " AND worker IS NULL" if left else ""
-        woken = self.db.execute(_WAKE.format(marks) + free, (self.now(), *runs))
-        return woken.rowcount > 0
+        return self.db.execute(_WAKE + free, (now, now, runs)).rowcount > 0
 
     def enqueue(self, write: Enqueue) -> bool:
         """Make a run due, even a parked one."""
@@ -85,8 +90,7 @@ class ScheduleRows:
         """Claim due runs that the worker can drive."""
         _, worker, limit, can = write
         able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
-        sql = _CLAIM.format(", ".join("?" * len(able)))
-        found = self.db.execute(sql, (worker, now, now, *able, limit)).fetchall()
+        found = self.db.execute(CLAIM, (worker, now, now, json.dumps(able), limit)).fetchall()
         found.sort(key=lambda columns: columns[0])
         runs = [
             Activation(request, wakes)
@@ -95,9 +99,8 @@ class ScheduleRows:
         ]
         unjudged: dict[str, str] = {}
         if len(found) < limit:
-            known = ["", *can]
-            sql = _UNJUDGED.format(", ".join("?" * len(known)))
-            unjudged = dict(self.db.execute(sql, (now, *known)).fetchall())
+            known = json.dumps(["", *can])
+            unjudged = dict(self.db.execute(_UNJUDGED, (now, known)).fetchall())
         following = self.db.execute(_FOLLOWING, (now,)).fetchone()[0]
         return Claimed(runs, unjudged, following)
 
@@ -116,12 +119,10 @@ class ScheduleRows:
 
     def sweep(self, write: Sweep) -> int:
         """Make the runs of dead workers due again, or park them."""
-        now, dead = self.now(), list[str]()
-        for id, _, *process, _, _, until in self.db.execute(_WORKERS).fetchall():
+        now = self.now()
+        for id, *process, until in self.db.execute(_DEAD).fetchall():
             if not is_number(until) or until <= now or is_gone(Process(*process)):
-                dead.append(id)
-        for id in dead:
-            self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
+                self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
         orphans = self.db.execute(_ORPHANS).fetchall()
         for key, run_id, worker, since, events, lapses in orphans:
             below = run_id + CHILD_MARK
@@ -129,14 +130,12 @@ class ScheduleRows:
             new = self.db.execute(_PROGRESS, tree).fetchone() is not None
             lapsed = [] if new else [*json.loads(lapses), [worker, since, now]]
             parked = len(lapsed) >= LAPSES
-            self.db.execute(
-                "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? "
-                "WHERE key = ? AND worker = ?",  # nobody else has swept it meanwhile
-                (None if parked else now, parked, json.dumps(lapsed), key, worker),
-            )
+            given = None if parked else now, parked, json.dumps(lapsed), key, worker
+            self.db.execute(_LAPSE, given)
+        swept = len(orphans)
         if write.lost:
-            self.db.execute(_LOST.format(", ".join("?" * len(RESTS))), (now, *RESTS))
-        return len(orphans)
+            swept += self.db.execute(_LOST, (now, json.dumps(RESTS))).rowcount
+        return swept
 
     def backlog(self) -> Backlog:
         """The schedule as it is now."""
@@ -159,7 +158,7 @@ class ScheduleRows:
             {needs: count for needs, count, _ in needs},
             [
                 WorkerRow(id, face, Process(*process), room, json.loads(lacks))
-                for id, face, *process, room, lacks, _ in db.execute(_WORKERS)
+                for id, face, *process, room, lacks in db.execute(_WORKERS)
             ],
         )  # fmt: skip
 
