@@ -138,7 +138,10 @@ def _thing(name: str, thing: Any) -> Iterator[str]:
 
 def _fields(cls: type) -> Iterator[str]:
     """What a value of the class holds: annotated fields and properties."""
-    rows = [*_annotated(cls), *_properties(cls)]
+    own = {row[0]: row for row in (*_annotated(cls), *_properties(cls))}
+    held = [base for base in cls.__bases__ if base.__name__ == f"Held{cls.__name__}"]
+    rows = [own.pop(row[0], row) for base in held for row in _annotated(base)]
+    rows += own.values()
     if rows:
         yield table(("field", "type", "meaning"), rows)
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import anyio
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from chartloop.actions.approval import Gate
@@ -21,18 +22,19 @@ from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
-from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
+from chartloop.core.codec import read, written
+from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import (
     NOTHING_SPENT,
     Blocked,
+    CallResult,
     Message,
     Outcome,
     Spent,
     ToolResult,
 )
-from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
@@ -40,6 +42,7 @@ from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import describe
+from chartloop.run.journal_records import Intent
 from chartloop.run.sanitize import cut_text, sound_text
 from chartloop.run.tracing import around_tool
 
@@ -57,11 +60,7 @@ async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
     """Execute the calls of the newest reply concurrently, but memory tools in order."""
-    calls = open_calls(ctx.messages, ctx.machine.wire_names)
-    outcome = await _carry_out(ctx, calls[:at_most], on_error)
-    if isinstance(outcome, Blocked) or len(calls) <= at_most:
-        return outcome
-    return drop_excess(outcome, calls[at_most:], at_most)
+    return await _carry_out(ctx, ctx.messages.open_calls(ctx.machine.wire_names), on_error, at_most)
 
 
 def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outcome:
@@ -71,7 +70,7 @@ def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outc
     warning = f"a reply asked for {calls}; {most} were executed, the rest were refused"
     return outcome.replace(
         messages=(*outcome.messages, *(tool_reply(call, message) for call in excess)),
-        dropped=tuple(excess), warnings=(*outcome.warnings, warning),
+        result=outcome.result, dropped=tuple(excess), warnings=(*outcome.warnings, warning),
     )  # fmt: skip
 
 
@@ -80,7 +79,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
 
     Source: 004 "Execute first tool call".
     """
-    calls = open_calls(ctx.messages, ctx.machine.wire_names)
+    calls = ctx.messages.open_calls(ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
@@ -102,9 +101,9 @@ def drop_others(
 
 
 async def _carry_out(
-    ctx: Context, calls: Sequence[ToolCall], on_error: str
+    ctx: Context, calls: Sequence[ToolCall], on_error: str, most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
-    batch = _Batch(ctx, calls)
+    batch, excess = _Batch(ctx, calls[:most]), calls[most:]
     ctx.so_far = batch.outcome
     await batch.carry_out()
     if batch.servers is not None and batch.servers.blocked:
@@ -116,8 +115,8 @@ async def _carry_out(
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
         failure = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
-        return outcome.replace(ok=False, error=failure.error, tool_errors=())
-    return outcome
+        outcome = outcome.replace(ok=False, error=failure.error, tool_errors=())
+    return drop_excess(outcome, excess, most) if excess else outcome
 
 
 class _Batch:
@@ -172,8 +171,8 @@ class _Batch:
         """The outcome of the finished calls, in the order of the reply."""
         done: list[tuple[ToolCall, ToolResult]] = []
         counts: dict[str, int] = {}
-        told: list[dict[str, Any]] = []
-        messages: list[Message] = []
+        told: list[CallResult] = []
+        with_media: dict[int, Message] = {}
         only_texts = True
         for n in sorted(self.done):
             call, result = self.calls[n], self.done[n]
@@ -182,20 +181,22 @@ class _Batch:
             if note := self.notes.get(n):
                 result = result.replace(text=f"{note}\n{result.text}")
             done.append((call, result))
-            message = tool_reply(call, result.text, result.parts)
-            messages.append(message)
-            told.append({
-                "id": call.id, "name": call.name, "ok": result.ok,
-                "content": text_of(message) if result.parts else result.text,
-                "result": result.result,
-            })  # fmt: skip
+            text, data = result.text, UNSET if result.result == result.text else result.result
+            if result.parts:
+                with_media[len(told)] = message = tool_reply(call, text, result.parts)
+                text = text_of(message)
+            told.append(CallResult(call.id, call.name, result.ok, text, data))
             only_texts = only_texts and result.is_text
         spent, kept = NOTHING_SPENT, EMPTY
         if counts:
             spent = _one_call(*counts) if len(done) == 1 else Spent(tools=counts)
         if self.gate is not None and len(done) == len(self.calls):
             kept = self.gate.kept_after_use
-        outcome = Outcome(result=told, messages=tuple(messages), spent=spent, kept=kept)
+        results = tuple(told)
+        outcome = Outcome(result=results or [], messages=results, spent=spent, kept=kept)
+        if with_media:
+            messages = tuple([with_media.get(n, c.message) for n, c in enumerate(results)])
+            outcome = outcome.replace(result=outcome.result, messages=messages)
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
         if only_texts:
@@ -256,8 +257,8 @@ class _Batch:
         paid = spec.effect is Effect.PAID
         if not paid:
             await ctx.settle()
-        elif ctx.client is None or not self._is_in_flight(key):
-            await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
+        elif ctx.client is None or (at := ctx.ports.servers) is None or not at.in_flight(key):
+            await ctx.intent(key, Intent(key, ctx.state.name, tool=spec.name))
         try:
             result = await run_tool(ctx, spec, arguments)
         except InputRequired as question:
@@ -269,10 +270,6 @@ class _Batch:
         elif paid:
             await ctx.result(key, _written_result(result))
         return result
-
-    def _is_in_flight(self, key: str) -> bool:
-        servers = self.ctx.ports.servers
-        return servers is not None and servers.in_flight(key)
 
     async def keep_done(self) -> None:
         """Record the results of the finished calls, because the action is called again."""
@@ -289,25 +286,12 @@ def _one_call(tool: str) -> Spent:
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
     data = {"text": result.text, "ok": result.ok, "result": result.result}
-    if result.is_text and not result.parts:
-        return data
-    more = {
-        "changes": dict(result.changes), "partial": list(result.partial),
-        "signals": [signal.to_dict() for signal in result.signals],
-        "progressed": result.progressed, "warnings": list(result.warnings),
-        "parts": list(result.parts),
-    }  # fmt: skip
-    return data | {name: value for name, value in more.items() if value}
+    return data if result.is_text and not result.parts else {**data, **written(result)}
 
 
 def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
-    fields = {name: data[name] for name in ToolResult.__struct_fields__ if name in data}
-    reasons = ctx.machine.reasons
-    fields["partial"] = tuple(data.get("partial", ()))
-    fields["warnings"] = tuple(data.get("warnings", ()))
-    fields["parts"] = tuple(data.get("parts", ()))
-    fields["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
-    return ToolResult(**fields)
+    fields = {name: value for name, value in data.items() if name != "key"}
+    return read(fields, ToolResult, ctx.machine.reasons)
 
 
 async def tool(
@@ -320,38 +304,25 @@ async def tool(
     except ValueError as error:
         return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
     call = ToolCall("", name, "" if ctx.ports.tracer is None else json.dumps(arguments or {}))
-    if spec.server and ctx.ports.servers is not None:
-        return await _tool_of_server(ctx, spec, call, parsed)
-    with around_tool(ctx.ports.tracer, call, spec) as trace:
-        result = await run_tool(ctx, spec, parsed)
-        trace(result)
-    return _outcome_of(name, result)
-
-
-async def _tool_of_server(
-    ctx: Context, spec: ToolSpec, call: ToolCall, arguments: Mapping[str, Any]
-) -> Outcome | Blocked:
-    """Call one tool of an MCP server, which may ask a question during the call."""
-    servers = ServerCalls(ctx)
-    client = servers.call(ctx.key, spec.name)
-    ctx.so_far = lambda: servers.counted(Outcome())
+    servers = ServerCalls(ctx) if spec.server and ctx.ports.servers is not None else None
+    if servers is not None:
+        ctx.so_far = lambda: servers.counted(Outcome())
+        ctx = replace(ctx, client=servers.call(ctx.key, name))
     with around_tool(ctx.ports.tracer, call, spec) as trace:
         try:
-            result = await run_tool(replace(ctx, client=client), spec, arguments)
+            result = await run_tool(ctx, spec, parsed)
         except InputRequired as question:
+            assert servers is not None  # only a server asks
             servers.blocked.append(question)
             return servers.wait()
         trace(result)
-    return servers.done(servers.counted(_outcome_of(spec.name, result)))
-
-
-def _outcome_of(name: str, result: ToolResult) -> Outcome:
-    """The outcome of an action that called one tool."""
     data = result.result if result.result is not None else result.text
     outcome = Outcome(
         result=data, spent=_one_call(name), changes=result.changes, signals=result.signals,
         partial=result.partial, progressed=result.progressed, warnings=result.warnings,
     )  # fmt: skip
+    if servers is not None:
+        outcome = servers.done(servers.counted(outcome))
     if result.ok:
         return outcome
     kind = "in_doubt" if result.in_doubt else "tool"
@@ -367,13 +338,12 @@ async def update_memory(
         here, memory = ctx.host.chart.tools_at(ctx.state.name), ctx.host.chart.memory_tools
         calls = [
             call
-            for call in open_calls(ctx.messages, ctx.machine.wire_names)
+            for call in ctx.messages.open_calls(ctx.machine.wire_names)
             if call.name in here and call.name in memory
         ]
-        outcome = await _carry_out(ctx, calls[:MOST_CALLS], "reply")
-        excess = calls[MOST_CALLS:]
+        outcome = await _carry_out(ctx, calls, "reply")
         assert isinstance(outcome, Outcome)  # a memory tool never waits
-        return drop_excess(outcome, excess, MOST_CALLS) if excess else outcome
+        return outcome
     result = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not result.ok:
         return Outcome.failure(Category.RECOVERABLE, result.text, kind="memory")

@@ -18,9 +18,19 @@ from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
-from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
+from chartloop.core.outcome import (
+    PARTS,
+    Held,
+    Message,
+    Outcome,
+    Reply,
+    Spent,
+    is_cost,
+    is_tokens,
+    say,
+)  # fmt: skip
 from chartloop.core.position import FILES, REPAIRED, repair_count
-from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect, refused_extra
+from chartloop.core.specs import CACHED, ActionSpec, ArgKind, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
@@ -154,8 +164,6 @@ class Completion(Struct, frozen=True):
     """The result of a model call."""
 
     reply: Reply
-    message: Message
-    """The reply as the conversation holds it."""
     spent: Spent
     warnings: tuple[str, ...] = ()
     """Warnings about the call: estimated usage, a reply that was cut off."""
@@ -202,8 +210,7 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
     raw = await model.complete(request, ctx.pieces if streaming else None)
     ctx.so_far = before
     reply, dropped = _sound(raw, ctx)
-    message = reply.message
-    spent, warnings = _measure_spent(raw, request, model, reply, message)
+    spent, warnings = _measure_spent(raw, request, model, reply)
     told = raw.warnings
     if dropped:
         told = (*told, TOO_MANY.format(MOST_KEPT + len(dropped)))
@@ -216,11 +223,11 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
             raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=reply.text,
             spent=spent,
         )  # fmt: skip
-    return Completion(reply, message, spent, warnings, dropped)
+    return Completion(reply, spent, warnings, dropped)
 
 
 def _measure_spent(
-    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply, message: Message
+    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
     """The usage of a call as reported, estimated where the report is missing or implausible."""
     sent, written, cost = raw.prompt_tokens, raw.completion_tokens, raw.cost
@@ -236,7 +243,7 @@ def _measure_spent(
             sent = estimate(request.messages)
         if not is_tokens(written):
             wrong += [] if written is None else [f"completion_tokens {say(written)}"]
-            written = estimate_messages((message,))
+            written = estimate_messages((reply.message,))
         if wrong:
             warnings = (UNBELIEVED.format(", ".join(wrong)),)
         elif not getattr(model, "scripted", False):  # else it costs nothing
@@ -318,18 +325,18 @@ def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome
             error = Failure(Category.TRANSIENT, EMPTY, "", "empty")
             return Outcome(ok=False, error=error, reply=reply, spent=spent, warnings=warnings)
         warnings += (EMPTY,)
-    message, prompt = completion.message, ctx.position.prompt
-    messages: tuple[Message, ...] = (message,)
+    prompt = ctx.position.prompt
+    messages: tuple[Held, ...] = (reply,)
     if prompt is None:
         if keep is False and not reply.tool_calls:
             messages = ()
     elif not (keep or ctx.kept.get(KEEP, {}).get("keep")):
         # the replies need their call, and the call its question
         asked = (m for m in prompt if m.get("role") != "system")
-        messages = (*asked, message) if reply.tool_calls else ()
+        messages = (*asked, reply) if reply.tool_calls else ()
     size = spent.prompt_tokens + spent.completion_tokens
     return Outcome(
-        result=reply.result, reply=reply, messages=messages, spent=spent,
+        result=reply, reply=reply, messages=messages, spent=spent,
         context_tokens=size if prompt is None else None, warnings=warnings,
         dropped=completion.dropped,
     )  # fmt: skip
@@ -454,16 +461,6 @@ def _above_zero(value: Any) -> str | None:
     return None if value > 0 else "a number above zero"
 
 
-def _share(value: Any) -> str | None:
-    """The error in `top_p`, or None."""
-    return None if 0 < value <= 1 else "a number above 0, up to 1"
-
-
-def _temperature(value: Any) -> str | None:
-    """The error in a temperature, or None."""
-    return None if 0 <= value <= 2 else "a number from 0 to 2"
-
-
 def _words(value: Any) -> str | None:
     """The error in a list of texts, or None."""
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
@@ -492,24 +489,32 @@ def _extra(value: Any) -> str | None:
 
 
 _INSTEAD = "In place of the file's `model.{}`."
+
+
+def _setting(
+    name: str, kind: ArgKind, type: Type, check: Callable[[Any], str | None] | None = None
+) -> ArgSpec:  # fmt: skip
+    return ArgSpec(name, kind, type, check=check, about=_INSTEAD.format(name))
+
+
 _SETTINGS = (
-    ArgSpec(
-        "temperature", "value", FLOAT, check=_temperature, about=_INSTEAD.format("temperature")
+    _setting(
+        "temperature", "value", FLOAT, lambda v: None if 0 <= v <= 2 else "a number from 0 to 2"
     ),
-    ArgSpec("top_p", "value", FLOAT, check=_share, about=_INSTEAD.format("top_p")),
+    _setting(
+        "top_p", "value", FLOAT, lambda v: None if 0 < v <= 1 else "a number above 0, up to 1"
+    ),
     ArgSpec(
         "max_tokens", "value", INT, check=_above_zero,
         about="The longest reply in tokens, in place of the file's `model.max_tokens`.",
     ),
-    ArgSpec("stop", "data", ANY, check=_stops, about=_INSTEAD.format("stop")),
-    ArgSpec("seed", "value", INT, about=_INSTEAD.format("seed")),
-    ArgSpec("stream", "value", BOOL, about=_INSTEAD.format("stream")),
-    ArgSpec("timeout", "duration", DURATION, about=_INSTEAD.format("timeout")),
-    ArgSpec("idle_timeout", "duration", DURATION, about=_INSTEAD.format("idle_timeout")),
-    ArgSpec(
-        "reply_limit", "value", INT, check=_above_zero, about=_INSTEAD.format("reply_limit")
-    ),
-    ArgSpec("fallbacks", "data", list_of(STR), check=_words, about=_INSTEAD.format("fallbacks")),
+    _setting("stop", "data", ANY, _stops),
+    _setting("seed", "value", INT),
+    _setting("stream", "value", BOOL),
+    _setting("timeout", "duration", DURATION),
+    _setting("idle_timeout", "duration", DURATION),
+    _setting("reply_limit", "value", INT, _above_zero),
+    _setting("fallbacks", "data", list_of(STR), _words),
     ArgSpec(
         "extra", "data", map_of(ANY), check=_extra,
         about="Passed to the provider unchanged; overrides the file's `model.extra` key by key.",

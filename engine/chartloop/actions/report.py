@@ -57,7 +57,10 @@ def account(ctx: Context) -> dict[str, Any]:
         "failures": [dict(error) for error in tally.errors],
         "timeline": [
             {"at": at, "state": state, "tokens": tokens}
-            for at, state, tokens in tally.moments[-TIMELINE:]
+            for at, state, tokens in zip(
+                tally.elapsed[-TIMELINE:], tally.acted[-TIMELINE:], tally.tokens[-TIMELINE:],
+                strict=True,
+            )
         ],
         "path": [*tally.path],
         "picture": _path_picture(ctx),

@@ -366,7 +366,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     except ModelError as error:
         return Attempt(outcome_of_call(error))
     outcome = Outcome(
-        messages=(request, made.message), spent=made.spent, warnings=made.warnings,
+        messages=(request, made.reply.message), spent=made.spent, warnings=made.warnings,
         context_tokens=made.spent.prompt_tokens + made.spent.completion_tokens,
     )  # fmt: skip
     return Attempt(outcome, made.reply.text, _as_report(made.reply.text))

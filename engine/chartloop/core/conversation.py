@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chartloop.core.facts import EMPTY, ToolCall, wire_name
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.media_parts import is_media, say_part, with_parts
-from chartloop.core.outcome import Message, Reply
+from chartloop.core.outcome import CallResult, Held, Message, Reply
 
 Messages = tuple[Message, ...]
 Count = Callable[[Sequence[Message]], int]
@@ -45,9 +45,7 @@ def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
 
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
     """A message with the result of a call, and its images and files."""
-    name = wire_name(call.name)
-    message = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
-    return with_parts(message, parts) if parts else message
+    return with_parts(CallResult(call.id, call.name, content=text).message, parts)
 
 
 def text_of(message: Message) -> str:
@@ -103,18 +101,27 @@ def open_calls(
     older messages can no longer be answered: see `groups`. Reads only the messages from the last
     assistant message on.
     """
+    return newest_open_calls(reversed(messages), names)
+
+
+def newest_open_calls(
+    newest_first: Iterable[Held], names: Mapping[str, str]
+) -> tuple[ToolCall, ...]:
+    """Like `open_calls`, of what messages are made of, the newest first."""
     replies: list[str] = []
-    for message in reversed(messages):
-        if message["role"] == "assistant":
+    for message in newest_first:
+        if isinstance(message, CallResult):
+            replies.append(message.id)
+        elif isinstance(message, Reply) or message["role"] == "assistant":
             open_: list[ToolCall] = []
-            for call in calls_of(message):
+            for call in message.tool_calls if isinstance(message, Reply) else calls_of(message):
                 if call.id in replies:
                     replies.remove(call.id)
                 else:
                     name = names.get(call.name)
                     open_.append(call if name is None else call.replace(name=name))
             return tuple(open_)
-        if message["role"] == "tool":
+        elif message["role"] == "tool":
             replies.append(message.get("tool_call_id", ""))
     return ()
 

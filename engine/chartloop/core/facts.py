@@ -34,7 +34,7 @@ from chartloop.core.types import (
     struct,
 )
 from chartloop.core.units import say_count
-from chartloop.core.values import Value
+from chartloop.core.values import Count, Value
 
 
 class AgentStatus(enum.StrEnum):
@@ -107,9 +107,9 @@ class Task(Value, frozen=True, gc=False):
     kind: str = "primary"
     acceptance: str = ""
     by: Mapping[str, Any] = EMPTY
-    attempts: int = 0
+    attempts: Count = 0
     """The number of failed attempts."""
-    cycle: int = 0
+    cycle: Count = 0
     """The improvement cycle that the task belongs to; 0 while it is only identified."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
     """The usage after an action, with the size of the conversation."""
     spent, calls, tool_calls, cost = outcome.spent, usage.calls, usage.tool_calls, usage.cost
     context, prunable = outcome.context_tokens, outcome.prunable
-    same = not outcome.messages and outcome.rewrite is None
+    same = not outcome.held_messages and outcome.rewrite is None
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
         return usage
     if spent.tools:
@@ -167,7 +167,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         cost = min((cost or 0.0) + spent.cost, MOST)
     length, window = len(messages), usage.context_window
     if context is None and outcome.rewrite is None:  # the size before it may have been counted
-        context = usage.context_tokens + estimate_messages(outcome.messages)
+        context = usage.context_tokens + estimate_messages(outcome.held_messages)
     elif context is None:
         context = messages.tokens
     if prunable is None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
@@ -50,12 +51,9 @@ class Spent(Value, frozen=True, gc=False):
         for name, count in other.tools.items():
             tools[name] = tools.get(name, 0) + count
         return Spent(
-            self.llm_calls + other.llm_calls, self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens, sum(known) if known else None,
-            self.estimated or other.estimated, tools or EMPTY,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
+            cost=sum(known) if known else None, tools=tools or EMPTY,
+            estimated=self.estimated or other.estimated,
+            **{name: getattr(self, name) + getattr(other, name) for name in COUNTS},
         )  # fmt: skip
 
 
@@ -98,24 +96,60 @@ class Reply(Value, frozen=True, gc=False):
         }
 
 
+class CallResult(Value, frozen=True, gc=False):
+    """The result of one call of a reply, and so the model's message about it."""
+
+    id: str
+    name: str
+    ok: bool = True
+    content: str = ""
+    """The text that the model reads."""
+    result: Any = UNSET
+    """JSON data. Unset: `content`."""
+
+    @property
+    def message(self) -> Message:
+        """The result as the conversation has it."""
+        name = wire_name(self.name)
+        return {"role": "tool", "tool_call_id": self.id, "name": name, "content": self.content}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The result as part of the result of the action that made the call."""
+        data = asdict(self)
+        if self.result is UNSET:
+            data["result"] = self.content
+        return data
+
+
 NOTHING_SPENT = Spent()
+if not TYPE_CHECKING:  # a stored one is a message
+    Held = Message
+else:
+    Held: TypeAlias = Message | Reply | CallResult
+    """A message, or what it is made of when it is read."""
 
 
-class Outcome(Value, frozen=True, gc=False):
-    """The outcome of an action: everything that it changed.
+def as_message(held: Held) -> Message:
+    """A message as it is read."""
+    return held.message if isinstance(held, (Reply, CallResult)) else held
 
-    An action adds `messages`, or replaces the conversation with `rewrite` as pruning does.
-    `changes` maps facts that the action declares to their new values: ``vars.plan``,
-    ``memory.persona``, ``queue.size``, ``progress.magnitude``.
-    """
+
+def made_of_calls(held: object) -> TypeGuard[tuple[CallResult, ...]]:
+    """Whether a result is made of the results of calls when it is read."""
+    return type(held) is tuple and bool(held) and type(held[0]) is CallResult  # pyright: ignore[reportUnknownArgumentType]
+
+
+class HeldOutcome(Value, frozen=True, gc=False):
+    """The fields of an `Outcome`, in which a reply and the text of a call stand once."""
 
     ok: bool = True
     error: Failure | None = None
     """Set when `ok` is false."""
     result: Any = None
-    """JSON data of the type that the action declares."""
+    """JSON data of the type that the action declares; or `reply`, or results of calls."""
     reply: Reply | None = None
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Held, ...] = ()
     rewrite: tuple[Message, ...] | None = None
     prompt: tuple[Message, ...] | None = None
     """Messages for the next model call only, in place of the conversation."""
@@ -148,6 +182,35 @@ class Outcome(Value, frozen=True, gc=False):
     """Model calls that gave no reply. A script counts these too."""
     in_doubt: bool = False
     """A paid call was started before a crash; whether it happened is unknown."""
+
+
+class Outcome(HeldOutcome, frozen=True, gc=False):
+    """The outcome of an action: everything that it changed.
+
+    An action adds `messages`, or replaces the conversation with `rewrite` as pruning does.
+    `changes` maps facts that the action declares to their new values: ``vars.plan``,
+    ``memory.persona``, ``queue.size``, ``progress.magnitude``.
+    """
+
+    held_result = HeldOutcome.result
+    held_messages = HeldOutcome.messages
+
+    @property
+    def result(self) -> Any:
+        """JSON data of the type that the action declares."""
+        held = self.held_result
+        if type(held) is Reply:
+            return held.result
+        return [one.data for one in held] if made_of_calls(held) else held
+
+    @property
+    def messages(self) -> tuple[Message, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The messages that it adds."""
+        return tuple(map(as_message, self.held_messages))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The fields by name, as they are read."""
+        return {**asdict(self), "result": self.result, "messages": self.messages}
 
     @classmethod
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
@@ -213,6 +276,8 @@ PARTS: Mapping[str, str] = {
     "reasoning_tokens": "completion_tokens",
 }
 """Token counts that are part of another count: part to whole."""
+COUNTS = ("llm_calls", "prompt_tokens", "completion_tokens", *PARTS)
+"""The fields of `Spent` that are added up."""
 
 
 def is_tokens(value: object) -> TypeGuard[int]:
@@ -227,25 +292,13 @@ def is_cost(value: object) -> bool:
 
 def problem_with(spent: Spent) -> str:
     """The implausible part of reported usage, in words; empty if all of it is plausible."""
-    calls, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
     paid, tools = spent.cost, spent.tools
-    if not (
-        type(calls) is type(sent) is type(written) is int
-        and 0 <= calls <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
-    ):  # fmt: skip
-        counts = {"llm_calls": calls, "prompt_tokens": sent, "completion_tokens": written}
-        for name, count in counts.items():
-            if not _is_count(count):
-                return f"{name} {say(count)}"
-    if spent.cached_tokens or spent.cache_write_tokens or spent.reasoning_tokens:
-        for name, whole in PARTS.items():
-            part = getattr(spent, name)
-            if not (_is_count(part) and part <= getattr(spent, whole)):
-                return f"{name} {say(part)}"
-    if paid is not None and not (_is_number(paid) and paid <= MOST):
+    for name in COUNTS:
+        count = getattr(spent, name)
+        if not _is_count(count) or (name in PARTS and count > getattr(spent, PARTS[name])):
+            return f"{name} {say(count)}"
+    if paid is not None and not (isinstance(paid, (int, float)) and 0 <= paid <= MOST):  # pyright: ignore[reportUnnecessaryIsInstance]
         return f"cost {say(paid)}"
-    if tools is EMPTY:  # the usual case, and this runs every step
-        return ""
     if not isinstance(tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return f"tools {say(tools)}"
     for tool, count in tools.items():
@@ -265,8 +318,3 @@ def say(value: object) -> str:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and 0 <= value <= MOST
-
-
-def _is_number(value: object) -> bool:
-    """Whether a value is a finite number from 0 on. NaN is not."""
-    return isinstance(value, (int, float)) and 0 <= value < math.inf

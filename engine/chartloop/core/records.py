@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_json_fast, written
 from chartloop.core.facts import EMPTY
 from chartloop.core.html_table import Cell, bundle, pairs
-from chartloop.core.outcome import Outcome
+from chartloop.core.outcome import CallResult, Outcome, as_message, made_of_calls
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.units import say_elapsed
 from chartloop.core.values import Time, Value
@@ -110,7 +110,11 @@ class Record(Value, frozen=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data, without defaults; the format of `runs export`."""
-        return written(_stored(self))
+        stored, outcome = _stored(self), self.outcome
+        if stored.said and outcome is not None and outcome.reply is None:
+            whole = outcome.replace(messages=outcome.messages, result=outcome.result)
+            stored = stored.replace(outcome=whole)
+        return written(stored)
 
     @classmethod
     def from_dict(
@@ -179,7 +183,8 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
     event: str = ""
     outcome: Outcome | None = None
     said: bool = False
-    """The `reply` as a message follows the outcome's `messages`."""
+    """The `reply` as a message follows the outcome's `messages`. Without a `reply`, `result` has
+    `CallResult`s, and `messages` are theirs."""
     own_result: bool = False
     """The outcome has a `reply`, and a `result` that is not the reply's."""
     data: Mapping[str, Any] = EMPTY
@@ -197,13 +202,19 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
 def _stored(record: Record) -> StoredRecord:
     given, said, own_result = record.input, False, False
     outcome = given.outcome
-    if outcome is not None and (reply := outcome.reply) is not None:
-        messages, result = outcome.messages, outcome.result
-        if said := bool(messages) and messages[-1] == reply.message:
-            messages = messages[:-1]
-        if not (own_result := result != reply.result):
-            result = None
-        outcome = outcome.replace(messages=messages, result=result)
+    if outcome is not None:
+        reply, messages, result = outcome.reply, outcome.held_messages, outcome.held_result
+        if reply is not None:
+            said = bool(messages) and messages[-1] is reply
+            own_result = result is not reply
+            outcome = outcome.replace(
+                messages=tuple(map(as_message, messages[:-1] if said else messages)),
+                result=outcome.result if own_result else None,
+            )
+        elif said := messages is result and made_of_calls(result):
+            outcome = outcome.replace(messages=())
+        else:
+            outcome = outcome.replace(messages=outcome.messages, result=outcome.result)
     return StoredRecord(
         kind=given.kind, state=record.state, at=given.at,
         started=UNSET if given.started == given.at else given.started, event=given.event,
@@ -218,10 +229,15 @@ def _stored(record: Record) -> StoredRecord:
 def _restored(seq: int, stored: StoredRecord) -> Record:
     outcome, at = stored.outcome, stored.at
     if outcome is not None and (reply := outcome.reply) is not None:
-        if stored.said:
-            outcome = outcome.replace(messages=(*outcome.messages, reply.message))
-        if not stored.own_result:
-            outcome = outcome.replace(result=reply.result)
+        messages = outcome.held_messages
+        outcome = outcome.replace(
+            messages=(*messages, reply) if stored.said else messages,
+            result=outcome.held_result if stored.own_result else reply,
+        )
+    elif outcome is not None and stored.said:
+        found = read(outcome.held_result, tuple[CallResult, ...], REASONS)
+        calls = tuple([c.replace(result=UNSET) if c.result == c.content else c for c in found])
+        outcome = outcome.replace(messages=calls, result=calls)
     return Record(
         seq=seq, state=stored.state, taken=stored.taken, signals=stored.signals,
         next=stored.state if stored.next is UNSET else stored.next, status=stored.status,

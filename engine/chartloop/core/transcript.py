@@ -19,9 +19,10 @@ from typing import Any, overload
 import msgspec
 
 from chartloop.core.codec import read
-from chartloop.core.conversation import calls_of, tool_reply
+from chartloop.core.conversation import calls_of, newest_open_calls, tool_reply
+from chartloop.core.facts import ToolCall
 from chartloop.core.media_parts import media_tokens
-from chartloop.core.outcome import Message
+from chartloop.core.outcome import CallResult, Held, Message, Reply, as_message
 from chartloop.core.reasoning import reasoning_text
 
 _ID = itemgetter("id")
@@ -34,8 +35,9 @@ class _Log:
 
     __slots__ = ("counted", "messages", "settled")
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(self, messages: list[Held]) -> None:
         self.messages = messages
+        """Most are dicts only while they are read: the records of the run have the replies."""
         self.settled: tuple[int, Conversation | None] = 0, None
         """The number of messages that later ones cannot change, and the corrected copy that is
         sent in their place; None while they are sent themselves."""
@@ -52,7 +54,7 @@ class Conversation(Sequence[Message]):
 
     __slots__ = ("_end", "_length", "log")
 
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
+    def __init__(self, messages: Iterable[Held] = ()) -> None:
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
         self._end = [self._length]
@@ -63,7 +65,7 @@ class Conversation(Sequence[Message]):
         """Read the conversation of a stored position."""
         return data if isinstance(data, cls) else cls(read(data, tuple[Message, ...], reasons))
 
-    def add(self, messages: Iterable[Message]) -> Conversation:
+    def add(self, messages: Iterable[Held]) -> Conversation:
         """Return the conversation with more messages at its end."""
         added = tuple(messages)
         if not added:
@@ -71,7 +73,7 @@ class Conversation(Sequence[Message]):
         try:
             length = self._end.pop() + len(added)
         except IndexError:  # the list has grown already
-            fork = Conversation(chain(self, added))
+            fork = Conversation((*self.log.messages[: self._length], *added))
             fork.log.counted = self._length, self.tokens
             return fork
         self.log.messages += added
@@ -89,6 +91,10 @@ class Conversation(Sequence[Message]):
             log.counted = length, tokens
         return tokens
 
+    def open_calls(self, names: Mapping[str, str]) -> tuple[ToolCall, ...]:
+        """The calls of the last reply without a result: see `core.conversation.open_calls`."""
+        return newest_open_calls(self._newest_first(), names)
+
     def whole(self) -> tuple[Message, ...]:
         """All messages, oldest first."""
         return tuple(self)
@@ -99,10 +105,16 @@ class Conversation(Sequence[Message]):
         A call without a reply gets `NO_REPLY`, arguments are JSON objects (`sent_arguments`). A
         conversation that is valid already is returned itself.
         """
-        messages, length = self.log.messages, self._length
-        start, copy = self.log.settled
-        if start > length:
-            start, copy = 0, None
+        settled, copy = self.log.settled
+        if settled > self._length:
+            settled, copy = 0, None
+        held = self.log.messages[settled : self._length]
+        end = _answered(held)
+        if copy is not None:
+            copy = copy.add(held[:end])
+        settled += end
+        messages = [*map(as_message, held[end:])]
+        start, length = 0, len(messages)
         while start < length:
             first, end = messages[start], start + 1
             calls = first.get("tool_calls") or () if first["role"] != "tool" else ()
@@ -119,26 +131,27 @@ class Conversation(Sequence[Message]):
             if copy is not None:
                 copy = copy.add(sent)
             elif sent is not group:
-                copy = Conversation((*messages[:start], *sent))
+                copy = Conversation((*self.log.messages[: settled + start], *sent))
             start = end
-        self.log.settled = start, copy
+        self.log.settled = settled + start, copy
         if start == length:
             return self if copy is None else copy
-        open_ = messages[start:length]
         if copy is None:
             copy = Conversation.__new__(Conversation)
-            copy.log, copy._length, copy._end = self.log, start, []
-        return Joined((), copy, _sent(open_))
+            copy.log, copy._length, copy._end = self.log, settled + start, []
+        return Joined((), copy, _sent(messages[start:]))
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Message]:
-        return islice(self.log.messages, self._length)
+        return map(as_message, islice(self.log.messages, self._length))
 
     def __reversed__(self) -> Iterator[Message]:
-        messages = self.log.messages
-        return map(messages.__getitem__, range(self._length - 1, -1, -1))
+        return map(as_message, self._newest_first())
+
+    def _newest_first(self) -> Iterator[Held]:
+        return map(self.log.messages.__getitem__, range(self._length - 1, -1, -1))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -146,8 +159,8 @@ class Conversation(Sequence[Message]):
     def __getitem__(self, index: slice) -> tuple[Message, ...]: ...
     def __getitem__(self, index: int | slice) -> Message | tuple[Message, ...]:
         at = range(self._length)[index]
-        messages = self.log.messages
-        return messages[at] if isinstance(at, int) else tuple(messages[n] for n in at)
+        get = self.log.messages.__getitem__
+        return as_message(get(at)) if isinstance(at, int) else tuple(map(as_message, map(get, at)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conversation) and (
@@ -217,6 +230,22 @@ def estimate(messages: Sequence[Message]) -> int:
     if isinstance(messages, (Conversation, Joined)):
         return messages.tokens
     return estimate_messages(messages)
+
+
+def _answered(held: Sequence[Held]) -> int:
+    """The number of messages up to the first that is not a reply or answers its calls in order."""
+    end = 0
+    while end < len(held) and type(reply := held[end]) is Reply:
+        after = end + 1 + len(reply.tool_calls)
+        if after > len(held) or not all(map(_answers, reply.tool_calls, held[end + 1 : after])):
+            break
+        end = after
+    return end
+
+
+def _answers(call: ToolCall, held: Held) -> bool:
+    fit = sent_arguments(call.arguments) == call.arguments
+    return fit and type(held) is CallResult and held.id == call.id
 
 
 def _sent(group: Sequence[Message]) -> Sequence[Message]:
@@ -296,20 +325,24 @@ def estimate_message(message: Message) -> int:
     return estimate_messages((message,))
 
 
-def estimate_messages(messages: Iterable[Message]) -> int:
+def estimate_messages(messages: Iterable[Held]) -> int:
     """The sum of `estimate_message`, so that added messages can be counted separately."""
     tokens = 0
-    for message in messages:
+    for held in messages:
         tokens += PER_MESSAGE
-        content = message.get("content")
-        texts = [content] if isinstance(content, str) else []
-        if not texts:
-            tokens += sum(map(_part, content or ()))
-        for call in message.get("tool_calls") or ():
-            tokens += PER_CALL
-            texts += (call["function"]["name"], call["function"]["arguments"])
-        if "reasoning" in message:
-            texts.append(reasoning_text(message["reasoning"]))
+        if type(held) is CallResult:
+            texts = [held.content]
+        else:
+            message = as_message(held)
+            content = message.get("content")
+            texts = [content] if isinstance(content, str) else []
+            if not texts:
+                tokens += sum(map(_part, content or ()))
+            for call in message.get("tool_calls") or ():
+                tokens += PER_CALL
+                texts += (call["function"]["name"], call["function"]["arguments"])
+            if "reasoning" in message:
+                texts.append(reasoning_text(message["reasoning"]))
         for text in texts:
             tokens += (len(text) + 3) >> 2 if text.isascii() else estimate_tokens(text)
     return tokens

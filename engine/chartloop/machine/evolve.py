@@ -133,7 +133,7 @@ def _step(cursor: Cursor, input: Input) -> None:
         cursor.suppress()
     draft, unsent = cursor.draft, outcome.reply is None and outcome.prompt is None
     messages = draft.messages if outcome.rewrite is None else NO_MESSAGES.add(outcome.rewrite)
-    messages = messages.add(outcome.messages)
+    messages = messages.add(outcome.held_messages)
     cursor.draft = draft.replace(
         messages=messages,
         prompt=draft.prompt if unsent else outcome.prompt,

@@ -33,6 +33,7 @@ from chartloop.run.exceptions import (
     too_long,
 )
 from chartloop.run.job import Job, fields_of
+from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import say_doubt
 from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
@@ -73,8 +74,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
             message = f"`with` of {state.name}: {error}"
             return Outcome.failure(Category.CRITICAL, message, kind="with")
     if job.notes and not in_flight:
-        about = {"state": state.name, "action": action.name}
-        await session.note("intent", key, about, started)
+        await session.note("intent", key, Intent(key, state.name, action.name), started)
     if ports.tracer is None:
         return await _call(job, action, context, fields)
     with (await session.trace()).action(position, action.name):

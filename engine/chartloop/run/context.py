@@ -19,6 +19,7 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.rules import time_allowed
 from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, ToolCallDelta
+from chartloop.run.journal_records import Intent
 from chartloop.run.ports import Pieces, ToolClient
 from chartloop.run.session import Session
 
@@ -120,7 +121,7 @@ class Context(Struct):
         if not self.left:
             self.host.ask_to_save()
 
-    async def intent(self, key: str, data: Mapping[str, Any]) -> None:
+    async def intent(self, key: str, data: Mapping[str, Any] | Intent) -> None:
         """Record that a paid call is about to be made. In the journal when this returns."""
         if self.left:
             raise TimeoutError(LEFT)

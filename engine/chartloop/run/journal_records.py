@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+from chartloop.core.codec import written
+from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
-from chartloop.core.values import Value
+from chartloop.core.values import Time, Value
 
 EventType = Literal["record", "intent", "result", "in_doubt", "moved"]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
@@ -18,8 +20,17 @@ UNREADABLE = "unreadable"
 """The kind of an unreadable message, with the cause in ``why``. Dropping it is recorded."""
 
 
-class Event(Value, frozen=True, gc=False):
-    """One entry of a run's log."""
+class Intent(Value, frozen=True, gc=False):
+    """The usual data of an intent."""
+
+    key: str
+    state: str
+    action: str = ""
+    tool: str = ""
+
+
+class HeldEvent(Value, frozen=True, gc=False):
+    """The fields of an `Event`, whose data may be an `Intent`."""
 
     seq: int
     """The event's number in its run, from 0. Not the record's number, since intents count too."""
@@ -27,10 +38,22 @@ class Event(Value, frozen=True, gc=False):
     at: float
     record: Record | None = None
     """Set for a `record`."""
-    data: Mapping[str, Any] = {}
+    data: Mapping[str, Any] | Intent = EMPTY
     """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data; for `moved`
     the run that continues this one, ``{"to": ...}``."""
     epoch: int = 0
+
+
+class Event(HeldEvent, frozen=True, gc=False):
+    """One entry of a run's log."""
+
+    held_data = HeldEvent.data
+
+    @property
+    def data(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The data of an event that is no record."""
+        held: Any = self.held_data
+        return written(held) if type(held) is Intent else held
 
 
 class OpenQuestion(Value, frozen=True, gc=False):
@@ -45,7 +68,7 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """The id of the run that waits: this one, or a child of it."""
     state: str = ""
     """The state in which that run waits."""
-    due: float | None = None
+    due: Time | None = None
     """When the wait expires, in seconds since the epoch; None without a deadline."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """The tool calls that the question is about, without their schemas."""

@@ -27,12 +27,13 @@ from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunEr
 from chartloop.core.position import ELICITATION
 from chartloop.core.records import Record
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
+from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import Holder
 
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
 so that the cost of snapshots stays proportional to it."""
-SNAPSHOT_FORMAT = 5
+SNAPSHOT_FORMAT = 6
 """The format of snapshots. One of another format is ignored: the log has everything."""
 
 PAGE = 256
@@ -56,7 +57,7 @@ class RunLog:
         self.epoch = 0
         self.owned = False
         """This process raised the epoch, and no write since has failed with an unknown outcome."""
-        self.intents: dict[str, Mapping[str, Any]] = {}
+        self.intents: dict[str, Mapping[str, Any] | Intent] = {}
         """The intent of each paid call since the last record, by its key: written before it."""
         self.results: dict[str, Mapping[str, Any]] = {}
         """The results of these calls that arrived, by key."""
@@ -176,9 +177,11 @@ class RunLog:
         self.results[key] = content = {"key": key, **data}
         self.hold(Event(self.head, "result", at, None, content, self.epoch))
 
-    async def note(self, type: NoteType, key: str, data: Mapping[str, Any], at: float) -> None:
+    async def note(
+        self, type: NoteType, key: str, data: Mapping[str, Any] | Intent, at: float
+    ) -> None:
         """Write an intent, a result or a doubt about a paid call."""
-        content = {"key": key, **data}
+        content = data if isinstance(data, Intent) else {"key": key, **data}
         if self.journal.suspends:  # else no other call is made meanwhile
             await self._writing.acquire()
         try:
@@ -188,7 +191,7 @@ class RunLog:
                 self._writing.release()
         if type == "intent":
             self.intents[key], self.doubt_noted = content, False
-        elif type == "result":
+        elif type == "result" and not isinstance(content, Intent):
             self.results[key] = content
 
     @property

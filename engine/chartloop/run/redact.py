@@ -131,7 +131,7 @@ STRUCTURE: Mapping[str, Any] = {
     "tally": {
         "path": _KEEP,
         "taken": _KEEP,
-        "moments": _KEEP,
+        "acted": _KEEP,
         "signals": _SIGNAL,
         "errors": _FAILURE,
     },

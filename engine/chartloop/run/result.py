@@ -10,7 +10,6 @@ import json
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import starmap
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
@@ -275,7 +274,8 @@ def result_of(session: Session) -> Result:
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, tuple(starmap(Moment, tally.moments)),
+        tuple(tally.path), position.messages,
+        tuple(map(Moment, tally.elapsed, tally.acted, tally.tokens)),
         dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 

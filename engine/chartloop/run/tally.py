@@ -50,10 +50,14 @@ class Tally(Struct):
     path: list[str] = []
     taken: dict[str, int] = {}
     """How often each edge and rule was taken, by id."""
-    moments: list[tuple[float, str, int]] = []
-    """For each finished action: seconds since the start, its state, tokens used so far."""
+    elapsed: list[float] = []
+    """For each finished action: seconds since the start."""
+    acted: list[str] = []
+    """Likewise its state."""
+    tokens: list[int] = []
+    """Likewise the tokens used so far."""
     costs: list[float | None] = []
-    """The cost in USD at each of the moments; None where no price is known."""
+    """Likewise the cost in USD; None where no price is known."""
     signals: list[StopSignal] = []
     warnings: list[str] = []
     errors: list[dict[str, Any]] = []
@@ -79,7 +83,9 @@ class Tally(Struct):
         state, step, outcome = record.state, record.input, record.input.outcome
         if outcome is None:
             return
-        self.moments.append((facts.run.elapsed, state, facts.usage.total_tokens))
+        self.elapsed.append(facts.run.elapsed)
+        self.acted.append(state)
+        self.tokens.append(facts.usage.total_tokens)
         self.costs.append(facts.usage.cost)
         if outcome.reply is not None:
             self.last_text = outcome.reply.text

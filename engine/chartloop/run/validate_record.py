@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from chartloop.core.approvals import is_request
+from chartloop.core.codec import read
 from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, problem_with
 from chartloop.core.position import APPROVAL, ELICITATION, REMEMBERED
+from chartloop.core.reasons import REASONS
 from chartloop.core.records import Record
 from chartloop.run.elicitation import is_form
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
@@ -52,34 +54,22 @@ def as_row(columns: Iterable[Any]) -> RunRow:
     row = RunRow(*columns)
     if isinstance(row.question, dict):
         row = row.replace(question=_question(row))
-    wrong = next((n for n, v in row.to_mapping().items() if not _fits(n, v)), None)
+    fit: dict[str, Any] = {n: v for n, v in row.to_mapping().items() if _fits(n, v)}
+    wrong = next((n for n in RunRow.__struct_fields__ if n not in fit), None)
     if wrong is None:
         return row
-    read: dict[str, Any] = {n: v for n, v in row.to_mapping().items() if _fits(n, v)}
-    read["run_id"] = read.get("run_id", ascii(row.run_id))
     why = f"`{wrong}` of its row cannot be {ascii(getattr(row, wrong))[:40]}"
-    read |= {"status": DAMAGED, "reason": why}
-    return RunRow(**read)
+    fit = {"run_id": ascii(row.run_id), **fit, "status": DAMAGED, "reason": why}
+    return RunRow(**fit)
 
 
 def _question(row: RunRow) -> object:
     """The question in the data of a row; the data themselves if they are invalid."""
-    data = cast("dict[str, Any]", row.question)
-    given = cast("Mapping[str, Any]", {**OpenQuestion().to_mapping(), **data})
-    if len(given) > len(OpenQuestion.__struct_fields__):
-        return data
-    asked = OpenQuestion(**given)
-    asked = asked.replace(calls=tuple(asked.calls))
-    due, answers = asked.due, cast("object", asked.answers)
-    named = _texts((asked.wait, asked.text, asked.run, asked.state))
-    if not (named and (due is None or is_number(due)) and isinstance(answers, dict)):
-        return data
-    if not all(isinstance(one, dict) and _texts(one.values()) for one in asked.calls):
-        return data
-    for fields in cast("dict[str, object]", answers).values():
-        if not (isinstance(fields, dict) and _texts(cast("dict[str, object]", fields).values())):
-            return data
-    return asked
+    try:
+        asked = read(row.question, OpenQuestion, REASONS)
+    except ValueError:
+        return row.question
+    return asked if all(_texts(one.values()) for one in asked.calls) else row.question
 
 
 def _fits(column: str, value: object) -> bool:
@@ -113,18 +103,11 @@ def wrong_with_message(at: object, data: object) -> str:
 
 
 def _tasks(value: object) -> bool:
-    return isinstance(value, list) and all(map(_task, cast("list[Any]", value)))
-
-
-def _task(value: object) -> bool:
-    if not isinstance(value, dict) or not {"id", "text"} <= value.keys() <= {
-        *Task.__struct_fields__
-    }:
+    try:
+        read(value, list[Task], REASONS)
+    except ValueError:
         return False
-    task = cast("dict[str, object]", value)
-    numbers = is_number(task.get("attempts", 0)) and is_number(task.get("cycle", 0))
-    named = _texts(task.get(name, "") for name in ("id", "text", "kind", "acceptance"))
-    return named and numbers and isinstance(task.get("by", {}), dict)
+    return True
 
 
 def _outcome(outcome: Outcome) -> str:

@@ -111,7 +111,7 @@ class Spent(NamedTuple):
 
 def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
     """The spending of a run at `most` moments or fewer, including its start and the newest."""
-    last = len(tally.moments)
+    last = len(tally.elapsed)
     if last < most:
         return [_spending_at(tally, step) for step in range(last + 1)]
     return [_spending_at(tally, round(place * last / (most - 1))) for place in range(most)]
@@ -120,5 +120,5 @@ def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
 def _spending_at(tally: Tally, step: int) -> Spent:
     if step == 0:
         return Spent(0, 0.0, 0, 0.0)
-    elapsed, _, tokens = tally.moments[step - 1]
-    return Spent(step, elapsed, tokens, tally.costs[step - 1])
+    at = step - 1
+    return Spent(step, tally.elapsed[at], tally.tokens[at], tally.costs[at])

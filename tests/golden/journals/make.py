@@ -24,6 +24,7 @@ from chartloop import __version__
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run
 from chartloop.catalog import shipped_machines
+from chartloop.core.outcome import CallResult
 from chartloop.core.plain import plain
 from chartloop.core.records import StoredRecord
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
@@ -82,7 +83,7 @@ NONE = (NODEFAULT, dataclasses.MISSING)
 def fields_of_records() -> dict[str, dict[str, Any]]:
     """The stored fields by struct, each with its default unless it is required."""
     found: dict[str, dict[str, Any]] = {}
-    waiting: list[Any] = [StoredRecord]
+    waiting: list[Any] = [StoredRecord, CallResult]
     while waiting:
         kind = waiting.pop()
         waiting += get_args(kind)
