@@ -19,7 +19,7 @@ from chartloop.run.sync import by_hand
 
 VERSION_1 = """
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, title TEXT NOT NULL);
-INSERT INTO schema_version VALUES(1,'the tables of the first release');
+INSERT INTO schema_version VALUES(1,'the tables of version 0.1.0');
 CREATE TABLE journal (id TEXT NOT NULL);
 INSERT INTO journal VALUES('0a1b2c3d');
 CREATE TABLE run (
@@ -77,10 +77,20 @@ CREATE TABLE lease (
 );
 CREATE TABLE request (
     key TEXT PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL,
-    digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome
+    digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome,
+    needs TEXT NOT NULL DEFAULT '', due REAL, wakes INTEGER NOT NULL DEFAULT 0,
+    worker TEXT, since REAL, events INTEGER, lapses TEXT NOT NULL DEFAULT '[]',
+    parked INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX request_run ON request (run_id);
 CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL;
+CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL;
+CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL;
+CREATE TABLE worker (
+    id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+    place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
+    lacks TEXT NOT NULL
+);
 PRAGMA journal_mode = WAL;
 """
 """A file as version 1 left it. Later versions must read it; it is never edited."""

@@ -40,7 +40,7 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
-        "the tables of the first release",
+        "the tables of version 0.1.0",
         (
             """
             CREATE TABLE journal (

@@ -52,7 +52,7 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(
         1,
-        "the tables of the first release",
+        "the tables of version 0.1.0",
         (
             "CREATE TABLE journal (id TEXT NOT NULL)",
             "INSERT INTO journal VALUES (lower(hex(randomblob(4))))",
@@ -114,26 +114,14 @@ MIGRATIONS: tuple[Migration, ...] = (
             """
             CREATE TABLE request (
                 key TEXT PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL,
-                digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome
+                digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome,
+                needs TEXT NOT NULL DEFAULT '', due REAL, wakes INTEGER NOT NULL DEFAULT 0,
+                worker TEXT, since REAL, events INTEGER, lapses TEXT NOT NULL DEFAULT '[]',
+                parked INTEGER NOT NULL DEFAULT 0
             )
             """,
             "CREATE INDEX request_run ON request (run_id)",
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
-        ),
-    ),
-    Migration(
-        2,
-        "workers claim the runs that are due",
-        (
-            "ALTER TABLE request ADD COLUMN needs TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE request ADD COLUMN due REAL",
-            "ALTER TABLE request ADD COLUMN wakes INTEGER NOT NULL DEFAULT 0",
-            "ALTER TABLE request ADD COLUMN worker TEXT",
-            "ALTER TABLE request ADD COLUMN since REAL",
-            "ALTER TABLE request ADD COLUMN events INTEGER",
-            "ALTER TABLE request ADD COLUMN lapses TEXT NOT NULL DEFAULT '[]'",
-            "ALTER TABLE request ADD COLUMN parked INTEGER NOT NULL DEFAULT 0",
-            "UPDATE request SET due = at WHERE outcome IS NULL",
             "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
             "CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL",
             """
