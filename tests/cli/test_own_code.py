@@ -112,6 +112,8 @@ ROWS = [
     Row("resume r", 4),
     Row("record r"),
     Row("actions note"),
+    Row("submit m.yaml Down!"),
+    Row("worker --until-idle --script r.yaml"),
 ]
 SERVING = {"serve", "mcp"}
 """Commands that go on: they have tests of their own below."""

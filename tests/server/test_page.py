@@ -182,7 +182,10 @@ def test_spending_is_thinned_to_its_ends() -> None:
     from chartloop.view_model.moment import Spent, spending_of  # noqa: PLC0415
 
     steps = range(1, 1000)
-    tally = Tally(moments=[(float(n), "a", 2 * n) for n in steps], costs=[n / 8 for n in steps])
+    tally = Tally(
+        elapsed=[float(n) for n in steps], acted=["a" for _ in steps],
+        tokens=[2 * n for n in steps], costs=[n / 8 for n in steps],
+    )  # fmt: skip
     found = spending_of(tally, 10)
     assert len(found) == 10
     assert (found[0], found[-1]) == (Spent(0, 0.0, 0, 0.0), Spent(999, 999.0, 1998, 999 / 8))
