@@ -289,6 +289,6 @@ def test_saving_does_not_take_the_run_back_from_another_process() -> None:
     while first.state != "save_turn":
         first.advance()
     first.advance()  # the turn is saved: a snapshot is written
-    by_hand(world.resume(journal).session.take_over())
+    by_hand(world.resume(journal).session.become_driver())
     with pytest.raises(Fenced):
         first.run()

@@ -121,7 +121,7 @@ class TestDoubt:
         shop = Shop()
         made, journal = interrupted("ask", shop, answered=True)
         run = reopened(made, journal)
-        by_hand(run.session.take_over())
+        by_hand(run.session.become_driver())
         by_hand(run.session.note("intent", "r/b/1/call_0_1", {"state": "b", "tool": "two"}, 1.0))
         run = reopened(made, journal)
         run.run()

@@ -210,7 +210,7 @@ def test_a_driver_that_was_overtaken_does_nothing_more(tmp_path: Path) -> None:
     run.advance()
     run.advance()
     by_hand(journal.acquire("r", FAR, take_over=True))
-    while not run.session.holder.doubtful:
+    while not run.session.holder.may_be_lost:
         time.sleep(0.01)
     with pytest.raises(Fenced, match="`chartloop run`, pid 7 on another-box took it over"):
         run.advance()

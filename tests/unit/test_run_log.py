@@ -64,7 +64,7 @@ def test_the_one_before_is_fenced_and_the_next_reads_on() -> None:
     second = log_of(journal)
     by_hand(second.open())
     note(first, "a")
-    assert by_hand(second.take_over()), "there is an event that it has not read"
+    assert by_hand(second.become_driver()), "there is an event that it has not read"
     with pytest.raises(Fenced):
         note(first, "b")
     second.head = 1
@@ -77,10 +77,10 @@ def test_held_events_that_another_driver_came_before_are_refused() -> None:
     note(first, "a", last=True)
     other = log_of(journal)
     by_hand(other.open())
-    by_hand(other.take_over())
+    by_hand(other.become_driver())
     note(other, "b")
     with pytest.raises(Fenced):
-        by_hand(first.take_over())
+        by_hand(first.become_driver())
 
 
 def test_an_event_that_does_not_follow_is_refused() -> None:

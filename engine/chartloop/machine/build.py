@@ -137,7 +137,7 @@ class Chart:
         """The target of each detour, by the id of its rule."""
         self.time_left = _time_left(spec)
         """The seconds left of each time limit, which also bound a long action."""
-        self.stops_in = _stops_in(spec)
+        self.back_off_caps = _back_off_caps(spec)
         """The same for limits that stop the run for certain: no back-off goes past them."""
 
     @cached_property
@@ -401,7 +401,7 @@ def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
     return _left_by(spec, [b for g in all_guards(spec) for b in g.bounds if b.fact in facts])
 
 
-def _stops_in(spec: MachineSpec) -> tuple[Expression, ...]:
+def _back_off_caps(spec: MachineSpec) -> tuple[Expression, ...]:
     """The limits of `run.elapsed` only: the clock of `run.working` stops while a run waits."""
     rules = [r for r in spec.rules if r.stop and not (r.at or r.before)]
     bounds = [b for r in rules for b in r.when.bounds if b.text == r.when.text]

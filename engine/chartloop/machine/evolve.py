@@ -41,7 +41,7 @@ from chartloop.machine.assignment import saved_values
 from chartloop.machine.build import Chart
 from chartloop.machine.cursor import Cursor
 from chartloop.machine.decision import Decision
-from chartloop.machine.transition import decide, settle
+from chartloop.machine.transition import come_to_rest, decide
 
 QUESTION = "ask_user"
 """The key under which `ask_user` keeps its question until the wait after it ends."""
@@ -73,7 +73,7 @@ def evolve(
         raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
     cursor = Cursor(chart, position, input, oracle, trace)
     _KINDS[input.kind](cursor, input)
-    settle(cursor)
+    come_to_rest(cursor)
     after = cursor.draft.replace(state=cursor.state, status=cursor.status, facts=cursor.facts)
     return after, Decision(
         state=position.state, input=input, taken=cursor.taken, path=cursor.path,
@@ -233,7 +233,7 @@ def _fill_form(cursor: Cursor, input: Input, answer: Mapping[str, Any]) -> None:
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     cursor.resume()
-    decide(cursor, None, rules=False)
+    decide(cursor, None, general=False)
 
 
 def _expire(cursor: Cursor, input: Input) -> None:
@@ -298,7 +298,7 @@ def _resume(cursor: Cursor, input: Input) -> None:
         cursor.draft = cursor.draft.replace(kept=kept)
     cursor.resume()
     # with a child running, rules are evaluated when the action ends, which stops the child first
-    decide(cursor, None, rules=not (form or CHILD in input.data))
+    decide(cursor, None, general=not (form or CHILD in input.data))
 
 
 def _stop(cursor: Cursor, input: Input) -> None:
@@ -320,7 +320,7 @@ def _stop(cursor: Cursor, input: Input) -> None:
             str(data.get("source", "outside")),
         )
     )
-    decide(cursor, None, rules=False)
+    decide(cursor, None, general=False)
 
 
 def _edit(cursor: Cursor, input: Input) -> None:

@@ -26,7 +26,7 @@ from chartloop.machine.regions import GuardedTransition
 from chartloop.machine.rules import check_rules, warn
 
 
-def settle(cursor: Cursor) -> None:
+def come_to_rest(cursor: Cursor) -> None:
     """Come to rest: start the clock of a wait, back off before a retry, pause, or end the run."""
     if cursor.path:
         cursor.draft = cursor.draft.replace(
@@ -37,7 +37,7 @@ def settle(cursor: Cursor) -> None:
         elif cursor.retry_in and cursor.state not in cursor.chart.ends:
             # pause before the next attempt, not past a time limit that stops the run for certain
             wait = cursor.retry_in
-            for left_by_rule in cursor.chart.stops_in:
+            for left_by_rule in cursor.chart.back_off_caps:
                 try:
                     left = left_by_rule.fn(cursor.facts, no_oracle)
                 except GUARD_ERRORS:
@@ -68,15 +68,16 @@ def settle(cursor: Cursor) -> None:
         cursor.draft = cursor.draft.replace(stopping=True)
 
 
-def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
+def decide(cursor: Cursor, trigger: str | None, *, general: bool = True) -> None:
     """Evaluate rules, then the state's own edges, and go on to the next resting state.
 
     Without a trigger (start, resume, stop) a state that rests stays unless a rule or a pending
-    signal leads elsewhere. Without `rules`, only pending signals do, and rules with `before`.
+    signal leads elsewhere. Without the `general` rules, only pending signals and rules with
+    `before` lead elsewhere.
     """
     chart, moves = cursor.chart, 0
     cursor.before_move = cursor.facts
-    if cursor.draft.stopping or not check_rules(cursor, trigger, general=rules):
+    if cursor.draft.stopping or not check_rules(cursor, trigger, general=general):
         if trigger is not None:
             _move(cursor, trigger)
     while cursor.state not in chart.resting:

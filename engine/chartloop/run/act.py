@@ -73,7 +73,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
         except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
             message = f"`with` of {state.name}: {error}"
             return Outcome.failure(Category.CRITICAL, message, kind="with")
-    if job.notes and not in_flight:
+    if job.writes_intent and not in_flight:
         await session.note("intent", key, Intent(key, state.name, action.name), started)
     if ports.tracer is None:
         return await _call(job, action, context, fields)

@@ -38,9 +38,9 @@ class Job(Struct, frozen=True):
     """The tools that the state may use, in file order."""
     tool_schemas: tuple[Mapping[str, Any], ...]
     """The same tools in the form of chat APIs."""
-    notes: bool
+    writes_intent: bool
     """Whether an intent is written before it: it is paid, and writes none of its own."""
-    holds: bool
+    follows_held: bool
     """Whether the record before it may wait for an intent: nothing else happens before that."""
     waits: bool
     """Whether it may wait, and be called again."""
@@ -60,8 +60,8 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
     paid = action.effect is Effect.PAID
     return Job(
         state, action, fixed, given, tools, schemas,
-        notes=paid and not action.own_intents,
-        holds=paid and (action.settles_itself or not action.own_intents),
+        writes_intent=paid and not action.own_intents,
+        follows_held=paid and (action.settles_itself or not action.own_intents),
         waits=action.may_wait,
         cuttable=not action.own_deadline
         and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),

@@ -118,7 +118,7 @@ class Holder:
         return self._journal is not None and self._journal.suspends
 
     @property
-    def doubtful(self) -> bool:
+    def may_be_lost(self) -> bool:
         """Whether the lease may be lost, so that `check` must run. Cheap."""
         return self._lost != "" or elapsed() >= self.until
 

@@ -116,7 +116,7 @@ class RunLog:
         self.epoch, self.head = self.row.epoch, self.row.head
         self.owned = True
 
-    async def take_over(self) -> bool:
+    async def become_driver(self) -> bool:
         """Become the driver of this run; the previous driver is fenced.
 
         True if there are unread events.
@@ -227,7 +227,7 @@ class RunLog:
                 if self._held:
                     await self.append()
 
-    async def rest(self) -> None:
+    async def settle_shielded(self) -> None:
         """Settle despite a cancellation, unless an earlier write has an unknown outcome."""
         if self._held and self.owned:
             with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():

@@ -101,7 +101,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
     with session.turn:
         rested = holder.driver is None
         if not session.owned or rested:
-            await session.take_over()
+            await session.become_driver()
         try:
             return await record(session, Input("edit", at=session.ports.clock.now(), data=data))
         finally:
@@ -112,7 +112,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 async def leave(session: Session) -> None:
     """Let the run rest, and release its lease; a child's lease belongs to its parent."""
     try:
-        await session.rest()
+        await session.settle_shielded()
     finally:
         if session.ports.tracer is not None:
             session.end_trace()
@@ -130,10 +130,10 @@ async def _next_record(session: Session) -> Record | None:
             return await begin(session)
         if position.ended:
             return None
-    if holder.doubtful:
+    if holder.may_be_lost:
         await holder.check()
     if not session.owned or holder.driver is None:
-        await session.take_over()
+        await session.become_driver()
         return await _next_record(session)
     if not session.closing and (messages := await session.journal.inbox(session.run_id)):
         if (due := _due_of(session, messages)) is not None:
@@ -147,7 +147,7 @@ async def _next_record(session: Session) -> Record | None:
             data = {"message": request.message, "source": request.source}
             given = {name: text for name, text in data.items() if text}
             return await record(session, Input("stop", request.reason, at=at, data=given))
-    return await (_when_due(session) if position.status == "paused" else step(session))
+    return await (_when_due(session) if position.status == "paused" else act_and_record(session))
 
 
 async def _stop_request(session: Session) -> StopRequest | None:
@@ -176,7 +176,7 @@ async def begin(session: Session) -> Record | None:
             session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
         await session.create(None if session.spec_text is None else session.spec_text())
     else:  # a second attempt: the first may have been written
-        await session.take_over()
+        await session.become_driver()
         if session.position.status != "idle":
             return await _next_record(session)
     data: dict[str, Any] = {**start.data, **rules_version.marks(session.engine)}
@@ -191,7 +191,7 @@ async def begin(session: Session) -> Record | None:
     return await record(session, start.replace(data=data))
 
 
-async def step(session: Session) -> Record:
+async def act_and_record(session: Session) -> Record:
     """Do the action of the current state, and record its outcome."""
     if session.ports.servers is not None:
         await session.ports.servers.ready()
@@ -231,10 +231,10 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         rest = tally.rest_after(made, decision)
         reason = decision.winner if position.ended else ""
     update = update_at(session.chart, session.run_id, position, rest, reason=reason)
-    if session.spent:
-        consumed, session.spent = (*consumed, *session.spent), ()
+    if session.without_effect:
+        consumed, session.without_effect = (*consumed, *session.without_effect), ()
     # write at once: a held record would leave its message in the inbox, to be read again
-    next_is_call = session.goes_on and running and session.jobs[position.state].holds
+    next_is_call = session.goes_on and running and session.jobs[position.state].follows_held
     if next_is_call and not consumed and session.listener is None and session.may_hold(made.seq):
         session.hold(event, update)
     else:
@@ -291,7 +291,7 @@ async def _due_message(session: Session) -> Due | None:
 
 
 def _due_of(session: Session, messages: Sequence[InboxMessage]) -> Due | None:
-    due, session.spent = next_due(session, messages)
+    due, session.without_effect = next_due(session, messages)
     return due
 
 
@@ -374,7 +374,9 @@ async def _has_child(session: Session) -> bool:
 async def _close_child(session: Session, at: float) -> Record:
     """Call the action of the child once more, so that the child sees the stop request."""
     session.closing = True
-    return await (_wake(session, at) if session.position.status == "paused" else step(session))
+    return await (
+        _wake(session, at) if session.position.status == "paused" else act_and_record(session)
+    )
 
 
 async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:

@@ -124,7 +124,7 @@ class Session(RunLog):
         """When a child must be done, on the run's clock: its parent's action ends then."""
         self.closing = False
         """The run stops as soon as the child that it waits for has stopped."""
-        self.spent: Sequence[str] = ()
+        self.without_effect: Sequence[str] = ()
         """The ids of messages without effect, which leave the inbox with the next record."""
         self.jobs = Jobs(chart, ports)
         self.listener: Callable[[StreamEvent], None] | None = None
@@ -251,9 +251,9 @@ class Session(RunLog):
 
     # writing --------------------------------------------------------------------------------
 
-    async def take_over(self) -> bool:
+    async def become_driver(self) -> bool:
         """Become the driver of this run, and read what the previous driver, now fenced, wrote."""
-        if unread := await super().take_over():
+        if unread := await super().become_driver():
             await self._read_on()
         return unread
 

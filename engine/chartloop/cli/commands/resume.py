@@ -94,7 +94,9 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         not_before=row.updated,
     )
     opened.prepare()  # may take long, so before its lease: a driver of the run does something
-    wait(opened.session.take_over(), suspends=opened.suspends)  # refuses before a message is sent
+    wait(
+        opened.session.become_driver(), suspends=opened.suspends
+    )  # refuses before a message is sent
     _wake(opened, journal)
     drive(opened, options, interrupts, script)
     raise click.exceptions.Exit(tell(opened, options, interrupts))

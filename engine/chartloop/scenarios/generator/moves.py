@@ -275,7 +275,7 @@ class Moves:
         session = Session(self.chart, MemoryJournal(), RUN, self._ports)
         row = RunRow(RUN, self.chart.name, self.machine.hash)
         await session.journal.create(row)
-        await session.take_over()
+        await session.become_driver()
         session.position = node.position
         session.tally = Tally(failed_calls=node.failed)
         return session
