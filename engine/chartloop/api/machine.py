@@ -323,7 +323,7 @@ class Machine:
 
         A run that another process drives can be read; driving it raises `Driven`, which names the
         driver, since when and until when. With `take_over` it is driven here anyway: the other
-        driver stops before its next action, and a call that it has in flight may be paid twice.
+        driver can write nothing more, and a call that it has in flight may be paid twice.
 
         Raises:
             UnknownRunError: there is no run with that id, or no such file.

@@ -39,7 +39,7 @@ class Context(Struct):
     key: str
     """Idempotency key: the same when the action is called again after a crash or a pause."""
     recorded: Mapping[str, Any]
-    """Results that an earlier, interrupted attempt recorded, by the key of the call."""
+    """Results of paid calls that are recorded, of earlier interrupted attempts too, by key."""
     messages: Conversation
     """The conversation so far."""
     prompt: tuple[Message, ...] | None

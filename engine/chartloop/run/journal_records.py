@@ -42,6 +42,7 @@ class HeldEvent(Value, frozen=True, gc=False):
     """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data; for `moved`
     the run that continues this one, ``{"to": ...}``."""
     epoch: int = 0
+    """That of the driver who wrote it, as `Journal.append` was given it."""
 
 
 class Event(HeldEvent, frozen=True, gc=False):

@@ -201,7 +201,7 @@ class Holder:
         if self._lost:
             raise Fenced(
                 self._lost,
-                hint="nothing more was done here; open the run again to continue from there",
+                hint="no more was recorded here; open the run again to continue from there",
             )
 
     async def explain_fenced(self, error: Fenced) -> Fenced:

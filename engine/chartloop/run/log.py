@@ -126,7 +126,7 @@ class RunLog:
             if row.epoch != self.epoch + 1:
                 raise Fenced(
                     f"run `{self.run_id}` was driven by another process meanwhile",
-                    hint="nothing more was done here; open the run again to continue from there",
+                    hint="no more was recorded here; open the run again to continue from there",
                 )
             self._held, self._update = [], None  # written: the acknowledgement was lost
         self.row, self.epoch, self.owned = row, row.epoch, True
