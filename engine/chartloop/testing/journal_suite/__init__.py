@@ -16,7 +16,17 @@ from __future__ import annotations
 
 import pytest
 
-PARTS = ("desk", "rows", "chains", "copies", "watched", "leases", "requests", "schedule", "concurrent")
+PARTS = (
+    "desk",
+    "rows",
+    "chains",
+    "copies",
+    "watched",
+    "leases",
+    "requests",
+    "schedule",
+    "concurrent",
+)
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
 from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
