@@ -42,7 +42,7 @@ def tops(journal: Journal) -> list[str]:
 
 def copy_all(source: Journal, target: Journal) -> int:
     """Copy every run; gives how many."""
-    return sum(by_hand(copy_tree(source, target, run_id)) for run_id in tops(source))
+    return sum(by_hand(copy_tree(source, target, run_id))[0] for run_id in tops(source))
 
 
 def exported(journal: Journal) -> list[str]:
@@ -59,7 +59,8 @@ def exported(journal: Journal) -> list[str]:
 def ended(run_id: str, age: float, now: float, **more: Any) -> RunRow:
     """The row of a run that ended so many seconds ago."""
     at = now - age
-    return RunRow(run_id, "desk", **{"status": "completed", "created": at, "updated": at, **more})
+    more.setdefault("status", "completed")
+    return RunRow(run_id, "desk", created=at, updated=at, **more)
 
 
 def below(run_id: str) -> str:

@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -31,7 +31,7 @@ TABLES = {
 """The columns that a copy has in common with its journal: all but the order of commits."""
 
 
-def contents(path: Path) -> dict[str, list[object]]:
+def contents(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of a file, in the order of their values."""
     with closing(sqlite3.connect(path)) as database:
         return {
@@ -70,10 +70,10 @@ def test_an_import_has_the_same_rows(sh: Shell, full: Path) -> None:
 
 
 def test_some_runs_are_copied_with_their_children(sh: Shell, full: Path) -> None:
-    parent = next(run for run in contents(full)["run"] if "/" in str(run[0]))[0]  # type: ignore[index]
+    parent = next(run for run in contents(full)["run"] if "/" in str(run[0]))[0]
     top = str(parent).partition("/")[0]
     assert sh("journal", "copy", "full.db", "one.db", "--run", top).code == 0
-    expected = [row for row in contents(full)["run"] if (str(row[0]) + "/").startswith(top + "/")]  # type: ignore[index]
+    expected = [row for row in contents(full)["run"] if (str(row[0]) + "/").startswith(top + "/")]
     assert len(expected) > 1
     assert contents(sh.folder / "one.db")["run"] == expected
     by_machine = sh("journal", "copy", "full.db", "m.db", "--machine", "agent", "--format", "json")
@@ -102,7 +102,7 @@ def test_what_cannot_be_copied_is_named_and_left_out(sh: Shell, full: Path) -> N
     assert "with other records" in said
     assert f"run `{ids[0]}` is driven by another process" in said
     assert f"run `{ids[1]}` was changed since it was written: record" in said
-    names = {row[0] for row in contents(sh.folder / "copy.db")["run"]}  # type: ignore[index]
+    names = {row[0] for row in contents(sh.folder / "copy.db")["run"]}
     assert names.isdisjoint(ids[:2])
     assert len(names) > 30
     assert sh("journal", "export", "--journal", "full.db", "--to", "x").code == 1
@@ -194,7 +194,7 @@ KEPT = [
 def test_prune_takes_only_what_nothing_needs(sh: Shell) -> None:
     path, now, old = sh.folder / "old.db", time.time(), 100 * 86_400.0
     journal = SqliteJournal(path)
-    paused = {"status": "paused"}
+    paused: dict[str, Any] = {"status": "paused"}
     for row in (
         ended("plain", old, now), ended("failed", old, now, status="error"),
         ended("parent", old, now), ended(below("parent"), old, now, parent="parent", **paused),
