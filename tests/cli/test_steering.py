@@ -119,6 +119,20 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("answer", "waits", "again", f"note={EVIL}"),
     ],
     "enqueue": [("enqueue", "waits", EVIL)],
+    "submit": [
+        ("submit", "evil.yaml", EVIL, *TOLD, "--run-id", "due"),
+        ("submit", EVIL, EVIL),
+        ("submit", "evil.yaml", "--inputs", "tasks.txt", *TOLD),
+    ],
+    "worker": [("worker", "--until-idle", *TOLD), ("worker", "--machines", EVIL)],
+    "journal": [
+        ("journal", "migrate"),
+        ("journal", "copy", EVIL, "other.db"),
+        ("journal", "export", "ends", "--to", "ends.jsonl"),
+        ("journal", "export", EVIL, "--to", "x.jsonl"),
+        ("journal", "import", EVIL),
+        ("journal", "prune", "--older", "1d", "--dry-run"),
+    ],
     "pause": [("pause", "waits"), ("pause", EVIL)],
     "cancel": [("cancel", "waits", "--reason", EVIL, "--message", EVIL)],
     "serve": [

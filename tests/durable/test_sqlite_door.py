@@ -166,7 +166,7 @@ def test_a_step_with_a_message_of_200_bytes_takes_less_than_a_kilobyte(
             Event(head, "intent", 1.7e9, None, {"key": f"r/{turn}", "state": "think"}),
             Event(head + 1, "record", 1.7e9, Record(
                 turn, "think",
-                Input("step", "", Outcome(reply=reply, messages=({"role": "assistant", "content": text},)), 1.7e9, 1.7e9 + 1.5),
+                Input("step", "", Outcome(result=reply, reply=reply, messages=(reply,)), 1.7e9, 1.7e9 + 1.5),
                 ("think.next.0",), next="act", status="running",
             )),
         ]  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -81,6 +82,8 @@ def driven(machine: Machine, world: World, drawn: Noting, count: int) -> tuple[R
         async def act(ctx: Context, *args: Any, **fields: Any) -> Outcome | Blocked:
             made, duration = next(done)
             if not pure:
+                # what is left of it if its deadline cuts it off: a child that was late
+                ctx.so_far = partial(drawn.outcomes.so_far, ctx.position)
                 await clock.sleep(duration)
                 return made
             clock.advance(duration)

@@ -355,4 +355,4 @@ def test_a_connection_that_is_dropped_leaves_nothing(serve: Serve, read_bytes: i
                 one.settimeout(10)
                 one.recv(read_bytes)
     wait_for(lambda: left_behind() - before == Counter())
-    assert "chartloop_watchers 0" in served.get("/metrics")
+    wait_for(lambda: "chartloop_watchers 0" in served.get("/metrics"))

@@ -123,7 +123,8 @@ class TestCallTools:
 
     def test_each_paid_call_has_an_intent_and_all_but_the_last_a_result(self) -> None:
         journal = MemoryJournal()
-        tools = [tool_spec(one), tool_spec(two, effect="local"), tool_spec(bad)]
+        free = tool_spec(two, effect="local", blocking=False)  # which so does not end last
+        tools = [tool_spec(one), free, tool_spec(bad)]
         run = talk(WORK % "call_tools", [calls("one", "two", "bad")], tools, journal=journal)
         run.run()
         _, *notes = [e for e in _events(journal, run.id) if e.record is None]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
@@ -37,6 +37,38 @@ class Moment(NamedTuple):
     state: str
     tokens: int
     """Tokens that the run had used by then."""
+
+
+class Moments(Sequence[Moment]):
+    """The moments of a run, each built on access: a look at a long run builds none."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Iterable[tuple[float, str, int]] = ()) -> None:
+        self._rows = tuple(rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Moment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Moments: ...
+    def __getitem__(self, index: int | slice) -> Moment | Moments:
+        if isinstance(index, slice):
+            return Moments(self._rows[index])
+        return Moment(*self._rows[index])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Moments):
+            return self._rows == other._rows
+        return self._rows == other
+
+    def __hash__(self) -> int:
+        return hash(self._rows)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -275,7 +307,7 @@ def result_of(session: Session) -> Result:
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages,
-        tuple(map(Moment, tally.elapsed, tally.acted, tally.tokens)),
+        Moments(zip(tally.elapsed, tally.acted, tally.tokens, strict=True)),
         dict(tally.profile), metadata_of(session), session.row.moved_to,
     )  # fmt: skip
 

@@ -135,6 +135,8 @@ def export(output: str, options: JournalOptions) -> int:
     from chartloop.run.sync import by_hand
     from chartloop.view.save import write_whole
 
+    if output == "-" and sys.stdout.isatty():
+        raise click.UsageError("lines of stored bytes are not for a terminal: name a file")
     opened, tally = open_journal(options), _Tally("exported")
     chosen = _choose(opened, options.runs, options)
 
