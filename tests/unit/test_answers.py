@@ -19,6 +19,7 @@ from chartloop.core.errors import (
     AnsweredError,
     AnswerError,
     RunError,
+    StatusError,
     ToolError,
     WaitError,
 )
@@ -493,3 +494,22 @@ states:
     types = [event.type for event in by_hand(journal.events("r"))]
     tries = ["intent", "in_doubt", "intent", "in_doubt", "intent"]
     assert types == ["record", *tries, "record"]
+
+
+def test_a_resume_ends_a_pause_that_was_only_asked_for() -> None:
+    text = """
+chartloop: 1
+machine: two
+states:
+  a: {do: nothing, next: b}
+  b: {do: nothing, next: done}
+  done: {stop: completed}
+"""
+    run = load(text).start("t")
+    run.advance()
+    with pytest.raises(StatusError, match="running, not paused"):
+        run.resume()
+    run.pause()
+    run.resume()
+    assert run.run().reason == "completed"
+    assert [record.kind for record in run.records] == ["start", "pause", "resume", "step", "step"]

@@ -432,7 +432,7 @@ class Run:
 
     async def aresume(self) -> None:
         """End a pause; see `resume`."""
-        refuse_resume(self.session)
+        await refuse_resume(self.session)
         await post(self.session, {"kind": "resume"})
 
     def cancel(self, reason: str = "user_requested", message: str = "") -> None:

@@ -41,10 +41,13 @@ def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any
     return {"kind": "enqueue", "tasks": [task.to_dict() for task in added]}
 
 
-def refuse_resume(session: Session) -> None:
-    """Raise `StatusError` unless a resume would end a pause."""
+async def refuse_resume(session: Session) -> None:
+    """Raise `StatusError` unless a resume would end a pause, or one that was asked for."""
     position = session.position
     if position.status != "paused":
+        messages = await session.journal.inbox(session.run_id) if session.head else ()
+        if any(message.data.get("kind") == "pause" for message in messages):
+            return
         raise StatusError(f"the run is {position.status}, not paused")
     if position.blocked_on == IN_DOUBT:
         raise StatusError(

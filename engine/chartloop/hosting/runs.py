@@ -316,7 +316,7 @@ class Runs:
             if run.id in {one.run_id for one in parked}:
                 by_hand(self.journal.enqueue(run.id))
                 return {}
-            refuse_resume(run.session)
+            wait(refuse_resume(run.session), suspends=run.suspends)
         self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel") and self.settings.workers:
             self._drive_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue

@@ -181,8 +181,10 @@ class Calls:
         if row.ended or row.question is not None:
             return
         run = await run_sync(self.runs.open, run_id)
+        # that of a call that was cancelled may not have been read, because its server ended
+        pausing = [m for m in await self._journal.inbox(run_id) if m.data.get("kind") == "pause"]
         with suppress(StatusError, Driven):  # it is driven, or has an open order
-            if is_held(run):
+            if is_held(run) or pausing:
                 await run_sync(self.runs.message, "resume", run_id, _NOTHING, Caller())
             else:
                 await run_sync(self.runs.drive, "run", run_id, _NOTHING, Caller())
