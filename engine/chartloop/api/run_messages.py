@@ -12,6 +12,7 @@ from typing import Any
 from chartloop.api.caller_values import checked_tasks
 from chartloop.core.errors import StatusError
 from chartloop.core.position import IN_DOUBT
+from chartloop.run.inbox import pause_asked
 from chartloop.run.journal import InboxMessage
 from chartloop.run.loop import advance
 from chartloop.run.question import question_of
@@ -45,8 +46,7 @@ async def refuse_resume(session: Session) -> None:
     """Raise `StatusError` unless a resume would end a pause, or one that was asked for."""
     position = session.position
     if position.status != "paused":
-        messages = await session.journal.inbox(session.run_id) if session.head else ()
-        if any(message.data.get("kind") == "pause" for message in messages):
+        if session.head and await pause_asked(session.journal, session.run_id):
             return
         raise StatusError(f"the run is {position.status}, not paused")
     if position.blocked_on == IN_DOUBT:

@@ -46,6 +46,7 @@ from chartloop.mcp_server.machine_tools import (
     refuse_taken,
 )
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.inbox import pause_asked
 from chartloop.run.journal import Journal, RunRow, successor_of
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.question import Question
@@ -182,7 +183,7 @@ class Calls:
             return
         run = await run_sync(self.runs.open, run_id)
         # that of a call that was cancelled may not have been read, because its server ended
-        pausing = [m for m in await self._journal.inbox(run_id) if m.data.get("kind") == "pause"]
+        pausing = await pause_asked(self._journal, run_id)
         with suppress(StatusError, Driven):  # it is driven, or has an open order
             if is_held(run) or pausing:
                 await run_sync(self.runs.message, "resume", run_id, _NOTHING, Caller())

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from chartloop.core.position import ELICITATION, IN_DOUBT
 from chartloop.run.elicitation import ACTIONS
-from chartloop.run.journal import InboxMessage
+from chartloop.run.journal import InboxMessage, Journal
 from chartloop.run.question import SETTLES, wait_of
 from chartloop.run.session import Session
 
@@ -85,6 +85,11 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
             return f"it cannot be read: {message.data.get('why', '')}"
         case _:
             return Fate.KEEP
+
+
+async def pause_asked(journal: Journal, run_id: str) -> bool:
+    """Whether a message in the inbox asks for a pause, which the run has not read yet."""
+    return any(message.data.get("kind") == "pause" for message in await journal.inbox(run_id))
 
 
 def _ahead(session: Session, message: InboxMessage) -> Fate | str:
