@@ -264,6 +264,14 @@ def expect_text(page: Page, place: Any, pattern: str) -> None:
     cast(Any, expect(place)).to_have_text(re.compile(pattern), timeout=SLOW)
 
 
+def expect_pressable(button: Any, pressable: bool) -> None:
+    """Wait until a button says that it can, or cannot, be pressed."""
+    from playwright.sync_api import expect  # noqa: PLC0415 - an extra
+
+    disabled = "false" if pressable else "true"
+    cast(Any, expect(button)).to_have_attribute("aria-disabled", disabled, timeout=SLOW)
+
+
 def notebook(*cells: str) -> dict[str, Any]:
     """A notebook of these cells of code, never run."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

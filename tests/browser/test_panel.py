@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.lab import NEEDS, Lab, Open, Tab, expect_text, notebook
+from tests.browser.lab import NEEDS, Lab, Open, Tab, expect_pressable, expect_text, notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -113,7 +113,7 @@ def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
     shown.press("Run")
     shown.at("agree", "paused")
     expect_text(shown.page, shown.root.locator(".cl-question"), "Agreed?")
-    assert shown.button("Step").get_attribute("aria-disabled") == "true"
+    expect_pressable(shown.button("Step"), False)
     shown.root.get_by_label("why").fill("too <i>dear</i>")
     shown.root.get_by_label("sure").check()
     shown.press("no")
@@ -169,7 +169,7 @@ def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.at("work", "running")
     shown.press("Run")
     expect_text(shown.page, shown.root.locator(".cl-busy"), "running…")
-    assert shown.button("Back").get_attribute("aria-disabled") == "true"
+    expect_pressable(shown.button("Back"), False)
     shown.press("Pause")
     expect_text(shown.page, shown.root.locator(".cl-busy"), "pausing after this action…")
     shown.opened.page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").fill(
@@ -190,7 +190,7 @@ def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
     shown.page.keyboard.press("c")
     shown.at("refused", "completed")
     expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
-    assert shown.button("Cancel").get_attribute("aria-disabled") == "true"
+    expect_pressable(shown.button("Cancel"), False)
 
 
 def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
@@ -336,11 +336,11 @@ states:
     shown.press("Run")
     shown.at("agree", "paused")
     assert shown.root.locator(".cl-decided").inner_text().startswith("Dear customer,\nA line")
-    assert shown.button("yes").get_attribute("aria-disabled") == "true"
+    expect_pressable(shown.button("yes"), False)
     assert shown.button("yes").get_attribute("title") == "Read all of it first"
     shown.root.get_by_role("button", name="characters that follow").click()
     expect_text(shown.page, shown.root.locator(".cl-decided"), "The end$")
-    assert shown.button("yes").get_attribute("aria-disabled") == "false"
+    expect_pressable(shown.button("yes"), True)
     shown.press("yes")
     shown.at("work", "running")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from tests.browser.lab import SLOW, Tab, expect_text, free_port
+from tests.browser.lab import SLOW, Tab, expect_pressable, expect_text, free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
@@ -243,7 +243,7 @@ def test_a_run_is_cancelled_by_a_second_press(seen: Seen) -> None:
     expect_text(seen.page, seen.banner, "user_requested")
     for name in ("Step", "Run", "Cancel"):
         button = seen.page.get_by_role("button", name=name, exact=True)
-        assert button.get_attribute("aria-disabled") == "true"
+        expect_pressable(button, False)
 
 
 def test_a_step_is_a_link_and_a_run_is_forked_there(seen: Seen) -> None:
@@ -371,10 +371,10 @@ def test_nothing_is_answered_while_the_server_is_away_and_no_notice_stays(seen: 
         button.wait_for()
         seen.server.kill()
         expect_text(seen.page, seen.page.locator("#link"), "no connection")
-        assert button.get_attribute("aria-disabled") == "true"
+        expect_pressable(button, False)
         seen.server.begin()
         expect_text(seen.page, seen.page.locator("#link"), "^live$")
-        assert button.get_attribute("aria-disabled") == "false"
+        expect_pressable(button, True)
         seen.page.locator("#notice").wait_for(state="hidden")
         assert seen.same_page()
     seen.press("approve", card.filter(has_text="Publish").last)
@@ -396,7 +396,7 @@ def test_who_answers_reads_all_of_it_first(seen: Seen, tmp_path: Path) -> None:
     about = seen.banner.locator(".cl-decided")
     assert about.inner_text().startswith("Dear customer,\n\nyou get 100 \\u202eDSU.\n")
     approve = seen.banner.get_by_role("button", name="approve", exact=True)
-    assert approve.get_attribute("aria-disabled") == "true"
+    expect_pressable(approve, False)
     approve.dispatch_event("click")
     assert seen.server.ask(f"/runs/{run}")["wait"]
     seen.banner.get_by_role("button", name="characters that follow").click()
