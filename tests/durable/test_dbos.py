@@ -94,7 +94,7 @@ class TestSchedule(Opening, ScheduleCases):
 def test_a_killed_workers_runs_are_taken_up(postgres: Cluster, tmp_path: Path) -> None:
     place = Place(tmp_path, postgres.of(tmp_path))
     by_hand(prepared(postgres, tmp_path).close())
-    kill_one_of_two(place)
+    kill_one_of_two(place, "--var", "rest=0.8")
     schema = place.where.rpartition("=")[2]
     drives = postgres.execute(f"SELECT count(*) FROM {schema}_dbos.workflow_status")  # noqa: S608
     assert drives[0][0] >= 12
