@@ -65,6 +65,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     )),
     ("Inspect and analyse", (
         Entry("runs", "List, remove and export recorded runs."),
+        Entry("journal", "Migrate, copy, export, import and prune a journal."),
         Entry("show", "Show a run: its result, its records, its path."),
         Entry("why", "Show why a run took its path."),
         Entry("fork", "Start a new run from a record of an old one."),

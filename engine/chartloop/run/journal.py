@@ -78,12 +78,13 @@ from chartloop.run.lease import (
     ancestry,
     holds,
 )  # fmt: skip
+from chartloop.run.raw_run import Copies, RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Schedule, Chains, Protocol):
+class Journal(Leases, Requests, Schedule, Chains, Copies, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -533,6 +534,15 @@ class MemoryJournal(MemorySchedule):
 
     async def chain(self, run_id: str) -> None:
         self._log(run_id)  # nothing is stored as bytes
+
+    async def raw(self, run_id: str) -> None:
+        self._log(run_id)
+
+    async def put_raw(self, runs: Sequence[RawRun]) -> None:
+        raise RunError("a journal in memory takes no copies", hint="copy to a file or a database")
+
+    async def chain_ends(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        return {}
 
     async def row(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)

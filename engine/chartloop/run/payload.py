@@ -72,6 +72,14 @@ def is_whole(text: str) -> bool:
     return _SIGN not in text
 
 
+def references(text: str) -> set[str]:
+    """The hashes of the blobs that text from `pack` refers to."""
+    found = set[str]()
+    if not is_whole(text):
+        unpack(text, lambda key: found.add(key) or "")
+    return found
+
+
 def unpack(text: str, fetch: Callable[[str], str]) -> Any:
     """Read the output of `pack`; `fetch` returns a blob by its hash."""
     if is_whole(text):

@@ -1,7 +1,8 @@
 """Recorded runs, read for studies of many: row, records, the machine's text.
 
 An unreadable run is no error for the study: it becomes an `Unread` with the reason, and the others
-are read all the same. A journal and the output of `chartloop runs export` give the same records.
+are read all the same. A journal gives the same records as its lines (`run.copies`), whether
+`chartloop runs export` printed them or `chartloop journal export` wrote them.
 
 Belongs here: reading. Never: deciding anything again (`run.replay`, `analysis`).
 """
@@ -9,7 +10,6 @@ Belongs here: reading. Never: deciding anything again (`run.replay`, `analysis`)
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -18,12 +18,13 @@ from chartloop.core.codec import to_json
 from chartloop.core.errors import ChartloopError, JournalCorrupt
 from chartloop.core.plain import plain
 from chartloop.core.records import KINDS, Record
-from chartloop.run.chain import SIZE, Checked, Link, Stored, follow
+from chartloop.run.chain import SIZE, Checked, follow
+from chartloop.run.copies import PART, fault_of, lines_of, restored, row_of, text_of
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow, digest
 from chartloop.run.journal_records import DAMAGED
-from chartloop.run.payload import is_whole, pack, unpack
+from chartloop.run.payload import references
 from chartloop.run.rules_version import is_known, rules_of, say_rules
-from chartloop.run.validate_record import UNFIT, as_row, wrong_with
+from chartloop.run.validate_record import UNFIT, wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -114,7 +115,7 @@ async def check_chain(journal: Journal, run_id: str) -> Checked | None:
     fault = chain.first_fault()
     for link in () if fault else chain.links:
         try:
-            payloads = await _payloads(journal, _text(link))
+            payloads = await _payloads(journal, text_of(link))
         except ChartloopError as error:
             payloads, fault = {}, f"event {link.event[0]}: {error.message}"
         if any(digest(payload) != key for key, payload in payloads.items()):
@@ -125,17 +126,10 @@ async def check_chain(journal: Journal, run_id: str) -> Checked | None:
     return Checked(chain.end[:SIZE].hex(), records, fault)
 
 
-def _text(link: Link) -> str:
-    return link.event[-1].decode("utf-8", "surrogatepass")
-
-
 async def _payloads(journal: Journal, text: str) -> dict[str, str]:
     """The payloads that the stored text of an event refers to, by their hashes."""
-    keys: list[str] = []
-    if not is_whole(text):
-        unpack(text, lambda key: keys.append(key) or "")
     found: dict[str, str] = {}
-    for key in keys:
+    for key in references(text):
         payload = await journal.blob(key)
         if payload is None:
             raise JournalCorrupt(f"payload {key[:12]} is not there")
@@ -146,28 +140,16 @@ async def _payloads(journal: Journal, text: str) -> dict[str, str]:
 async def export_lines(journal: Journal, row: RunRow) -> list[str]:
     """A run as lines of JSON: its row, then its records, each with the text that is stored of it.
 
+    The lines of `chartloop journal export` without the parts that only an import needs.
     `read_export` checks the digests beside them. There are none if the journal keeps none, or if
     the run was changed.
     """
-    chain = await journal.chain(row.run_id)
+    run = await journal.raw(row.run_id)
+    if run is not None and not fault_of(run):
+        return [line for line in lines_of(run) if not line.startswith(PART)]
     records = await journal.records(row.run_id)
-    head, lines = {"run": row.run_id, **plain(row)}, list[str]()
-    if chain is None or chain.first_fault():
-        for record in records:
-            lines.append(f'{{"seq":{record.seq},{record.to_json()[1:]}')
-        return [to_json(head), *lines]
-    now = chain.origin
-    for link in chain.links:
-        notes, now = now[SIZE:], follow(now, link.event)
-        number, seq, at, _, _ = link.event
-        if link.digest is not None:
-            text = _text(link)
-            if not is_whole(text):
-                text = to_json(unpack(text, (await _payloads(journal, text)).__getitem__))
-            marks = {"seq": seq, "number": number, "written": at, "notes": notes.hex()}
-            lines.append(f"{to_json({**marks, 'digest': now.hex()})[:-1]},{text[1:]}")
-    head |= {"origin": chain.origin.hex(), "chain": chain.end.hex()}
-    return [to_json(head), *lines]
+    lines = [f'{{"seq":{record.seq},{record.to_json()[1:]}' for record in records]
+    return [to_json({"run": row.run_id, **plain(row)}), *lines]
 
 
 def read_export(text: str, source: str) -> list[Recorded]:
@@ -194,7 +176,7 @@ def _parts(text: str) -> Iterator[list[tuple[int, str]]]:
 
 def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     (at, first), *rest = lines
-    row = _row(_mapping(first))
+    row = row_of(_mapping(first))
     if row is None:
         hint = "`chartloop runs export RUN` prints one"
         return Unread(f"{source}:{at}", f"the line is not a run's row: {hint}")
@@ -206,11 +188,13 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     except (TypeError, ValueError) as error:
         return Unread(row.run_id, f"{source}:{at} has no digest: {error}")
     for number, line in rest:
+        if line.startswith(PART):
+            continue
         try:
             data = cast("dict[str, Any]", json.loads(line))
             records.append(Record.from_dict(int(data["seq"]), data))
             if end and not changed:
-                now = follow(now + bytes.fromhex(data["notes"]), _exported(data, line))
+                now = follow(now + bytes.fromhex(data["notes"]), restored(data, line)[0])
                 if now.hex() != data["digest"]:
                     changed = f"{source}:{number}: record {data['seq']} was changed"
         except (
@@ -229,29 +213,6 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
         changed = f"{source}: its end is missing"
     run = _sound(RecordedRun(row, tuple(records)))
     return Unread(row.run_id, changed) if changed and isinstance(run, RecordedRun) else run
-
-
-_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
-
-
-def _exported(data: Mapping[str, Any], line: str) -> Stored:
-    """What was stored of an exported record. Printing may have escaped characters beyond ASCII."""
-
-    def restore(found: re.Match[str]) -> str:
-        code = int(found[1] or "0", 16)
-        return chr(code) if code >= 0x7F else found[0]
-
-    _, _, rest = line.partition(f'"{data["digest"]}",')
-    text = _ESCAPE.sub(restore, "{" + rest).encode("utf-16", "surrogatepass")
-    stored = pack(text.decode("utf-16", "surrogatepass")).text.encode("utf-8", "surrogatepass")
-    return int(data["number"]), int(data["seq"]), float(data["written"]), b"record", stored
-
-
-def _row(data: Mapping[str, Any]) -> RunRow | None:
-    """The row in the data; None if a column has the wrong type or the id is missing."""
-    columns = {"run_id": "", **RunRow.defaults(), **data}
-    row = as_row(columns[name] for name in RunRow.__struct_fields__)
-    return row if row.run_id and row.status != DAMAGED else None
 
 
 def _mapping(line: str) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from chartloop.run.journal import (
 )
 from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail, Wanted
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
+from chartloop.run.raw_run import RawRun
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
 
@@ -170,6 +171,9 @@ class CrashAt:
     async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
         return await self._write(lambda: self.journal.fork(run_id, record_seq, row))
 
+    async def put_raw(self, runs: Sequence[RawRun]) -> None:
+        return await self._write(lambda: self.journal.put_raw(runs))
+
     async def remove(self, run_ids: Iterable[str]) -> int:
         return await self._write(lambda: self.journal.remove(run_ids))
 
@@ -213,6 +217,14 @@ class CrashAt:
     async def chain(self, run_id: str) -> Chain | None:
         self._live()
         return await self.journal.chain(run_id)
+
+    async def raw(self, run_id: str) -> RawRun | None:
+        self._live()
+        return await self.journal.raw(run_id)
+
+    async def chain_ends(self, run_ids: Sequence[str]) -> Mapping[str, bytes]:
+        self._live()
+        return await self.journal.chain_ends(run_ids)
 
     async def changed(self, token: str = "") -> str | None:
         self._live()

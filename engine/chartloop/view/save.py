@@ -6,7 +6,7 @@ Belongs here: suffixes, and replacing a file. Never: the content.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from chartloop.core.errors import RunError
@@ -29,26 +29,28 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
     return path
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: readers see the old content or the new.
+def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file atomically: readers see the old content or the new, given whole or in parts.
 
     A device or a pipe, such as `/dev/stdout`, is written to directly, since a file must not
     replace it. RunError: it cannot be written.
     """
+    parts = (content,) if isinstance(content, bytes) else content
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            path.write_bytes(content)
+            with path.open("wb") as file:
+                file.writelines(parts)
         else:
-            _replace(path.resolve(), content)
+            _replace(path.resolve(), parts)
     except OSError as error:
         raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace(path: Path, parts: Iterable[bytes]) -> None:
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with unfinished.open("xb") as file:
-            file.write(content)
+            file.writelines(parts)
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

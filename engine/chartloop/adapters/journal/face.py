@@ -25,6 +25,7 @@ from chartloop.adapters.journal.writes import (
     Keep,
     PlaceRequest,
     PutBlob,
+    PutRaw,
     PutSnapshot,
     Release,
     Remove,
@@ -60,6 +61,7 @@ from chartloop.run.journal_pages import (
     check_page,
 )
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
+from chartloop.run.raw_run import RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
@@ -80,7 +82,7 @@ Call: TypeAlias = Write | Read
 
 _LONG = frozenset((
     Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tail, Rows.blob,
-    Rows.snapshot, Rows.backlog,
+    Rows.snapshot, Rows.backlog, Rows.raw, Rows.chain_ends,
 ))  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def is_long(call: Call) -> bool:
     """Whether a call may take long, so that it is not grouped with others."""
     if isinstance(call, Read):
         return call.method in _LONG
-    return isinstance(call, (CreateWhole, Fork, Remove))
+    return isinstance(call, (CreateWhole, Fork, Remove, PutRaw))
 
 
 class Done(NamedTuple):
@@ -180,6 +182,9 @@ class JournalFace(ABC):
     async def remove(self, run_ids: Iterable[str]) -> int:
         return await self._perform(Remove("", tuple(run_ids)))
 
+    async def put_raw(self, runs: Sequence[RawRun]) -> None:
+        await self._perform(PutRaw("", runs))
+
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         write, result = self._writer, request.outcome
         data = write.stored(write.document(request.data))
@@ -228,6 +233,12 @@ class JournalFace(ABC):
 
     async def chain(self, run_id: str) -> Chain | None:
         return await self._read(run_id, Rows.chain, run_id)
+
+    async def raw(self, run_id: str) -> RawRun | None:
+        return await self._read(run_id, Rows.raw, run_id)
+
+    async def chain_ends(self, run_ids: Sequence[str]) -> Mapping[str, bytes]:
+        return await self._read("", Rows.chain_ends, run_ids)
 
     async def row(self, run_id: str) -> RunRow | None:
         return await self._read(run_id, Rows.row, run_id)

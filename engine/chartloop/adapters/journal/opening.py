@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from chartloop.core.durability import Durability, known_durability
@@ -89,12 +89,29 @@ def is_server(given: object) -> bool:
     return isinstance(given, str) and given.lower().startswith(_POSTGRES)
 
 
+def migrate_tables(given: str) -> tuple[str, int, int]:
+    """Make or update the tables of a journal; returns its name, their version before and after.
+
+    Before is 0 for a new one. Raises what `journal_of` does.
+    """
+    if is_server(given):
+        return _postgres().migrate_database(given)
+    from chartloop.adapters.journal.sqlite_migrations import migrate_file  # noqa: PLC0415
+
+    path = file_of(given)
+    return str(path), *migrate_file(path)
+
+
 def _on_server(url: str, make: bool, wait: float | None) -> Journal:
+    postgres = _postgres()
+    if wait is not None:
+        return postgres.PostgresJournal(url, make=make, wait=wait)
+    return postgres.shared_journal(url, make=make)
+
+
+def _postgres() -> Any:
     try:
-        from chartloop.adapters.journal.postgres import (  # noqa: PLC0415
-            PostgresJournal,
-            shared_journal,
-        )
+        from chartloop.adapters.journal import postgres  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "psycopg":
             raise
@@ -102,9 +119,7 @@ def _on_server(url: str, make: bool, wait: float | None) -> Journal:
             "a journal in PostgreSQL needs psycopg, which is not installed",
             hint=install("postgres"),
         ) from None
-    if wait is not None:
-        return PostgresJournal(url, make=make, wait=wait)
-    return shared_journal(url, make=make)
+    return postgres
 
 
 def _with(durability: Durability | None, journal: Journal) -> Journal:

@@ -46,6 +46,8 @@ from chartloop.adapters.journal.postgres_tables import (
     Migration,
     check_server,
     check_tables,
+    migrate,
+    version_of,
 )
 from chartloop.adapters.journal.rows import FENCE, Rows
 from chartloop.adapters.journal.writes import (
@@ -100,6 +102,38 @@ def shared_journal(url: str, *, make: bool = True) -> PostgresJournal:
             known = PostgresJournal(url, make=make)
             _open[os.getpid(), url] = known
         return known
+
+
+def migrate_database(
+    url: str, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[str, int, int]:
+    """Make or update the tables of a journal; returns its name, their version before and after.
+
+    Raises what opening the journal does.
+    """
+    where, connection = address(url), None
+    try:
+        connection = Connection(where)
+        check_server(connection.database, where.name)
+        before = version_of(connection.database, where.schema, where.name)
+        if before < migrations[-1].number:
+            migrate(connection.database, where.schema, where.name, migrations)
+        check_tables(
+            connection.database, where.schema, where.name, make=False, migrations=migrations
+        )
+    except Exception as error:
+        raise _unopened(error, where) from error
+    finally:
+        if connection is not None:
+            connection.database.close()
+    return where.name, before, migrations[-1].number
+
+
+def _unopened(error: Exception, where: Address) -> Exception:
+    made = explain(error, where)
+    if isinstance(made, JournalError) and type(made) in (JournalError, JournalLocked):
+        return JournalUnavailable(made.message, hint=made.hint)
+    return made
 
 
 class _Face(JournalFace):
@@ -171,10 +205,7 @@ class PostgresJournal(_Face):
                 self._pool.give(first)
         except Exception as error:
             self._pool.close()
-            made = explain(error, where)
-            if isinstance(made, JournalError) and type(made) in (JournalError, JournalLocked):
-                made = JournalUnavailable(made.message, hint=made.hint)
-            raise made from error
+            raise _unopened(error, where) from error
         weakref.finalize(self, _close, self._pool, self._news, self._process)
         self.grouped = _Grouped(self, writer, self._news)
         """The same journal for event loops."""

@@ -21,14 +21,8 @@ from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
-from chartloop.adapters.journal.rows import (
-    BOUNDS,
-    COPY,
-    INSERT,
-    KEEP_NUMBER,
-    KEEP_PAYLOAD,
-    PAYLOADS,
-)
+from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
+from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 
 DEFERRED = INSERT
 """The statement that is not executed: `NUMBERED` inserts its rows when the transaction ends."""

@@ -161,7 +161,7 @@ def check_tables(
 ) -> None:  # fmt: skip
     """Make the tables if there are none and `make` says so; refuse those of another version."""
     newest = migrations[-1].number
-    version = _version(database, schema, name)
+    version = version_of(database, schema, name)
     if version == 0:
         if not make:
             raise UnknownRunError(
@@ -189,7 +189,7 @@ def migrate(
     """Apply the missing migrations in one transaction; returns how many there were."""
     with database.transaction():
         database.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (schema,))
-        version = _version(database, schema, name)  # another one may have migrated it meanwhile
+        version = version_of(database, schema, name)  # another one may have migrated it meanwhile
         there = database.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
         if there.fetchone() is None:  # `IF NOT EXISTS` needs the right to create one either way
             _execute(database, f'CREATE SCHEMA "{schema}"')
@@ -209,7 +209,7 @@ def migrate(
     return len(missing)
 
 
-def _version(database: Database, schema: str, name: str) -> int:
+def version_of(database: Database, schema: str, name: str) -> int:
     """The number of the newest applied migration; 0 for an empty schema."""
     found = database.execute(
         "SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)

@@ -21,6 +21,16 @@ from typing import Any
 
 from chartloop.adapters.journal.activations import REQUEST, read_requests
 from chartloop.adapters.journal.leases import LeaseRows
+from chartloop.adapters.journal.raw_rows import (
+    COLUMNS,
+    EVENT,
+    INSERT,
+    INSERT_RUN,
+    KEEP_PAYLOAD,
+    NAMES,
+    REFER,
+    RawRows,
+)
 from chartloop.adapters.journal.texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,
@@ -37,6 +47,7 @@ from chartloop.adapters.journal.writes import (
     Line,
     PlaceRequest,
     PutBlob,
+    PutRaw,
     PutSnapshot,
     Release,
     Remove,
@@ -57,7 +68,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import KINDS, Record
-from chartloop.run.chain import SIZE, START, Chain, Link, follow
+from chartloop.run.chain import SIZE, START, follow
 from chartloop.run.journal import (
     BY_HAND,
     CHILD_MARK,
@@ -87,12 +98,9 @@ from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
-_NAMES = RunRow.__struct_fields__
 _RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
-    _NAMES.index, ("run_id", "head", "parent", "created", "question")
+    NAMES.index, ("run_id", "head", "parent", "created", "question")
 )
-_COLUMNS = ", ".join(_NAMES)
-_MARKS = ", ".join("?" * len(_NAMES))
 _SELDOM = ("reason", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
 KEEP_NUMBER = (
@@ -103,7 +111,6 @@ KEEP_NUMBER = (
 """Keeps the newest number when its event is deleted, because SQLite continues after the highest
 existing number, and a number must not be used twice. There is one such row, without a run."""
 PAYLOADS = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
-KEEP_PAYLOAD = "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO NOTHING"
 BOUNDS = (
     "SELECT (SELECT id FROM journal), coalesce((SELECT min(number) FROM event), 1) - 1, "
     "coalesce((SELECT max(number) FROM event), 0)"
@@ -123,22 +130,14 @@ _CHANGES = (
     "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
     "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE rowid = ?"
 )
-_EVENT = "run_id, seq, epoch, type, record, at, digest, data"
-INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 COPY = (
-    f"INSERT INTO event ({_EVENT}) SELECT ?, seq, 0, type, record, at, digest, data "  # noqa: S608
+    f"INSERT INTO event ({EVENT}) SELECT ?, seq, 0, type, record, at, digest, data "  # noqa: S608
     "FROM event WHERE run_id = ? AND seq < ? ORDER BY seq"
 )
 _HEAD_OF = "SELECT CAST(chain AS BLOB) FROM run WHERE run_id = ?"
 _FORKS = (
     "UPDATE run SET (origin, chain) = (SELECT origin, coalesce((SELECT digest FROM event "
     "WHERE run_id = ?1 AND seq = ?2), origin) FROM run WHERE run_id = ?1) WHERE run_id = ?3"
-)
-_CHAIN = (
-    "SELECT CAST(origin AS BLOB), CAST(chain AS BLOB), head, origin = ? "
-    "OR coalesce((SELECT p.origin = run.origin FROM run AS p WHERE p.run_id = run.parent), true) "
-    "OR EXISTS (SELECT 1 FROM event WHERE run_id = run.parent AND digest = run.origin) "
-    "FROM run WHERE run_id = ?"
 )
 _WRITTEN = (
     "SELECT epoch, type, record, at, CAST(data AS BLOB) FROM event WHERE run_id = ? AND seq >= ? "
@@ -149,7 +148,7 @@ _READ = "seq, type, at, data, record, epoch"
 _KINDS = frozenset(KINDS)
 
 
-class Rows(TextRows, LeaseRows):
+class Rows(TextRows, LeaseRows, RawRows):
     """The tables of a database. `now` is its clock."""
 
     def __init__(
@@ -173,14 +172,13 @@ class Rows(TextRows, LeaseRows):
         run_id, row = write
         found = self.db.execute(_HEAD_OF, (row[_PARENT],)).fetchone() if row[_PARENT] else None
         origin: bytes = found[0][:SIZE] if found else START
-        sql = f"INSERT INTO run ({_COLUMNS}, origin, chain) VALUES ({_MARKS}, ?, ?)"  # noqa: S608
-        if self.db.execute(f"{sql} ON CONFLICT DO NOTHING", (*row, origin, origin)).rowcount == 0:
+        if self.db.execute(INSERT_RUN, (*row, origin, origin)).rowcount == 0:
             raise duplicate_run_error(run_id)
         return origin
 
     def row(self, run_id: str) -> RunRow | None:
         """One run's row, or None."""
-        sql = f"SELECT {_COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
+        sql = f"SELECT {COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
         found = self.db.execute(sql, (run_id,)).fetchone()
         return _row(found) if found else None
 
@@ -242,7 +240,7 @@ class Rows(TextRows, LeaseRows):
         if cursor:
             test("(created, run_id) < (?, ?)", *read_run_cursor(cursor))
         where = f"WHERE {' AND '.join(tests)}" if tests else ""
-        sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, {order} DESC LIMIT ?"  # noqa: S608
+        sql = f"SELECT {COLUMNS} FROM run {where} ORDER BY created DESC, {order} DESC LIMIT ?"  # noqa: S608
         return self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
 
     def acquire(self, write: Acquire) -> tuple[RunRow, Acquired]:
@@ -373,22 +371,8 @@ class Rows(TextRows, LeaseRows):
             self.db.execute(INSERT, (run_id, seq, epoch, type, number, at, digest, data))
             for key, text in line.blobs.items():
                 self.db.execute(KEEP_PAYLOAD, (key, self.stored(text)))
-                self.db.execute("INSERT INTO event_blob VALUES (?, ?, ?)", (run_id, seq, key))
+                self.db.execute(REFER, (run_id, seq, key))
         return chain
-
-    def chain(self, run_id: str) -> Chain:
-        """The run's events as they are stored, with their digests."""
-        found = self.db.execute(_CHAIN, (START, run_id)).fetchone()
-        if found is None:
-            raise UnknownRunError(f"there is no run `{run_id}` in this journal")
-        sql = (
-            "SELECT seq, record, CAST(at AS REAL), CAST(type AS BLOB), CAST(data AS BLOB), digest "
-            "FROM event WHERE run_id = ? ORDER BY seq"
-        )
-        origin, end, head, follows = found
-        rows = self.db.execute(sql, (run_id,))
-        links = [Link((*event,), digest) for *event, digest in rows]
-        return Chain(origin, end, head, bool(follows), links)
 
     def events(
         self, run_id: str, start: int, limit: int | None = None, size: int | None = None
@@ -562,6 +546,7 @@ _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     Create: Rows.create, CreateWhole: Rows.create_whole, Acquire: Rows.acquire,
     Renew: Rows.renew, Release: Rows.release, Append: Rows.append, Send: Rows.send,
     PutBlob: Rows.put_blob, PutSnapshot: Rows.put_snapshot, Fork: Rows.fork, Remove: Rows.remove,
+    PutRaw: Rows.put_raw,
     PlaceRequest: Rows.place_request, SettleRequest: Rows.settle_request,
     WithdrawRequest: Rows.withdraw_request, Enqueue: Rows.enqueue, ClaimRuns: Rows.claim,
     Keep: Rows.keep, HandBack: Rows.hand_back, Sweep: Rows.sweep,

@@ -176,6 +176,24 @@ def open_database(
     return database
 
 
+def migrate_file(
+    path: Path, *, wait: float = 30.0, migrations: Sequence[Migration] = MIGRATIONS
+) -> tuple[int, int]:
+    """Make or update the tables of a journal; returns their version before and after.
+
+    Raises what opening it does.
+    """
+    before = 0
+    if path.is_file():
+        try:
+            with contextlib.closing(sqlite3.connect(path, timeout=wait)) as database:
+                before = _version(database, path, migrations)
+        except sqlite3.Error as error:
+            raise explain(error, path, wait) from error
+    open_database(path, wait=wait, migrations=migrations).close()
+    return before, migrations[-1].number
+
+
 def _keep_through(
     durability: Durability, database: Connection, path: Path, made: Sequence[Path]
 ) -> None:

@@ -19,6 +19,11 @@ from chartloop.run.redact import has_marks
 UNREAD = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 """The exceptions that reading a damaged value may raise."""
 
+KEEP_TEXT = (
+    "INSERT INTO blob VALUES (?, ?, true) ON CONFLICT (hash) DO UPDATE SET "
+    "data = excluded.data, kept = excluded.kept"
+)
+
 
 def read_text(stored: Stored) -> str:
     """Decode the text of a column."""
@@ -37,8 +42,7 @@ class TextRows:
         found = self.db.execute(sql, (write.key,)).fetchone()
         if found is None or not _is_whole(write.key, found[0]):
             row = write.key, self.stored(write.hide(write.text))
-            sql = "INSERT INTO blob VALUES (?, ?, true) ON CONFLICT (hash) DO UPDATE SET "
-            self.db.execute(f"{sql}data = excluded.data, kept = excluded.kept", row)
+            self.db.execute(KEEP_TEXT, row)
         return write.key
 
     def blob(self, key: str) -> str | None:

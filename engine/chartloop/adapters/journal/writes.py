@@ -18,6 +18,7 @@ from chartloop.run.journal import Check, Event, InboxMessage, Move, RunRow, Snap
 from chartloop.run.journal_records import WholeRun
 from chartloop.run.lease import Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep
+from chartloop.run.raw_run import RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, WorkerRow
@@ -167,6 +168,13 @@ class Remove(NamedTuple):
     run_ids: Sequence[str]
 
 
+class PutRaw(NamedTuple):
+    """Runs as they were stored elsewhere."""
+
+    run_id: str
+    runs: Sequence[RawRun]
+
+
 class PlaceRequest(NamedTuple):
     """A request to a run."""
 
@@ -234,7 +242,7 @@ class Sweep(NamedTuple):
 
 Write: TypeAlias = (
     Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
-    | Remove | PlaceRequest | SettleRequest | WithdrawRequest | Enqueue | ClaimRuns | Keep
+    | Remove | PutRaw | PlaceRequest | SettleRequest | WithdrawRequest | Enqueue | ClaimRuns | Keep
     | HandBack | Sweep
 )  # fmt: skip
 """`run_id` is empty for a write to no particular run."""

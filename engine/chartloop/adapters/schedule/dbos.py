@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from threading import Lock, Thread
@@ -207,14 +207,14 @@ class DbosSchedule:
     async def backlog(self) -> Backlog:
         return await self._rows.backlog()
 
-    def _reconcile(self, alive: Iterable[str]) -> int:
+    def _reconcile(self, alive: set[str]) -> int:
         """End what dead workers left in DBOS, and enqueue what it does not know."""
         if self._engine is None or self._stops:
             return 0
         pending = DBOS.list_workflows(
             status="PENDING", queue_name=QUEUE, load_input=False, load_output=False
         )
-        if left := [one.workflow_id for one in pending if one.executor_id not in alive]:
+        if left := [one.workflow_id for one in pending if str(one.executor_id) not in alive]:
             DBOS.cancel_workflows(left)
         now = time.time()
         if now - self._cleaned > CLEANS:

@@ -5,6 +5,7 @@ Belongs here: the choice, with no import of an engine before it is chosen.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from chartloop.adapters.journal.opening import is_server
@@ -41,23 +42,25 @@ def engine_of(journal: Journal, wanted: ScheduleName | None = None) -> Engine | 
     return DbosSchedule(server)
 
 
-def prepare(journal: Journal, schedule: ScheduleName) -> None:
+def prepare(journal: Journal, schedule: ScheduleName | None = None) -> ScheduleName:
     """Let a journal's table deliver its runs, or DBOS, whose tables are made or migrated.
 
-    Raises `SetupError` if DBOS is wanted and cannot be had.
+    None: who delivers them now. Returns who does. Raises `SetupError` if DBOS cannot be had.
     """
-    if schedule == "table" and not is_server(journal.name):
-        return
+    if schedule != "dbos" and not is_server(journal.name):
+        return "table"
     server = _on_server(journal)
     from chartloop.adapters.schedule import dbos_tables  # noqa: PLC0415  an extra
 
     if schedule == "table":
         dbos_tables.deliver_through_table(server.address)
-    else:
-        _check_dbos()
-        from chartloop.adapters.schedule import dbos  # noqa: PLC0415  an extra
+    if schedule == "table" or (schedule is None and not dbos_tables.uses_dbos(server.address)):
+        return "table"
+    _check_dbos()
+    from chartloop.adapters.schedule import dbos  # noqa: PLC0415  an extra
 
-        dbos.install(server)
+    dbos.install(server)
+    return "dbos"
 
 
 def _on_server(journal: Journal) -> PostgresJournal:
@@ -73,13 +76,9 @@ def _on_server(journal: Journal) -> PostgresJournal:
 
 
 def _check_dbos() -> None:
-    try:
-        import dbos  # noqa: F401, PLC0415  an extra
-    except ModuleNotFoundError as error:
-        if (error.name or "") != "dbos":
-            raise
+    if find_spec("dbos") is None:
         raise SetupError(
             "the runs of this journal are delivered by DBOS, which is not installed",
             hint=f"{install('distributed')}, or take them from the journal's table: "
             "`--schedule table`",
-        ) from None
+        )

@@ -156,8 +156,13 @@ Examples:
 @parameters.format_option()
 @pass_options(RunsOptions)
 def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
-    """Remove runs, with the data that no other run uses."""
+    """Remove runs, with the data that no other run uses.
+
+    Whatever their status: `chartloop journal prune` leaves what a run may still need.
+    """
     from chartloop.cli.journal_access import find_run, name_of, open_journal
+    from chartloop.cli.progress_bar import progress_bar
+    from chartloop.run.retention import in_parts
     from chartloop.run.sync import by_hand
 
     older = options.older
@@ -170,7 +175,12 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
     chosen = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
     if chosen and not yes:
         _confirm(chosen, name_of(journal), now)
-    count = by_hand(journal.remove([r.run_id for r in chosen])) if chosen else 0
+    count = 0
+    with progress_bar("removing", len(chosen)) as advance:
+        for part in in_parts([r.run_id for r in chosen]):
+            count += by_hand(journal.remove(part))
+            for _ in part:
+                advance()
     if options.is_json:
         console.result(console.as_json({"removed": [r.run_id for r in chosen]}))
     console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
@@ -197,7 +207,10 @@ Example:
 @parameters.journal_option
 @pass_options(RunOptions)
 def export(run: str, options: RunOptions) -> None:
-    """Print the records of a run as lines of JSON, the run's own row first."""
+    """Print the records of a run as lines of JSON, the run's own row first.
+
+    For programs that read or study it. `chartloop journal export` adds what an import needs.
+    """
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.run.recorded import check_chain, export_lines
     from chartloop.run.sync import by_hand
@@ -243,15 +256,13 @@ def _page(
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
+    from chartloop.run.retention import every_run
     from chartloop.run.sync import by_hand
 
-    all_rows: list[RunRow] = []
-    filter, cursor = options.filter(by_hand(journal.now())), ""
-    while True:
-        rows, cursor = by_hand(journal.page(filter, cursor, 1000))
-        all_rows += rows
-        if not cursor:
-            return all_rows
+    async def every() -> list[RunRow]:
+        return [row async for row in every_run(journal, options.filter(await journal.now()))]
+
+    return by_hand(every())
 
 
 def _public(row: RunRow) -> dict[str, Any]:

@@ -16,11 +16,22 @@ from __future__ import annotations
 
 import pytest
 
-PARTS = ("desk", "rows", "chains", "watched", "leases", "requests", "schedule", "concurrent")
+PARTS = (
+    "desk",
+    "rows",
+    "chains",
+    "copies",
+    "watched",
+    "leases",
+    "requests",
+    "schedule",
+    "concurrent",
+)
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
 from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
 from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
+from chartloop.testing.journal_suite.copies import CopyCases  # noqa: E402
 from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
@@ -32,7 +43,7 @@ __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 
 class JournalSuite(
-    RowCases, ChainCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases, Opening
+    RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases, Opening
 ):  # fmt: skip
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 

@@ -1,0 +1,299 @@
+"""`chartloop journal`: migrate, copy, export, import and prune a journal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.core.errors import ChartloopError
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.run.journal import Journal
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalOptions(RunOptions):
+    """The options of `journal`: which runs. Durations are in seconds."""
+
+    runs: tuple[str, ...] = ()
+    machine: str | None = None
+    older: float | None = None
+
+
+_chosen = parameters.together(
+    click.option(
+        "--machine", metavar="NAME", shell_complete=completion.machines,
+        help="Only runs of this machine.",
+    ),
+    click.option(
+        "--older", type=parameters.AGE, metavar="DURATION",
+        help="Only runs whose last record is older than this: 30d, 12h.",
+    ),
+)  # fmt: skip
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  chartloop journal migrate --journal postgresql://owner@db.example.org/runs
+  chartloop journal copy .chartloop/journal.db postgresql://team@db.example.org/runs
+  chartloop journal export --to runs.jsonl
+  chartloop journal import runs.jsonl --journal other.db
+  chartloop journal prune --older 90d --status completed
+""",
+)
+def journal() -> None:
+    """Migrate, copy, export, import and prune a journal."""
+
+
+@journal.command()
+@click.option(
+    "--schedule", type=click.Choice(SCHEDULES),
+    help="Who delivers due runs to workers from now on: the journal's own table, or DBOS, whose"
+    " tables are made beside it in PostgreSQL. Default: as it is, at first the table.",
+)  # fmt: skip
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(RunOptions)
+def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
+    """Make the tables of a journal, or update them, with those of DBOS if it delivers the runs.
+
+    In PostgreSQL it needs a role that may create tables; the workers need none. Update all that use
+    the journal first.
+    """
+    from chartloop.adapters.journal.opening import journal_of, migrate_tables
+    from chartloop.adapters.schedule.opening import prepare
+    from chartloop.cli.journal_access import journal_at
+
+    name, before, after = migrate_tables(journal_at(options.journal))
+    by = prepare(journal_of(journal_at(options.journal)), schedule)
+    if options.is_json:
+        console.result(console.as_json({"before": before, "after": after, "schedule": by}))
+        return
+    done = "made" if not before else "up to date" if before == after else f"updated from {before}"
+    engine = "; DBOS delivers its runs" if by == "dbos" else ""
+    console.say(f"{name}: tables of version {after} {done}{engine}")
+
+
+@journal.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option(
+    "--run", "runs", multiple=True, metavar="RUN", help="Only this run. Repeatable.",
+)  # fmt: skip
+@_chosen
+@parameters.format_option()
+@pass_options(JournalOptions)
+def copy(source: str, target: str, options: JournalOptions) -> int:
+    """Copy runs with all that belongs to them, as they are stored.
+
+    FROM and TO are files or URLs of databases. What TO has already is passed over, so an
+    interrupted copy is repeated. Runs that are driven, were changed by hand, or went on in TO are
+    named and left out; then the exit code is 1.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.cli.progress_bar import progress_bar
+    from chartloop.run.copies import copy_tree
+    from chartloop.run.sync import by_hand
+
+    first = open_journal(replace(options, journal=source))
+    second = open_journal(replace(options, journal=target), make=True)
+    if first.name == second.name:
+        raise click.UsageError("FROM and TO are the same journal")
+    tally = _Tally("copied")
+    chosen = _choose(first, options.runs, options)
+    with progress_bar("copying", len(chosen)) as advance:
+        for run_id in chosen:
+            try:
+                tally.count(run_id, by_hand(copy_tree(first, second, run_id)))
+            except ChartloopError as error:
+                tally.refuse(run_id, error)
+            advance()
+    return tally.tell(as_json=options.is_json)
+
+
+@journal.command("export")
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
+@click.option(
+    "--to", "output", required=True, metavar="FILE",
+    type=click.Path(dir_okay=False, allow_dash=True), help="The file to write; - is stdout.",
+)  # fmt: skip
+@_chosen
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(JournalOptions)
+def export(output: str, options: JournalOptions) -> int:
+    """Write whole runs to a file of JSON lines, from which `journal import` makes them again.
+
+    All runs of the journal, unless some are named; each with its children. `stats`, `coverage` and
+    `whatif` read the file as well. Runs that are driven or were changed are left out, and named.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.cli.progress_bar import progress_bar
+    from chartloop.run.copies import lines_of, read_tree, tree_of
+    from chartloop.run.sync import by_hand
+    from chartloop.view.save import write_whole
+
+    opened, tally = open_journal(options), _Tally("exported")
+    chosen = _choose(opened, options.runs, options)
+
+    def content() -> Iterator[bytes]:
+        with progress_bar("exporting", len(chosen)) as advance:
+            for run_id in chosen:
+                try:
+                    tree = by_hand(read_tree(opened, by_hand(tree_of(opened, run_id))))
+                except ChartloopError as error:
+                    tally.refuse(run_id, error)
+                else:
+                    for run in tree:
+                        yield from (line.encode() + b"\n" for line in lines_of(run))
+                    tally.count(run_id, len(tree))
+                advance()
+
+    if output == "-":
+        sys.stdout.buffer.writelines(content())
+    else:
+        write_whole(Path(output), content())
+    return tally.tell(as_json=options.is_json and output != "-")
+
+
+@journal.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(RunOptions)
+def import_(file: str, options: RunOptions) -> int:
+    """Write the runs of a file of `journal export` into a journal, as they were stored.
+
+    FILE may be -, stdin. The digests are checked. Nothing is written of a run with a damaged line,
+    nor of its children; the line is named, and the exit code is 1. Runs that the journal has
+    already are passed over.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.run.copies import put_tree, read_trees
+    from chartloop.run.sync import by_hand
+
+    opened, tally = open_journal(options, make=True), _Tally("imported")
+    with click.open_file(file, "rb") as lines:
+        for tree in read_trees(lines, "stdin" if file == "-" else file):
+            if isinstance(tree, ChartloopError):
+                tally.refuse("", tree)
+                continue
+            run_id = tree[0].row.run_id
+            try:
+                tally.count(run_id, by_hand(put_tree(opened, tree)))
+            except ChartloopError as error:
+                tally.refuse(run_id, error)
+    return tally.tell(as_json=options.is_json)
+
+
+_STATUSES = ("completed", "error", "moved")
+
+
+def _statuses(_: click.Context, __: click.Parameter, value: str) -> list[str]:
+    given = [status.strip() for status in value.split(",")]
+    if unknown := [status for status in given if status not in _STATUSES]:
+        raise click.BadParameter(f"`{unknown[0]}` is none of {', '.join(_STATUSES)}")
+    return given
+
+
+@journal.command()
+@click.option(
+    "--older", "age", type=parameters.AGE, metavar="DURATION", required=True,
+    help="Only runs whose last record is older than this: 90d, 12h.",
+)  # fmt: skip
+@click.option(
+    "--status", metavar="LIST", default=",".join(_STATUSES), show_default=True,
+    callback=_statuses, help="Only ended runs with these statuses.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only list the runs.")
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(RunOptions)
+def prune(age: float, status: list[str], dry_run: bool, options: RunOptions) -> None:
+    """Remove old runs that nothing needs any more, with their children and payloads.
+
+    It asks nothing, for a job of every night. Runs that have not ended, are driven, have an open
+    request, or continue as a run that has not ended, stay. `chartloop runs rm` removes those.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.cli.progress_bar import progress_bar
+    from chartloop.run.retention import in_parts, old_runs
+    from chartloop.run.sync import by_hand
+
+    opened = open_journal(options)
+    rows = by_hand(old_runs(opened, by_hand(opened.now()) - age, status))
+    ids = [row.run_id for row in rows]
+    with progress_bar("removing", len(ids)) as advance:
+        for part in () if dry_run else in_parts(ids):
+            by_hand(opened.remove(part))
+            for _ in part:
+                advance()
+    if options.is_json:
+        console.result(console.as_json({"removed": [] if dry_run else ids, "chosen": ids}))
+        return
+    for run_id in ids if dry_run else ():
+        console.result(console.plain(run_id))
+    would = "would be removed" if dry_run else "removed"
+    console.say(f"{say_count(len(ids), 'run')} {would}" if ids else "nothing to remove")
+
+
+class _Tally:
+    """What was done with each run."""
+
+    def __init__(self, done: str) -> None:
+        self._done = done
+        self._new, self._known = 0, 0
+        self._refused: list[tuple[str, ChartloopError]] = []
+
+    def count(self, run_id: str, new: int) -> None:
+        self._new += new
+        self._known += not new
+
+    def refuse(self, run_id: str, error: ChartloopError) -> None:
+        self._refused.append((run_id, error))
+
+    def tell(self, *, as_json: bool) -> int:
+        """Say what was done; returns the exit code."""
+        if as_json:
+            refused = [{"run": run_id, "why": str(e.message)} for run_id, e in self._refused]
+            data = {self._done: self._new, "known": self._known, "refused": refused}
+            console.result(console.as_json(data))
+        else:
+            known = f", {self._known} were there" if self._known else ""
+            console.say(f"{say_count(self._new, 'run')} {self._done}{known}")
+        for _, error in self._refused:
+            console.say(console.plain(f"left out: {error.message}"), "yellow")
+            if error.hint:
+                console.say(console.plain(f" = help: {error.hint}"))
+        return 1 if self._refused else 0
+
+
+def _choose(opened: Journal, names: tuple[str, ...], options: JournalOptions) -> list[str]:
+    """The runs that are wanted, the oldest first, without their children."""
+    from chartloop.cli.journal_access import find_run
+    from chartloop.run.journal import CHILD_MARK
+    from chartloop.run.journal_pages import RunFilter
+    from chartloop.run.retention import every_run
+    from chartloop.run.sync import by_hand
+
+    before = None if options.older is None else by_hand(opened.now()) - options.older
+    filter = RunFilter(machine=options.machine, updated_to=before)
+
+    async def every() -> list[str]:
+        return [row.run_id async for row in every_run(opened, filter)][::-1]
+
+    if not names:
+        return by_hand(every())
+    named = [find_run(opened, name).run_id.partition(CHILD_MARK)[0] for name in names]
+    rows = [find_run(opened, name) for name in dict.fromkeys(named)]
+    return [row.run_id for row in rows if filter.fits(row)]
