@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -72,6 +74,10 @@ class OnDbos:
 
     async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
         until(self.rests, 15.0)
+        claimed = await self.schedule.claim(worker, limit, can)
+        if claimed.runs:
+            return claimed
+        until(self.rests, 15.0)  # what another could not drive is delivered anew
         return await self.schedule.claim(worker, limit, can)
 
     async def close(self) -> None:
@@ -122,6 +128,38 @@ def test_an_engine_that_refuses_fails_no_write_and_is_told_later(
     do.close()
 
 
+def test_a_run_that_was_delivered_to_a_worker_that_lacks_something_finds_one_that_does_not(
+    postgres: Cluster, tmp_path: Path
+) -> None:
+    on = OnDbos(postgres, prepared(postgres, tmp_path))
+    do = Desk(cast(Journal, on))
+    order(do, "r", needs="a machine")
+    assert do(on.claim("one", 9, {"a machine": False})).runs == []
+    assert on.schedule.deliveries == 0
+    assert do(on.schedule.sweep(lost=True)) == 0
+    assert do(on.claim("two", 9, {})).unjudged == {"a machine": "r"}
+    assert runs_of(do(on.claim("one", 9, {"a machine": True})).runs) == ["r"]
+    do.close()
+
+
+def test_who_only_submits_needs_no_rights_in_dbos(postgres: Cluster, tmp_path: Path) -> None:
+    from chartloop.adapters.journal.postgres import PostgresJournal  # noqa: PLC0415
+
+    journal = prepared(postgres, tmp_path)
+    schema = journal.address.schema
+    postgres.execute(
+        f"CREATE ROLE submitter LOGIN; GRANT USAGE ON SCHEMA {schema} TO submitter; "
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO submitter"
+    )
+    submitter = PostgresJournal(postgres.url(schema, user="submitter"), make=False)
+    order(Desk(submitter), "r")
+    by_hand(submitter.close())
+    on = OnDbos(postgres, journal)
+    do = Desk(cast(Journal, on))
+    assert runs_of(claim(do)) == ["r"]
+    do.close()
+
+
 def test_what_a_dead_worker_left_in_dbos_is_ended(postgres: Cluster, tmp_path: Path) -> None:
     on = OnDbos(postgres, prepared(postgres, tmp_path))
     do = Desk(cast(Journal, on))
@@ -151,3 +189,19 @@ def test_dbos_needs_a_journal_that_is_prepared_for_it(postgres: Cluster, tmp_pat
     prepare(journal, "table")
     assert engine_of(journal) is None
     by_hand(journal.close())
+
+
+def test_without_dbos_the_door_says_how_to_get_it(postgres: Cluster, tmp_path: Path) -> None:
+    by_hand(prepared(postgres, tmp_path).close())
+    code = f"""import sys
+sys.modules["dbos"] = None
+from chartloop.adapters.journal.opening import journal_of
+from chartloop.adapters.schedule.opening import engine_of
+try:
+    engine_of(journal_of({postgres.of(tmp_path)!r}))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("SetupError the runs of this journal are delivered by DBOS")
+    assert "pip install" in done.stdout

@@ -21,6 +21,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import Any
@@ -28,19 +29,23 @@ from typing import Any
 import psycopg
 import sqlalchemy
 from dbos import DBOS, DBOSPortableJSONSerializer
+from dbos import error as refused
+from sqlalchemy.exc import SQLAlchemyError
 
 from chartloop.adapters.journal.postgres import PostgresJournal
 from chartloop.adapters.journal.postgres_connection import Address
 from chartloop.adapters.schedule.dbos_tables import (
     AGAIN,
     FORGOTTEN,
+    LATE,
+    NEEDED,
     QUEUE,
     deliver_through_dbos,
     engine_schema,
     execute,
     uses_dbos,
 )
-from chartloop.core.errors import JournalError, SetupError
+from chartloop.core.errors import ChartloopError, JournalError, SetupError
 from chartloop.run.lease import TTL
 from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
 
@@ -60,7 +65,10 @@ def install(journal: PostgresJournal) -> None:
     """
     where = journal.address
     url = sqlalchemy.make_url(where.url).set(drivername="postgresql")
-    DBOS.migrate(url.render_as_string(hide_password=False), schema=engine_schema(where))
+    try:
+        DBOS.migrate(url.render_as_string(hide_password=False), schema=engine_schema(where))
+    except Exception as error:
+        raise _trouble(where, error) from error
     deliver_through_dbos(where)
 
 
@@ -88,6 +96,12 @@ class DbosSchedule:
         """Those of claimed runs."""
         self._able: list[str] = [""]
         """What the worker can drive."""
+        self._needed: dict[str, str] = {}
+        """What runs need that DBOS may have delivered to others in vain."""
+        self.working: set[str] = set()
+        """The workflows of this process."""
+        self._strays: set[str] = set()
+        """Those that DBOS takes for its, at the last look: an outage may have parted the two."""
         self._stops = False
         self._end: Thread | None = None
         self._cleaned = 0.0
@@ -116,8 +130,7 @@ class DbosSchedule:
         except Exception as error:
             self.stop()
             self.close()
-            text = f"DBOS cannot start on `{self._journal.name}`: {type(error).__name__}"
-            raise JournalError(text, hint="run `chartloop journal migrate`") from error
+            raise _trouble(where, error) from error
 
     def stop(self, grace: float = 0.0) -> None:
         """Take no more, and give back what was not claimed. Held runs have `grace` seconds."""
@@ -130,7 +143,8 @@ class DbosSchedule:
         )  # fmt: skip
         self._end.start()
         for run_id, delivery in left.items():
-            self._give_back(run_id)
+            with suppress(ChartloopError):  # the next sweep finds it
+                self._give_back(run_id)
             _finish(delivery, "given back")
 
     def close(self) -> None:
@@ -172,9 +186,13 @@ class DbosSchedule:
     async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
         with self._lock:
             delivered = dict(self._delivered)
-        self._able = ["", *(needs for needs, able in can.items() if able)]
+        able = ["", *(needs for needs, able in can.items() if able)]
+        if more := [needs for needs in able if needs not in self._able]:  # in vain to others
+            await asyncio.to_thread(execute, self._journal.address, FORGOTTEN, more, 0.0)
+        self._able = able
         if not delivered:
-            return Claimed([], {}, None)
+            needed = {needs: run for needs, run in self._needed.items() if needs not in can}
+            return Claimed([], needed, None)
         claimed = await self._rows.claim_of(worker, limit, can, [*delivered])
         taken = {run.request.run_id for run in claimed.runs}
         with self._lock:
@@ -201,7 +219,10 @@ class DbosSchedule:
         if lost:
             backlog = await self._rows.backlog()
             alive = {worker.id for worker in backlog.workers}
-            swept += await asyncio.to_thread(self._reconcile, alive)
+            try:
+                swept += await asyncio.to_thread(self._reconcile, alive)
+            except (SQLAlchemyError, refused.DBOSException) as error:
+                raise _trouble(self._journal.address, error) from error
         return swept
 
     async def backlog(self) -> Backlog:
@@ -214,8 +235,11 @@ class DbosSchedule:
         pending = DBOS.list_workflows(
             status="PENDING", queue_name=QUEUE, load_input=False, load_output=False
         )
-        if left := [one.workflow_id for one in pending if str(one.executor_id) not in alive]:
-            DBOS.cancel_workflows(left)
+        dead = {one.workflow_id for one in pending if str(one.executor_id) not in alive}
+        mine = {one.workflow_id for one in pending if one.executor_id == DBOS.executor_id}
+        strays, self._strays = self._strays, mine - self.working
+        if left := dead | (strays & self._strays):
+            DBOS.cancel_workflows([*left])
         now = time.time()
         if now - self._cleaned > CLEANS:
             self._cleaned = now
@@ -225,7 +249,10 @@ class DbosSchedule:
                 load_input=False, load_output=False,
             )  # fmt: skip
             DBOS.delete_workflows([one.workflow_id for one in over])
-        return execute(self._journal.address, FORGOTTEN, self._able)
+        self._needed = dict(execute(self._journal.address, NEEDED))
+        if self._needed.keys() - self._able:
+            self._wake()
+        return len(execute(self._journal.address, FORGOTTEN, self._able, LATE))
 
 
 _receiver: list[DbosSchedule] = []
@@ -242,13 +269,27 @@ def _take_over(schedule: DbosSchedule | None) -> None:
 async def _drive(run_id: str) -> str:
     """A run that is due. It lasts until the run is handed back."""
     (schedule,) = _receiver
-    return await asyncio.wrap_future(await asyncio.to_thread(schedule.deliver, run_id))
+    workflow = DBOS.workflow_id or ""
+    schedule.working.add(workflow)
+    try:
+        return await asyncio.wrap_future(await asyncio.to_thread(schedule.deliver, run_id))
+    finally:
+        schedule.working.discard(workflow)
 
 
 def _finish(delivery: Future[str] | None, why: str) -> None:
     """End a workflow of DBOS, unless it has ended."""
     if delivery is not None and not delivery.done():
         delivery.set_result(why)
+
+
+def _trouble(where: Address, error: Exception) -> JournalError:
+    """What DBOS says, without what it may quote of a URL."""
+    return JournalError(
+        f"DBOS cannot work on `{where.name}`: {type(error).__name__}",
+        hint="run `chartloop journal migrate` with a role that may create tables, and see "
+        "docs/postgres.md for the rights of workers",
+    )
 
 
 def _nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from chartloop.adapters.journal.postgres_connection import Address
+from chartloop.adapters.journal.postgres_connection import Address, explain
 
 QUEUE = "chartloop"
 """The queue in DBOS, which its own tools may limit."""
@@ -18,7 +18,7 @@ LATE = 10.0
 _FREE = "NEW.outcome IS NULL AND NEW.worker IS NULL AND NEW.due IS NOT NULL"
 _INSTALL = f"""
 CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_run(run TEXT, due FLOAT8) RETURNS TEXT
-LANGUAGE sql AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT "{{engine}}".enqueue_workflow(
         '{QUEUE}.drive', '{QUEUE}', ARRAY[to_json(run)],
         workflow_id => concat_ws(':', run,
@@ -27,7 +27,8 @@ LANGUAGE sql AS $$
         delay_until_epoch_ms => CASE WHEN due > extract(epoch FROM clock_timestamp())
             THEN ceil(due * 1000)::int8 END)
 $$;
-CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_due() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_due() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM "{{schema}}".enqueue_run(NEW.run_id, NEW.due);
     RETURN NULL;
@@ -43,22 +44,28 @@ CREATE TRIGGER enqueue_due AFTER UPDATE OF due, worker ON "{{schema}}".request F
     WHEN ({_FREE} AND (OLD.worker IS NOT NULL OR OLD.due IS DISTINCT FROM NEW.due))
     EXECUTE FUNCTION "{{schema}}".enqueue_due();
 """  # noqa: S608  checked names
-"""Two causes before a claim change `due` once, so they are one activation. Its id has the run and
-its head. What follows them tells a second activation of one head from the first, which is over."""
+"""The functions have the rights of whoever made them: a program that only submits needs none in
+DBOS' schema. Two causes before a claim change `due` once, so they are one activation. Its id has
+the run and its head; what follows tells a second activation of one head from one that is over."""
 _REMOVE = """
 DROP TRIGGER IF EXISTS enqueue_new ON "{schema}".request;
 DROP TRIGGER IF EXISTS enqueue_due ON "{schema}".request;
 """
 FORGOTTEN = f"""
 SELECT "{{schema}}".enqueue_run(run_id, due) FROM "{{schema}}".request
-WHERE outcome IS NULL AND worker IS NULL AND needs = ANY(%s)
-AND due < extract(epoch FROM clock_timestamp()) - {LATE} AND run_id NOT IN (
+WHERE outcome IS NULL AND worker IS NULL AND needs = ANY(coalesce(%s::text[], ARRAY[needs]))
+AND due <= extract(epoch FROM clock_timestamp()) - %s AND run_id NOT IN (
     SELECT regexp_replace(workflow_uuid, '(:[0-9]+){{{{3}}}}$', '')
     FROM "{{engine}}".workflow_status
     WHERE queue_name = '{QUEUE}' AND status IN ('ENQUEUED', 'DELAYED', 'PENDING')
 )
 """  # noqa: S608  checked names
-"""Enqueues the runs that are due and that DBOS does not know."""
+"""Enqueues the runs that DBOS does not know: with these needs or any, due for so many seconds."""
+NEEDED = (
+    'SELECT needs, min(run_id) FROM "{schema}".request '
+    "WHERE outcome IS NULL AND worker IS NULL AND due IS NOT NULL AND needs != '' GROUP BY needs"
+)
+"""What free runs need, with one of each."""
 AGAIN = (
     'SELECT "{schema}".enqueue_run(run_id, due) FROM "{schema}".request '
     "WHERE run_id = %s AND outcome IS NULL AND worker IS NULL AND due IS NOT NULL"
@@ -77,13 +84,13 @@ def uses_dbos(where: Address) -> bool:
         "SELECT 1 FROM pg_trigger WHERE tgname = 'enqueue_due' "
         "AND tgrelid = to_regclass('\"{schema}\".request')"
     )
-    return execute(where, sql) > 0
+    return bool(execute(where, sql))
 
 
 def deliver_through_dbos(where: Address) -> None:
     """Enqueue runs that become due, and those that are due already. DBOS' tables are there."""
     execute(where, _INSTALL)
-    execute(where, FORGOTTEN.replace("AND needs = ANY(%s)", "").replace(f"- {LATE}", ""))
+    execute(where, FORGOTTEN, None, 0.0)
 
 
 def deliver_through_table(where: Address) -> None:
@@ -91,8 +98,15 @@ def deliver_through_table(where: Address) -> None:
     execute(where, _REMOVE)
 
 
-def execute(where: Address, sql: str, *given: Any) -> int:
-    """Execute statements with the names of the schemas; the number of rows of the last one."""
+def execute(where: Address, sql: str, *given: Any) -> list[tuple[Any, ...]]:
+    """Execute statements with the names of the schemas; gives the rows of one alone.
+
+    Raises what the journal at `where` does.
+    """
     text = sql.format(schema=where.schema, engine=engine_schema(where))
-    with psycopg.connect(where.url) as database:
-        return database.execute(text.encode(), given or None).rowcount
+    try:
+        with psycopg.connect(where.url) as database:
+            cursor = database.execute(text.encode(), given or None)
+            return cursor.fetchall() if cursor.description else []
+    except psycopg.Error as error:
+        raise explain(error, where) from error
