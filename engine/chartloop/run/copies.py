@@ -108,22 +108,22 @@ async def missing_runs(journal: Journal, ends: Mapping[str, bytes]) -> list[str]
     return [run_id for run_id in ends if run_id not in there]
 
 
-async def copy_tree(source: Journal, target: Journal, run_id: str) -> int:
-    """Copy a run and its children, as far as the target lacks them; returns how many."""
+async def copy_tree(source: Journal, target: Journal, run_id: str) -> tuple[int, int]:
+    """Copy a run and its children; returns how many are new to the target, of how many."""
     ends = await source.chain_ends(await tree_of(source, run_id))
     missing = await missing_runs(target, ends)
     if missing:
         await target.put_raw(await read_tree(source, missing))
-    return len(missing)
+    return len(missing), len(ends)
 
 
-async def put_tree(target: Journal, runs: Sequence[RawRun]) -> int:
-    """Write runs of a file, as far as the journal lacks them; returns how many."""
+async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
+    """Write a run of a file and its children; returns how many are new here, of how many."""
     ends = {run.row.run_id: run.chain.end for run in runs}
     missing = await missing_runs(target, ends)
     if missing:
         await target.put_raw([run for run in runs if run.row.run_id in missing])
-    return len(missing)
+    return len(missing), len(ends)
 
 
 # lines --------------------------------------------------------------------------------------

@@ -187,6 +187,8 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
         end = bytes.fromhex(head.get("chain", ""))[:SIZE]
     except (TypeError, ValueError) as error:
         return Unread(row.run_id, f"{source}:{at} has no digest: {error}")
+    parts = [_mapping(line) for _, line in rest if line.startswith(PART)]
+    machine = next((str(one["data"]) for one in parts if one.get("hash") == row.machine_hash), "")
     for number, line in rest:
         if line.startswith(PART):
             continue
@@ -211,7 +213,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
             )
     if not changed and now != end:
         changed = f"{source}: its end is missing"
-    run = _sound(RecordedRun(row, tuple(records)))
+    run = _sound(RecordedRun(row, tuple(records), machine))
     return Unread(row.run_id, changed) if changed and isinstance(run, RecordedRun) else run
 
 

@@ -114,7 +114,7 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
     with progress_bar("copying", len(chosen)) as advance:
         for run_id in chosen:
             try:
-                tally.count(run_id, by_hand(copy_tree(first, second, run_id)))
+                tally.count(*by_hand(copy_tree(first, second, run_id)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
             advance()
@@ -156,7 +156,7 @@ def export(output: str, options: JournalOptions) -> int:
                 else:
                     for run in tree:
                         yield from (line.encode() + b"\n" for line in lines_of(run))
-                    tally.count(run_id, len(tree))
+                    tally.count(len(tree), len(tree))
                 advance()
 
     if output == "-":
@@ -190,7 +190,7 @@ def import_(file: str, options: RunOptions) -> int:
                 continue
             run_id = tree[0].row.run_id
             try:
-                tally.count(run_id, by_hand(put_tree(opened, tree)))
+                tally.count(*by_hand(put_tree(opened, tree)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
     return tally.tell(as_json=options.is_json)
@@ -255,9 +255,9 @@ class _Tally:
         self._new, self._known = 0, 0
         self._refused: list[tuple[str, ChartloopError]] = []
 
-    def count(self, run_id: str, new: int) -> None:
+    def count(self, new: int, all: int) -> None:
         self._new += new
-        self._known += not new
+        self._known += all - new
 
     def refuse(self, run_id: str, error: ChartloopError) -> None:
         self._refused.append((run_id, error))

@@ -1,0 +1,259 @@
+"""`chartloop journal`: migrate, copy, export, import and prune, on files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.run.journal import Event, Move, RunRow, WholeRun
+from chartloop.run.lease import Driver
+from chartloop.run.processes import Process
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand
+from tests.cli.shell import Shell
+from tests.copying import below, ended, full_journal
+
+TABLES = {
+    "run": "*", "event": "run_id, seq, epoch, type, record, at, digest, data",
+    "inbox": "run_id, msg_id, at, data, seq", "blob": "*", "event_blob": "*", "snapshot": "*",
+    "request": "key, run_id, kind, digest, at, data, outcome, needs, due",
+}  # fmt: skip
+"""The columns that a copy has in common with its journal: all but the order of commits."""
+
+
+def contents(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of a file, in the order of their values."""
+    with closing(sqlite3.connect(path)) as database:
+        return {
+            table: sorted(database.execute(f"SELECT {columns} FROM {table}").fetchall(), key=repr)  # noqa: S608
+            for table, columns in TABLES.items()
+        }
+
+
+@pytest.fixture
+def full(sh: Shell) -> Path:
+    """A journal with something of everything."""
+    return full_journal(sh.folder / "full.db")
+
+
+def test_a_copy_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
+    copied = sh("journal", "copy", "full.db", "copy.db", "--format", "json")
+    assert copied.code == 0, copied
+    assert copied.json == {"copied": 48, "known": 0, "refused": []}
+    assert contents(sh.folder / "copy.db") == contents(full)
+    for journal in ("full", "copy"):
+        assert sh("journal", "export", "--journal", f"{journal}.db", "--to", journal).code == 0
+    assert (sh.folder / "full").read_bytes() == (sh.folder / "copy").read_bytes()
+    again = sh("journal", "copy", "full.db", "copy.db")
+    assert (again.code, "0 runs copied" in again.err) == (0, True)
+    assert sh("replay", "full", "--journal", "copy.db").code == 0
+
+
+def test_an_import_has_the_same_rows(sh: Shell, full: Path) -> None:
+    assert sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl").code == 0
+    done = sh("journal", "import", "all.jsonl", "--journal", "new.db")
+    assert (done.code, "48 runs imported" in done.err) == (0, True), done
+    assert contents(sh.folder / "new.db") == contents(full)
+    again = sh("journal", "import", "all.jsonl", "--journal", "new.db")
+    assert "0 runs imported" in again.err
+    assert sh("stats", "all.jsonl").code == 0  # one format: a study reads it as well
+
+
+def test_some_runs_are_copied_with_their_children(sh: Shell, full: Path) -> None:
+    parent = next(run for run in contents(full)["run"] if "/" in str(run[0]))[0]
+    top = str(parent).partition("/")[0]
+    assert sh("journal", "copy", "full.db", "one.db", "--run", top).code == 0
+    expected = [row for row in contents(full)["run"] if (str(row[0]) + "/").startswith(top + "/")]
+    assert len(expected) > 1
+    assert contents(sh.folder / "one.db")["run"] == expected
+    by_machine = sh("journal", "copy", "full.db", "m.db", "--machine", "agent", "--format", "json")
+    assert 0 < by_machine.json["copied"] < 48
+    aged = sh("journal", "copy", "full.db", "o.db", "--older", "36500d", "--format", "json")
+    assert aged.json["copied"] == 0
+
+
+def test_what_cannot_be_copied_is_named_and_left_out(sh: Shell, full: Path) -> None:
+    assert sh("journal", "copy", "full.db", "copy.db", "--run", "full").code == 0
+    journal = SqliteJournal(full)
+    row = by_hand(journal.acquire("full"))[0]
+    note = Event(row.head, "intent", 1.0, None, {"key": "k", "state": "s"})
+    by_hand(journal.append("full", row.head, row.epoch, [note]))
+    ids = [row.run_id for row in by_hand(journal.rows(children=False)) if row.run_id != "full"]
+    driver = Driver("t", "python", Process("another-host", 1))
+    by_hand(journal.acquire(ids[0], driver))
+    by_hand(journal.close())
+    with closing(sqlite3.connect(full)) as database, database:
+        sql = "UPDATE event SET at = at + 1 WHERE run_id = ? AND seq = 2"
+        database.execute(sql, (ids[1],))
+    done = sh("journal", "copy", "full.db", "copy.db")
+    said = " ".join(done.err.split())
+    assert done.code == 1
+    assert "run `full` is in" in said
+    assert "with other records" in said
+    assert f"run `{ids[0]}` is driven by another process" in said
+    assert f"run `{ids[1]}` was changed since it was written: record" in said
+    names = {row[0] for row in contents(sh.folder / "copy.db")["run"]}
+    assert names.isdisjoint(ids[:2])
+    assert len(names) > 30
+    assert sh("journal", "export", "--journal", "full.db", "--to", "x").code == 1
+
+
+def test_a_damaged_line_keeps_its_run_out_and_is_named(sh: Shell, full: Path) -> None:
+    sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl")
+    path = sh.folder / "all.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    at = next(n for n, line in enumerate(lines) if '"run":"full"' in line) + 1
+    for bad in (lines[at].replace("long", "lang", 1), "{", lines[at] + lines[at]):
+        path.write_text("\n".join([*lines[:at], bad, *lines[at + 1 :]]) + "\n", "utf-8")
+        done = sh("journal", "import", "all.jsonl", "--journal", "new.db", "--format", "json")
+        assert done.code == 1
+        [refused] = done.json["refused"]
+        assert f"all.jsonl:{at + 1}: run `full`" in refused["why"]
+        with closing(sqlite3.connect(sh.folder / "new.db")) as database:
+            for table in ("run", "event", "inbox", "request"):
+                sql = f"SELECT count(*) FROM {table} WHERE run_id = 'full'"  # noqa: S608
+                assert database.execute(sql).fetchone() == (0,)
+    path.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
+    cut = sh("journal", "import", "all.jsonl", "--journal", "cut.db")
+    assert (cut.code, "its end is missing" in " ".join(cut.err.split())) == (1, True)
+    records = sh("runs", "export", "full", "--journal", "full.db").out
+    path.write_text(records, "utf-8")
+    bare = sh("journal", "import", "all.jsonl", "--journal", "bare.db")
+    assert (bare.code, "journal export` writes whole runs" in " ".join(bare.err.split())) == (
+        1,
+        True,
+    )
+
+
+def test_runs_export_prints_the_rows_and_records_of_journal_export(sh: Shell, full: Path) -> None:
+    sh("journal", "export", "full", "--journal", "full.db", "--to", "full.jsonl")
+    whole = map(json.loads, (sh.folder / "full.jsonl").read_text("utf-8").splitlines())
+    printed = sh("runs", "export", "full", "--journal", "full.db").out.splitlines()
+    assert [one for one in whole if "part" not in one] == list(map(json.loads, printed))
+
+
+def test_the_same_journal_is_no_target(sh: Shell, full: Path) -> None:
+    done = sh("journal", "copy", "full.db", "./full.db")
+    assert (done.code, "are the same journal" in done.err) == (2, True)
+    missing = sh("journal", "copy", "nothing.db", "full.db")
+    assert (missing.code, "there is no journal at" in missing.err) == (2, True)
+
+
+def test_an_interrupted_copy_is_repeated(sh: Shell, full: Path) -> None:
+    command = [sys.executable, "-m", "chartloop", "journal", "copy", "full.db", "copy.db"]
+    copying = subprocess.Popen(command, cwd=sh.folder)
+    while copying.poll() is None and not (sh.folder / "copy.db").exists():
+        time.sleep(0.001)
+    copying.kill()
+    copying.wait()
+    assert sh("journal", "copy", "full.db", "copy.db").code == 0
+    assert contents(sh.folder / "copy.db") == contents(full)
+
+
+def test_migrate_says_what_it_did(sh: Shell) -> None:
+    assert "tables of version 1 made" in sh("journal", "migrate").err
+    again = sh("journal", "migrate")
+    assert (again.code, "tables of version 1 up to date" in again.err) == (0, True)
+    assert sh("journal", "migrate", "--format", "json").json == {"before": 1, "after": 1}
+    (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
+    wrong = sh("journal", "migrate", "--journal", "text.db")
+    assert (wrong.code, "is not a journal" in wrong.err) == (1, True)
+    shutil.copy(sh.folder / ".chartloop" / "journal.db", sh.folder / "later.db")
+    with closing(sqlite3.connect(sh.folder / "later.db")) as database, database:
+        database.execute("INSERT INTO schema_version VALUES (99, 'later')")
+    later = sh("journal", "migrate", "--journal", "later.db")
+    assert (later.code, "newer version" in later.err) == (2, True)
+
+
+class Kept(NamedTuple):
+    """A run of 100 days, and whether `prune --older 90d` leaves it."""
+
+    id: str
+    stays: bool
+
+
+KEPT = [
+    Kept("plain", stays=False), Kept("failed", stays=False), Kept("parent", stays=False),
+    Kept(below("parent"), stays=False), Kept("fresh", stays=True), Kept("waits", stays=True),
+    Kept(below("waits"), stays=True), Kept("asked", stays=True), Kept("driven", stays=True),
+    Kept("moved", stays=True), Kept("successor", stays=True), Kept("left", stays=False),
+    Kept("gone", stays=False), Kept("origin", stays=False), Kept("fork", stays=True),
+]  # fmt: skip
+
+
+def test_prune_takes_only_what_nothing_needs(sh: Shell) -> None:
+    path, now, old = sh.folder / "old.db", time.time(), 100 * 86_400.0
+    journal = SqliteJournal(path)
+    paused: dict[str, Any] = {"status": "paused"}
+    for row in (
+        ended("plain", old, now), ended("failed", old, now, status="error"),
+        ended("parent", old, now), ended(below("parent"), old, now, parent="parent", **paused),
+        ended("fresh", 60, now), ended("waits", old, now, **paused),
+        ended(below("waits"), old, now, parent="waits"), ended("asked", old, now),
+        ended("driven", old, now), ended("moved", old, now), ended("left", old, now),
+        ended("origin", old, now),
+    ):  # fmt: skip
+        by_hand(journal.create(row))
+    by_hand(journal.place_request(StoredRequest("k", "asked", "run", "d", 1.0, {})))
+    by_hand(journal.acquire("driven", Driver("t", "python", Process("another-host", 1))))
+    by_hand(journal.fork("origin", 0, ended("fork", old, now, **paused)))
+    for run_id, to, row in (
+        ("moved", "successor", ended("successor", old, now, **paused)),
+        ("left", "gone", ended("gone", old, now)),
+    ):
+        read = by_hand(journal.row(run_id))
+        assert read is not None
+        new = WholeRun(row.replace(parent=run_id))
+        by_hand(journal.create_whole([new], moves=[Move(read, to)]))
+    by_hand(journal.close())
+    before = {row.run_id for row in rows_of(path)}
+    assert before == {kept.id for kept in KEPT}
+    at = ("--older", "90d", "--journal", "old.db")
+    listed = sh("journal", "prune", *at, "--dry-run")
+    assert {row.run_id for row in rows_of(path)} == before
+    goes = {kept.id for kept in KEPT if not kept.stays}
+    assert set(listed.out.split()) == goes - {below("parent")}
+    assert "6 runs would be removed" in listed.err
+    only = sh("journal", "prune", *at, "--status", "error", "--format", "json")
+    assert only.json == {"removed": ["failed"], "chosen": ["failed"]}
+    assert sh("journal", "prune", *at).code == 0
+    assert {row.run_id for row in rows_of(path)} == before - goes
+    assert "nothing to remove" in sh("journal", "prune", *at).err
+    wrong = sh("journal", "prune", *at, "--status", "paused")
+    assert (wrong.code, "`paused` is none of" in wrong.err) == (2, True)
+
+
+def rows_of(path: Path) -> list[RunRow]:
+    """The rows of all runs of a file."""
+    journal = SqliteJournal(path)
+    try:
+        return by_hand(journal.rows())
+    finally:
+        by_hand(journal.close())
+
+
+def test_payloads_that_nothing_refers_to_go_with_their_runs(sh: Shell, full: Path) -> None:
+    def payloads() -> int:
+        with closing(sqlite3.connect(full)) as database:
+            return database.execute("SELECT count(*) FROM blob WHERE NOT kept").fetchone()[0]
+
+    assert payloads() == 1
+    journal = SqliteJournal(full)
+    by_hand(journal.withdraw_request("new"))
+    by_hand(journal.close())
+    assert sh("journal", "prune", "--older", "0s", "--journal", "full.db").code == 0
+    assert payloads() == 0
+    left = {row.status for row in rows_of(full)}
+    assert not left & {"completed", "error"}
+    for run in rows_of(full):  # a fork whose origin went stands on its own
+        assert sh("replay", run.run_id, "--journal", "full.db").code == 0, run.run_id
