@@ -235,10 +235,10 @@ class DbosSchedule:
         pending = DBOS.list_workflows(
             status="PENDING", queue_name=QUEUE, load_input=False, load_output=False
         )
-        dead = {one.workflow_id for one in pending if str(one.executor_id) not in alive}
         mine = {one.workflow_id for one in pending if one.executor_id == DBOS.executor_id}
+        left = {one.workflow_id for one in pending if str(one.executor_id) not in alive} - mine
         strays, self._strays = self._strays, mine - self.working
-        if left := dead | (strays & self._strays):
+        if left := left | (strays & self._strays):
             DBOS.cancel_workflows([*left])
         now = time.time()
         if now - self._cleaned > CLEANS:
