@@ -34,6 +34,20 @@ BROKEN = {
         """,
         "test_a_lease_of_another_machine_lasts_until_its_end",
     ),
+    "copies-only-open-messages": (
+        "whole_run",
+        """
+        class Broken(SqliteJournal):
+            async def raw(self, run_id):
+                raw = await super().raw(run_id)
+                return raw._replace(messages=[m for m in raw.messages if m.seq is None])
+
+        class TestBroken(JournalSuite):
+            def open(self, folder, now):
+                return Broken(folder / "my.db", now=now)
+        """,
+        "test_a_whole_run_is_given_and_put_back_as_it_was",
+    ),
     "numbers-before-it-commits": (
         "tail_misses",
         """

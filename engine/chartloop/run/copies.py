@@ -150,19 +150,20 @@ def _lines(run: RawRun) -> Iterator[str]:
     now, inside = run.chain.origin, set[str]()
     head = {"run": run.row.run_id, **plain(run.row), "origin": now.hex()}
     yield to_json({**head, "chain": run.chain.end.hex()})
-    for epoch, link in zip(run.epochs, run.chain.links, strict=True):
+    for link in run.chain.links:
         notes, now = now[SIZE:], follow(now, link.event)
         number, seq, at, type, _ = link.event
         text = text_of(link)
         if link.digest is None:
-            more = {"number": number, "epoch": epoch, "type": type.decode(), "written": at}
-            yield _part("note", **more, data=text)
+            yield _part("note", number=number, type=type.decode(), written=at, data=text)
             continue
         if not is_whole(text):
             inside |= references(text)
             text = to_json(unpack(text, lambda key: run.texts[key].data))
-        marks = {"seq": seq, "number": number, "epoch": epoch, "written": at, "notes": notes.hex()}
+        marks = {"seq": seq, "number": number, "written": at, "notes": notes.hex()}
         yield f"{to_json({**marks, 'digest': now.hex()})[:-1]},{text[1:]}"
+    runs_of = [(epoch, len([*same])) for epoch, same in groupby(run.epochs)]
+    yield _part("epochs", data=runs_of)
     if run.question is not None:
         yield _part("question", data=run.question)
     for key, text in run.texts.items():
@@ -233,27 +234,26 @@ class _Builder:
         self.summed.update(line + b"\n")
         if part == "note":
             text = data["data"].encode("utf-8", "surrogatepass")
-            self._event(
-                (data["number"], None, float(data["written"]), data["type"].encode(), text),
-                data["epoch"],
-            )
+            at = float(data["written"])
+            self._event((data["number"], None, at, data["type"].encode(), text))
+        elif part == "epochs":
+            self.epochs = [epoch for epoch, count in data["data"] for _ in range(count)]
         elif part == "text":
             self.texts[data["hash"]] = Text(data["data"], data["kept"])
         elif part:
             self.parts.setdefault(part, []).append(data)
         else:
             event, payloads = restored(data, line.decode())
-            self._event(event, data["epoch"])
+            self._event(event)
             for key, text in payloads.items():
                 self.texts.setdefault(key, Text(text, kept=False))
             if self.now.hex() != data["digest"]:
                 raise ValueError(f"record {data['seq']} was changed")
         return None
 
-    def _event(self, event: Stored, epoch: int) -> None:
+    def _event(self, event: Stored) -> None:
         self.now = follow(self.now, event)
         self.links.append(Link(event, None if event[1] is None else self.now))
-        self.epochs.append(epoch)
 
     def _run(self) -> RawRun:
         of = self.parts.get

@@ -19,10 +19,11 @@ from chartloop.core.errors import ChartloopError, JournalCorrupt
 from chartloop.core.plain import plain
 from chartloop.core.records import KINDS, Record
 from chartloop.run.chain import SIZE, Checked, follow
-from chartloop.run.copies import PART, fault_of, lines_of, restored, row_of, text_of
+from chartloop.run.copies import PART, lines_of, restored, row_of, text_of
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow, digest
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.payload import references
+from chartloop.run.raw_run import RawRun, Text
 from chartloop.run.rules_version import is_known, rules_of, say_rules
 from chartloop.run.validate_record import UNFIT, wrong_with
 
@@ -144,12 +145,17 @@ async def export_lines(journal: Journal, row: RunRow) -> list[str]:
     `read_export` checks the digests beside them. There are none if the journal keeps none, or if
     the run was changed.
     """
-    run = await journal.raw(row.run_id)
-    if run is not None and not fault_of(run):
-        return [line for line in lines_of(run) if not line.startswith(PART)]
+    chain = await journal.chain(row.run_id)
     records = await journal.records(row.run_id)
-    lines = [f'{{"seq":{record.seq},{record.to_json()[1:]}' for record in records]
-    return [to_json({"run": row.run_id, **plain(row)}), *lines]
+    if chain is None or chain.first_fault():
+        lines = [f'{{"seq":{record.seq},{record.to_json()[1:]}' for record in records]
+        return [to_json({"run": row.run_id, **plain(row)}), *lines]
+    texts: dict[str, Text] = {}
+    for link in chain.links:
+        payloads = await _payloads(journal, text_of(link))
+        texts |= {key: Text(payload, kept=False) for key, payload in payloads.items()}
+    run = RawRun(row, None, chain, (), texts)
+    return [line for line in lines_of(run) if not line.startswith(PART)]
 
 
 def read_export(text: str, source: str) -> list[Recorded]:

@@ -9,12 +9,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from chartloop.adapters.journal.texts import KEEP_TEXT, read_text
+from chartloop.adapters.journal.texts import KEEP_TEXT, UNREAD, read_text
 from chartloop.adapters.journal.writes import Connection, PutRaw, Stored
-from chartloop.core.errors import RunError, UnknownRunError
+from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
 from chartloop.run.chain import START, Chain, Link
 from chartloop.run.copies import text_of, texts_wanted
-from chartloop.run.journal import RunRow, duplicate_run_error
+from chartloop.run.journal import BY_HAND, RunRow, duplicate_run_error
 from chartloop.run.payload import references
 from chartloop.run.raw_run import RawMessage, RawRequest, RawRun, RawSnapshot, Text
 
@@ -69,8 +69,18 @@ class RawRows(ABC):
         return dict(self.db.execute(sql, (json.dumps(run_ids),)).fetchall())
 
     def raw(self, run_id: str) -> RawRun:
-        """A run with everything that only it holds."""
-        db, row, chain = self.db, self.require_row(run_id), self.chain(run_id)
+        """A run with everything that only it holds. Raises `JournalCorrupt` if it is damaged."""
+        row = self.require_row(run_id)
+        try:
+            return self._raw(row)
+        except UNREAD as error:
+            raise JournalCorrupt(
+                f"run `{run_id}` cannot be read: {type(error).__name__} {error}",
+                hint=f"{BY_HAND}; `chartloop replay {run_id}` checks its records",
+            ) from error
+
+    def _raw(self, row: RunRow) -> RawRun:
+        db, run_id, chain = self.db, row.run_id, self.chain(row.run_id)
         sql = "SELECT question FROM run WHERE run_id = ?"
         (question,) = db.execute(sql, (run_id,)).fetchone()
         sql = "SELECT epoch FROM event WHERE run_id = ? ORDER BY seq"

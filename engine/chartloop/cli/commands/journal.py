@@ -12,6 +12,7 @@ import click
 
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import say_error
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
@@ -272,9 +273,7 @@ class _Tally:
             known = f", {self._known} were there" if self._known else ""
             console.say(f"{say_count(self._new, 'run')} {self._done}{known}")
         for _, error in self._refused:
-            console.say(console.plain(f"left out: {error.message}"), "yellow")
-            if error.hint:
-                console.say(console.plain(f" = help: {error.hint}"))
+            say_error(error)
         return 1 if self._refused else 0
 
 
