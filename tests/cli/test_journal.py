@@ -165,7 +165,8 @@ def test_migrate_says_what_it_did(sh: Shell) -> None:
     assert "tables of version 1 made" in sh("journal", "migrate").err
     again = sh("journal", "migrate")
     assert (again.code, "tables of version 1 up to date" in again.err) == (0, True)
-    assert sh("journal", "migrate", "--format", "json").json == {"before": 1, "after": 1}
+    found = sh("journal", "migrate", "--format", "json").json
+    assert found == {"before": 1, "after": 1, "schedule": "table"}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
     assert (wrong.code, "is not a journal" in wrong.err) == (1, True)

@@ -154,9 +154,9 @@ def stops_in_a_call(place: Place, worker: subprocess.Popen[str]) -> bool:
     return False
 
 
-def kill_one_of_two(place: Place) -> None:
+def kill_one_of_two(place: Place, *more: str) -> None:
     """Two workers drive twelve runs, one is killed: nothing is lost, and nothing paid twice."""
-    runs = place.submit("--inputs", "tasks.jsonl")
+    runs = place.submit("--inputs", "tasks.jsonl", *more)
     with place.worker("--concurrency", "6") as victim, place.worker("--concurrency", "6") as other:
         until(lambda: {str(victim.pid), str(other.pid)} <= {e[2] for e in place.effects()[8:]})
         until(lambda: stops_in_a_call(place, victim))

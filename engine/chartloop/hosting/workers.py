@@ -39,7 +39,7 @@ from chartloop.run.lease_holder import RENEWALS
 from chartloop.run.loop import leave
 from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, WorkerRow
+from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
@@ -61,10 +61,13 @@ Hear = Callable[[str, StreamEvent], None]
 class Workers:
     """The workers of a process and the runs that they drive. Safe from any thread."""
 
-    def __init__(self, runs: Runs, hear: Hear) -> None:
+    def __init__(self, runs: Runs, hear: Hear, engine: Engine | None = None) -> None:
         self.runs = runs
         self.hear = hear
         self.journal: Journal = getattr(runs.journal, "grouped", runs.journal)
+        self.engine = engine
+        self.schedule: Schedule = engine or self.journal
+        """Who delivers due runs: an engine, or the journal's own table."""
         process = this_process()
         self.id = f"{process.host}-{process.pid}-{secrets.token_hex(3)}"
         """The name of this process in claims, unique even if a host and a pid come again."""
@@ -83,6 +86,8 @@ class Workers:
         for worker in self._workers:
             worker.start()
         if self._workers:
+            if self.engine is not None:
+                self.engine.start(self.id, self._room, self.wake)
             self._keeper.start()
 
     def wake(self) -> None:
@@ -95,6 +100,8 @@ class Workers:
 
         After `Settings.grace` seconds actions are cancelled: a paid call in flight is in doubt.
         """
+        if self.engine is not None and self._workers:
+            self.engine.stop(self.runs.settings.grace)
         for worker in self._workers:
             worker.stop()
         end = time.monotonic() + self.runs.settings.grace + CUT
@@ -104,6 +111,8 @@ class Workers:
         self._stopped.set()
         if self._keeper.ident is not None:
             self._keeper.join(CUT)
+            if self.engine is not None:
+                self.engine.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on a worker's loop: for runs that are driven without an order."""
@@ -111,11 +120,14 @@ class Workers:
 
     async def keep(self, ttl: float = TTL) -> None:
         """List this process as alive in the journal."""
-        settings = self.runs.settings
-        room, lacks = settings.workers * settings.limits.at_once, self.lacks.items()
-        lacking = {needs: why for needs, why in [*lacks] if why}
-        row = WorkerRow(self.id, settings.face, this_process(), room, lacking)
-        await self.journal.keep(row, ttl=ttl)
+        lacking = {needs: why for needs, why in [*self.lacks.items()] if why}
+        row = WorkerRow(self.id, self.runs.settings.face, this_process(), self._room, lacking)
+        await self.schedule.keep(row, ttl=ttl)
+
+    @property
+    def _room(self) -> int:
+        """The number of runs that this process drives at once."""
+        return self.runs.settings.workers * self.runs.settings.limits.at_once
 
     def _keep_alive(self) -> None:
         """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
@@ -126,7 +138,7 @@ class Workers:
                     if lapses := time.monotonic() - kept > TTL / RENEWALS:
                         runner.run(self.keep())
                         kept = time.monotonic()
-                    if runner.run(self.journal.sweep(lost=lapses)):
+                    if runner.run(self.schedule.sweep(lost=lapses)):
                         self.wake()
                 except ChartloopError as error:
                     _log.warning("a worker could not write to the journal: %s", error.message)
@@ -169,7 +181,11 @@ class _Worker(threading.Thread):
         """Look for due runs now. Safe from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: the server stops
-                self._loop.call_soon_threadsafe(self._news.set)
+                self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._looks = True
+        self._news.set()
 
     def stop(self) -> None:
         """End after the actions in progress. Safe from any thread."""
@@ -213,7 +229,7 @@ class _Worker(threading.Thread):
         if room <= 0 or self._stopping:
             return
         can = {needs: not why for needs, why in [*lacks.items()]}
-        claimed = await self._journal.claim(self._workers.id, room, can)
+        claimed = await self._workers.schedule.claim(self._workers.id, room, can)
         self._following = claimed.following
         for run in claimed.runs:
             task = self.loop.create_task(self._carry_out(run))
@@ -224,13 +240,11 @@ class _Worker(threading.Thread):
                 lacks[needs] = await asyncio.to_thread(self._runs.machines.lacks, row)
         if claimed.unjudged:
             await self._workers.keep()
-            self._looks = True
-            self._news.set()
+            self._look()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._looks = True
-        self._news.set()
+        self._look()
 
     # one run --------------------------------------------------------------------------------------
 
@@ -270,7 +284,7 @@ class _Worker(threading.Thread):
         while True:
             try:
                 at = await self._journal.now() + AGAIN if due == _LATER else due
-                return await self._journal.hand_back(self._workers.id, claimed, at)
+                return await self._workers.schedule.hand_back(self._workers.id, claimed, at)
             except ChartloopError as error:
                 _log.warning("a worker could not write to the journal: %s", error.message)
             if self._stopping:

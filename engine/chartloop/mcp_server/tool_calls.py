@@ -21,6 +21,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from chartloop.adapters.journal.opening import journal_of
+from chartloop.adapters.schedule.opening import engine_of
 from chartloop.api import Machine, Run
 from chartloop.core.errors import (
     ArgumentsError,
@@ -119,7 +120,7 @@ class Calls:
         self.machines = Machines(settings, journal)
         refuse_taken(file.name for file in self.machines.listing())
         self.runs = Runs(settings, journal, self.machines)
-        self.workers = Workers(self.runs, _ignore_event)
+        self.workers = Workers(self.runs, _ignore_event, engine_of(journal))
         self._starting: dict[str, threading.Event] = {}
         """Runs being started in a thread, each with an event that is set once it has started."""
         self.redactor = Redactor([token.secret for token in settings.tokens])

@@ -16,7 +16,7 @@ Belongs here: the records, the port, and that of a journal in memory. Never: tab
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -49,6 +49,8 @@ class Claimed(NamedTuple):
     """What due runs need that the worker has not judged yet, with a run that needs it."""
     following: float | None
     """When the next run becomes due, on the journal's clock; None for never."""
+    waiting: Collection[str] = ()
+    """Of the runs that an engine delivered, those that the worker may claim later."""
 
 
 class WorkerRow(NamedTuple):
@@ -135,6 +137,25 @@ class Schedule(Protocol):
 
     async def backlog(self) -> Backlog:
         """The schedule as it is now."""
+        ...
+
+
+class Engine(Schedule, Protocol):
+    """A schedule whose runs are delivered to a process by an engine.
+
+    The rows of the journal stay the truth: a delivery is a hint, and the claim decides.
+    """
+
+    def start(self, worker: str, room: int, wake: Callable[[], None]) -> None:
+        """Take deliveries, of at most `room` runs at once, and `wake` the worker for each."""
+        ...
+
+    def stop(self, grace: float) -> None:
+        """Take no more, and give back what was not claimed. Held runs have `grace` seconds."""
+        ...
+
+    def close(self) -> None:
+        """End, once the held runs are handed back."""
         ...
 
 

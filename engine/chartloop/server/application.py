@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from chartloop.adapters.journal.opening import journal_of
+from chartloop.adapters.schedule.opening import engine_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
@@ -50,7 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
     runs = Runs(settings, journal, machines)
     redactor = Redactor([token.secret for token in settings.tokens])
     hub = Hub(journal, settings.limits, redactor)
-    workers = Workers(runs, hub.hear)
+    workers = Workers(runs, hub.hear, engine_of(journal) if settings.workers else None)
     parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
 
     @asynccontextmanager

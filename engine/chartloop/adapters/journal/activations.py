@@ -39,6 +39,11 @@ CLAIM = (
     f"(SELECT rowid FROM request WHERE {_DUE} AND needs {_LISTED} ORDER BY due LIMIT ?) "
     f"RETURNING due, wakes, {REQUEST}"
 )
+CLAIM_OF = CLAIM.replace("ORDER BY due", f"AND run_id {_LISTED} ORDER BY due")
+_LEFT = (
+    f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
+    f"AND run_id {_LISTED}"
+)
 _UNJUDGED = (
     f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT {_LISTED} "  # noqa: S608
     "GROUP BY needs"
@@ -88,15 +93,26 @@ class ScheduleRows:
 
     def claim(self, write: ClaimRuns) -> Claimed:
         """Claim due runs that the worker can drive."""
-        _, worker, limit, can = write
+        _, worker, limit, can, only = write
         able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
-        found = self.db.execute(CLAIM, (worker, now, now, json.dumps(able), limit)).fetchall()
+        given = worker, now, now, json.dumps(able)
+        if only is None:
+            found = self.db.execute(CLAIM, (*given, limit)).fetchall()
+        else:
+            found = self.db.execute(CLAIM_OF, (*given, json.dumps(only), limit)).fetchall()
         found.sort(key=lambda columns: columns[0])
         runs = [
             Activation(request, wakes)
             for _, wakes, *columns in found
             for request in read_requests([columns])
         ]
+        if only is not None:
+            left = self.db.execute(_LEFT, (json.dumps(only),)).fetchall()
+            return Claimed(
+                runs, {n: run for run, n, due in left if n and n not in can and due <= now},
+                min((due for *_, due in left if due > now), default=None),
+                [run for run, needs, _ in left if can.get(needs, True)],
+            )  # fmt: skip
         unjudged: dict[str, str] = {}
         if len(found) < limit:
             known = json.dumps(["", *can])

@@ -22,7 +22,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from queue import LifoQueue
 from threading import Event, Lock, Thread
@@ -76,6 +76,7 @@ from chartloop.core.errors import (
 )
 from chartloop.run.lease import ancestry
 from chartloop.run.redact import Redactor
+from chartloop.run.schedule import Claimed
 
 CONNECTIONS = 4
 """The largest number of connections of a journal, besides the one that waits for news."""
@@ -140,6 +141,12 @@ class _Face(JournalFace):
 
     _news: _News
 
+    async def claim_of(
+        self, worker: str, limit: int, can: Mapping[str, bool], runs: Sequence[str]
+    ) -> Claimed:
+        """Claim those of these runs that are due, as `claim` does."""
+        return await self._perform(ClaimRuns("", worker, limit, can, runs))
+
     async def now(self) -> float:
         return await self._read("", Rows.time)
 
@@ -182,7 +189,7 @@ class PostgresJournal(_Face):
         self.hide(where.secrets)
         self.name = where.name
         self._wait, self._own_now = wait, now
-        self._where, self._process = where, os.getpid()
+        self.address, self._process = where, os.getpid()
         self._pool = _Pool(where)
         self._news = _News(where)
         self._lock = Lock()
@@ -245,7 +252,7 @@ class PostgresJournal(_Face):
             found = self._patiently([calls[place] for place in order])
         except Exception as error:  # noqa: BLE001 - passed to the callers
             if len(calls) == 1 or is_lost(None, error):
-                return [Done(error=explain(error, self._where))] * len(calls)
+                return [Done(error=explain(error, self.address))] * len(calls)
             return [done for call in calls for done in self.perform((call,))]
         outcomes = dict(zip(order, found, strict=True))
         return [outcomes[place] for place in range(len(calls))]

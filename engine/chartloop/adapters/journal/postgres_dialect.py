@@ -20,7 +20,7 @@ import re
 from itertools import count
 from typing import NamedTuple
 
-from chartloop.adapters.journal.activations import CLAIM, NEWEST
+from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 
@@ -45,9 +45,12 @@ _OWN = {
         "SELECT after - row_number() OVER (ORDER BY seq DESC), ?1, seq, 0, type, record, at, "
         "digest, data FROM copied, given"
     ),
-    CLAIM: CLAIM.replace(NEWEST, "(SELECT newest FROM journal)").replace(
-        "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
-    ),
+    **{
+        claim: claim.replace(NEWEST, "(SELECT newest FROM journal)").replace(
+            "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
+        )
+        for claim in (CLAIM, CLAIM_OF)
+    },
     KEEP_NUMBER: "",  # `journal.newest` keeps it
     KEEP_PAYLOAD: (
         "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO UPDATE SET kept = blob.kept"

@@ -207,12 +207,13 @@ class Enqueue(NamedTuple):
 
 
 class ClaimRuns(NamedTuple):
-    """A worker's claim of due runs."""
+    """A worker's claim of due runs: of `only` these, if they are named."""
 
     run_id: str
     worker: str
     limit: int
     can: Mapping[str, bool]
+    only: Sequence[str] | None = None
 
 
 class Keep(NamedTuple):

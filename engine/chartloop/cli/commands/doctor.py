@@ -187,6 +187,10 @@ _EXTRAS = (
         "postgres", "psycopg", "postgres",
         "no psycopg: journals are files, and not in PostgreSQL",
     ),
+    _Extra(
+        "distributed", "dbos", "distributed",
+        "no DBOS: a journal's own table delivers runs to workers",
+    ),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import say_error
 from chartloop.cli.options import RunOptions, pass_options
@@ -56,24 +57,32 @@ def journal() -> None:
 
 
 @journal.command()
+@click.option(
+    "--schedule", type=click.Choice(SCHEDULES),
+    help="Who delivers due runs to workers from now on: the journal's own table, or DBOS, whose"
+    " tables are made beside it in PostgreSQL. Default: as it is, at first the table.",
+)  # fmt: skip
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunOptions)
-def migrate(options: RunOptions) -> None:
-    """Make the tables of a journal, or update them.
+def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
+    """Make the tables of a journal, or update them, with those of DBOS if it delivers the runs.
 
     In PostgreSQL it needs a role that may create tables; the workers need none. Update all that use
     the journal first.
     """
-    from chartloop.adapters.journal.opening import migrate_tables
+    from chartloop.adapters.journal.opening import journal_of, migrate_tables
+    from chartloop.adapters.schedule.opening import prepare
     from chartloop.cli.journal_access import journal_at
 
     name, before, after = migrate_tables(journal_at(options.journal))
+    by = prepare(journal_of(journal_at(options.journal)), schedule)
     if options.is_json:
-        console.result(console.as_json({"before": before, "after": after}))
+        console.result(console.as_json({"before": before, "after": after, "schedule": by}))
         return
     done = "made" if not before else "up to date" if before == after else f"updated from {before}"
-    console.say(f"{name}: tables of version {after} {done}")
+    engine = "; DBOS delivers its runs" if by == "dbos" else ""
+    console.say(f"{name}: tables of version {after} {done}{engine}")
 
 
 @journal.command("copy")

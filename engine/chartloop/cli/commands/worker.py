@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import click
 
+from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import console, parameters
 from chartloop.cli.options import ServerOptions, pass_options
 from chartloop.core.units import say_count
@@ -19,6 +20,7 @@ class WorkerOptions(ServerOptions):
 
     concurrency: int = 20
     until_idle: bool = False
+    schedule: ScheduleName | None = None
 
 
 @click.command(
@@ -47,12 +49,18 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
     "--until-idle", is_flag=True,
     help="End when no run is due that it can drive, and none is being driven: for cron.",
 )  # fmt: skip
+@click.option(
+    "--schedule", type=click.Choice(SCHEDULES),
+    help="Who delivers the runs that are due: the journal's own table, or DBOS in a PostgreSQL"
+    " database. Default: what `chartloop journal migrate --schedule` has prepared the journal for.",
+)  # fmt: skip
 @parameters.grace_option(25.0)
 @parameters.server_options
 @pass_options(WorkerOptions)
 def worker(options: WorkerOptions) -> None:
     """Drive the runs of a journal that are due, until SIGTERM."""
     from chartloop.adapters.journal.opening import journal_of
+    from chartloop.adapters.schedule.opening import engine_of
     from chartloop.cli.run_factory import server_settings
     from chartloop.hosting.machines import Machines
     from chartloop.hosting.runs import Runs
@@ -62,7 +70,8 @@ def worker(options: WorkerOptions) -> None:
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
     journal = journal_of(settings.journal)
     runs = Runs(settings, journal, Machines(settings, journal))
-    workers, stopped = Workers(runs, lambda _, __: None), threading.Event()
+    engine = engine_of(journal, options.schedule)
+    workers, stopped = Workers(runs, lambda _, __: None, engine), threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda _, __: stopped.set())
     workers.start()

@@ -1,0 +1,1 @@
+"""Schedules that are an engine's, beside the rows of the journal."""
