@@ -39,7 +39,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(params=["memory", "file"])
-def journal(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Journal]:
+def journal(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
+) -> Iterator[Journal]:
     """A journal."""
     forget_limits()
     if request.param == "memory":
@@ -184,5 +186,3 @@ def test_whatever_kills_a_driver_nothing_stays_held_and_nothing_is_overdrawn(
     by_hand(opened.close())
     assert n > 15
     assert len(seen) > 1  # some deaths left a call in doubt, others did not
-
-

@@ -210,7 +210,9 @@ async def complete(
         call.tool_choice if tools else None, call.output and call.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
-    names = [str(name) for name in (settings.get("name"), *(settings.get("fallbacks") or ())) if name]
+    names = [
+        str(name) for name in (settings.get("name"), *(settings.get("fallbacks") or ())) if name
+    ]
     if limits := await limits_of(ctx.host, *names):
         most = _most(request, model, names, limits)
 

@@ -27,8 +27,8 @@ from chartloop.core.reasons import AgentStop
 from chartloop.language.server_tools import Sampling, ServerSpec
 from chartloop.machine.child_budget import OWN, budgets_of
 from chartloop.run.context import Context
-from chartloop.run.fleet_calls import CallIntent
 from chartloop.run.elicitation import InputRequired, RequestIds
+from chartloop.run.fleet_calls import CallIntent
 from chartloop.run.ports import SampleRequest, SamplingRefused
 
 SAMPLED = "sampled"

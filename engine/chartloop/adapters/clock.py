@@ -42,7 +42,7 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop, or in a thread that has none."""
         if seconds > 0 and running_loop() is None:
-            time.sleep(seconds)
+            time.sleep(seconds)  # noqa: ASYNC251  the caller's thread waits, and nothing else is on it
         elif seconds > 0:
             await anyio.sleep(seconds)
 

@@ -276,7 +276,9 @@ class MemoryFleet:
                 self._reserved.append(one._replace(doubt=True))
 
     async def doubts(self) -> list[Doubt]:
-        found = [(one.run_id, one.key, one.limit[1], one.amount) for one in self._reserved if one.doubt]
+        found = [
+            (one.run_id, one.key, one.limit[1], one.amount) for one in self._reserved if one.doubt
+        ]
         return doubts_of(found)
 
 

@@ -1,7 +1,7 @@
 """One model call under the limits across runs: reserved before its intent, settled after it.
 
-Belongs here: which limits a run is under, its waits, and its stop when a budget is spent. Never: the
-most that a call can use (`actions.infer`), the arithmetic (`run.fleet`).
+Belongs here: which limits a run is under, its waits, and its stop when a budget is spent. Never:
+the most that a call can use (`actions.infer`), the arithmetic (`run.fleet`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ async def limits_of(session: Session, *models: str) -> list[FleetLimit]:
     if limits is None or time.monotonic() > at:
         limits = await journal.limits()
         _known[journal] = time.monotonic() + FRESH, limits
-    return [limit for limit in limits if limit.scope in scopes_of(session, models)] if limits else []
+    return (
+        [limit for limit in limits if limit.scope in scopes_of(session, models)] if limits else []
+    )
 
 
 def forget_limits() -> None:
@@ -97,7 +99,9 @@ async def under_limits(
         made, used = await call()
     except (Exception, CancelledError) as error:
         if isinstance(error, ModelError) and error.spent is not None:
-            used = used_of(error.spent.prompt_tokens + error.spent.completion_tokens, error.spent.cost)
+            used = used_of(
+                error.spent.prompt_tokens + error.spent.completion_tokens, error.spent.cost
+            )
         elif isinstance(error, ModelError) and error.status is not None:  # refused, so not billed
             used = {"cost": 0.0, "tokens": 0.0}
         if session.owned:  # else it is unknown whether its intent stands

@@ -34,9 +34,7 @@ _SET = (
     "DO UPDATE SET most = excluded.most"
 )
 _COUNT = "UPDATE quota SET used = ?, held = ?, at = ? WHERE scope = ? AND what = ? AND per = ?"
-_OPEN = (
-    "SELECT head, key, scope, what, per, amount, doubt FROM reservation WHERE run_id = ? AND "
-)
+_OPEN = "SELECT head, key, scope, what, per, amount, doubt FROM reservation WHERE run_id = ? AND "
 _CLOSE = "DELETE FROM reservation WHERE run_id = ? AND head = ? AND key = ?"
 _DOUBT = "UPDATE reservation SET doubt = true WHERE run_id = ? AND head = ? AND key = ?"
 _INTENTS = (

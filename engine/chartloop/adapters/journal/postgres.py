@@ -33,6 +33,7 @@ from weakref import WeakValueDictionary
 import psycopg
 
 from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
@@ -51,7 +52,6 @@ from chartloop.adapters.journal.postgres_tables import (
     version_of,
 )
 from chartloop.adapters.journal.rows import FENCE, Rows
-from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
@@ -404,7 +404,9 @@ class _Transaction:
         if claimed:
             sql = "SELECT 1 FROM run WHERE run_id = ANY(?) ORDER BY run_id FOR NO KEY UPDATE"
             connection.execute(sql, (sorted(claimed),))
-        if scopes := {s for c in self.calls if isinstance(c, Reserve) for s in c.reservation.scopes}:
+        if scopes := {
+            s for c in self.calls if isinstance(c, Reserve) for s in c.reservation.scopes
+        }:
             connection.execute(LIMITS_OF, (json.dumps(sorted(scopes)),))
         seen: set[str] = set()
         for call in self.calls:

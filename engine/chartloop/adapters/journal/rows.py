@@ -331,7 +331,15 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows):
         removed = self.db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
         payloads = self.db.execute(PAYLOADS, (run_id,)).fetchall()
         self.db.execute(KEEP_NUMBER, (run_id,))
-        for table in ("event", "event_blob", "inbox", "snapshot", "lease", "request", "reservation"):
+        for table in (
+            "event",
+            "event_blob",
+            "inbox",
+            "snapshot",
+            "lease",
+            "request",
+            "reservation",
+        ):
             self.db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
         for payload in payloads:
             self.db.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,28 @@ _PER = click.option(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions(RunOptions):
+    """The options of `limits`: how much of what, and for which time."""
+
+    cost: float | None = None
+    tokens: int | None = None
+    requests: int | None = None
+    per: Per | None = None
+
+    @property
+    def given(self) -> dict[What, float]:
+        """What was given of each."""
+        all: dict[What, float | None] = {
+            "cost": self.cost, "tokens": self.tokens, "requests": self.requests,
+        }  # fmt: skip
+        return {what: most for what, most in all.items() if most is not None}
+
+    def time_of(self, scope: str) -> Per:
+        """The time that the limits are for."""
+        return self.per or ("minute" if scope.startswith("model:") else "all")
+
+
 class _Scope(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
     """Whose limit it is."""
 
@@ -31,7 +54,7 @@ class _Scope(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  on
         kind, sign, name = str(value).partition(":")
         if (kind == "fleet" and not sign) or (kind in ("agent", "session", "model") and name):
             return str(value)
-        self.fail(
+        return self.fail(
             f"`{value}` is no scope: say fleet, agent:NAME, session:NAME or model:NAME", param, ctx
         )
 
@@ -102,28 +125,26 @@ def _public(limit: FleetLimit) -> dict[str, Any]:
 
 @limits.command("set")
 @_SCOPE
-@click.option("--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost.")
+@click.option(
+    "--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost."
+)
 @click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="The most tokens.")
 @click.option("--requests", type=click.IntRange(min=1), metavar="N", help="The most model calls.")
 @_PER
 @parameters.journal_option
 @parameters.format_option()
-@pass_options(RunOptions)
-def set_(
-    scope: str, cost: float | None, tokens: int | None, requests: int | None, per: Per | None,
-    options: RunOptions,
-) -> None:  # fmt: skip
+@pass_options(LimitOptions)
+def set_(scope: str, options: LimitOptions) -> None:
     """Set limits, or change them. What they have counted stays."""
     from chartloop.cli.journal_access import open_journal
     from chartloop.run.fleet import FleetLimit
     from chartloop.run.sync import by_hand
 
-    given: dict[What, float | None] = {"cost": cost, "tokens": tokens, "requests": requests}
-    wanted = {what: most for what, most in given.items() if most is not None}
+    wanted = options.given
     if not wanted:
         raise click.UsageError("say how much: --cost, --tokens or --requests")
-    per = per or _default(scope)
-    if per == "minute" and cost is not None:
+    per = options.time_of(scope)
+    if per == "minute" and "cost" in wanted:
         raise click.UsageError("a limit of cost is for a day or in all: --per day, --per all")
     journal = open_journal(options, make=True)
     for what, most in wanted.items():
@@ -139,17 +160,15 @@ def set_(
 @_PER
 @parameters.journal_option
 @parameters.format_option()
-@pass_options(RunOptions)
-def remove(
-    scope: str, cost: bool, tokens: bool, requests: bool, per: Per | None, options: RunOptions
-) -> int:  # fmt: skip
+@pass_options(LimitOptions)
+def remove(scope: str, options: LimitOptions) -> int:
     """Remove limits. Without --cost, --tokens or --requests, all three of that time."""
     from chartloop.cli.journal_access import open_journal
+    from chartloop.run.fleet import WHATS
     from chartloop.run.sync import by_hand
 
-    chosen: dict[What, bool] = {"cost": cost, "tokens": tokens, "requests": requests}
-    named = [what for what, wanted in chosen.items() if wanted] or [*chosen]
-    per, journal = per or _default(scope), open_journal(options)
+    per, journal = options.time_of(scope), open_journal(options)
+    named = [what for what, chosen in options.given.items() if chosen] or WHATS
     gone = [what for what in named if by_hand(journal.remove_limit(scope, what, per))]
     _tell(scope, per, dict.fromkeys(gone, 0.0), options, "removed")
     return 0 if gone else 1
@@ -185,10 +204,6 @@ def settle(call: str, cost: float, tokens: int, options: RunOptions) -> int:
     else:
         console.say(console.plain(f"{call}: {'settled' if done else 'no such call is in doubt'}"))
     return 0 if done else 1
-
-
-def _default(scope: str) -> Per:
-    return "minute" if scope.startswith("model:") else "all"
 
 
 def _tell(

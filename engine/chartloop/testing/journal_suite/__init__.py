@@ -34,7 +34,7 @@ from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
 from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
 from chartloop.testing.journal_suite.copies import CopyCases  # noqa: E402
 from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
-from chartloop.testing.journal_suite.fleet import FleetCases, SharedFleetCases
+from chartloop.testing.journal_suite.fleet import FleetCases, SharedFleetCases  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
 from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
@@ -45,8 +45,8 @@ __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 
 class JournalSuite(
-    RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases, FleetCases,
-    Opening,
+    RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases,
+    FleetCases, Opening,
 ):  # fmt: skip
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 

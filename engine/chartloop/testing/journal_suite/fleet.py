@@ -17,7 +17,9 @@ from chartloop.testing.journal_suite.desk import Desk, step
 MINUTE = 60.0
 
 
-def limit(do: Desk, most: float, what: What = "cost", per: Per = "all", scope: str = "fleet") -> None:
+def limit(
+    do: Desk, most: float, what: What = "cost", per: Per = "all", scope: str = "fleet"
+) -> None:
     """A limit across runs."""
     do(do.journal.set_limit(FleetLimit(scope, what, per, most)))
 
@@ -118,7 +120,9 @@ class FleetCases:
                 clock.advance(answer.wait)
             else:
                 times.append(clock.now())
-        windows = [sum(at <= other < at + MINUTE for other in times[n:]) for n, at in enumerate(times)]
+        windows = [
+            sum(at <= other < at + MINUTE for other in times[n:]) for n, at in enumerate(times)
+        ]
         assert max(windows) <= most
         assert times[most - 1] - begun < MINUTE + 1
         assert clock.now() - begun > MINUTE * (calls - most // 60 - 2) / most
@@ -200,9 +204,7 @@ class FleetCases:
 class SharedFleetCases:
     """Limits across runs when several processes reserve at the same moment."""
 
-    def test_a_budget_is_never_overdrawn_and_nearly_used(
-        self, another: Callable[[], Desk]
-    ) -> None:
+    def test_a_budget_is_never_overdrawn_and_nearly_used(self, another: Callable[[], Desk]) -> None:
         first, others = another(), [another() for _ in range(4)]
         limit(first, 1.0)
         for number in range(len(others)):
@@ -221,7 +223,7 @@ class SharedFleetCases:
 
         with ThreadPoolExecutor(len(others)) as threads:
             spent = sum(threads.map(spend, range(len(others))))
-        assert 0.98 < spent + 1e-9
+        assert spent + 1e-9 > 0.98
         assert spent <= 1.0
         assert counted(first) == (round(spent, 6), 0.0)
 
