@@ -14,12 +14,12 @@ import json
 import math
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,6 +146,10 @@ class Fleet:
         self.workers += new
         return new
 
+    def call(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start another command on the journal."""
+        return self._start([sys.executable, str(VICTIM), *words, "--journal", self.where], {})
+
     def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
@@ -170,6 +174,24 @@ class Fleet:
         for one in left:
             one.unlink(missing_ok=True)
         return [one.name for one in left]
+
+    def stopped(self) -> list[int]:
+        """The processes that have come to a place and stopped there."""
+        return [kill.pid for kill in self.kills() if kill.signal == signal.SIGSTOP]
+
+    def lapse(self, pid: int) -> None:
+        """Let the time pass in which a process could have renewed its leases, and did not."""
+        for table in ("lease", "worker"):
+            sql = f"UPDATE {table} SET until = until - 3600 WHERE pid = {pid}"  # noqa: S608
+            if self.where.startswith("postgresql"):
+                import psycopg  # noqa: PLC0415  an extra
+
+                url, _, schema = self.where.partition("?schema=")
+                with psycopg.connect(url) as server:
+                    server.execute(sql.replace(table, f"{schema}.{table}", 1).encode())
+            else:
+                with closing(sqlite3.connect(self.where, timeout=30)) as file, file:
+                    file.execute(sql)
 
     def said(self) -> str:
         """What the workers printed."""
@@ -201,9 +223,13 @@ class Fleet:
         rows = by_hand(self.journal.rows())
         for row in rows:
             if row.state == "question" and row.run_id not in self._answered:
-                self._machine.open(row.run_id, journal=self.journal).send("yes")
+                self.send(row.run_id)
                 self._answered.add(row.run_id)
         return all(row.ended for row in rows)
+
+    def send(self, run_id: str) -> None:
+        """Answer the question of a run."""
+        self._machine.open(run_id, journal=self.journal).send("yes")
 
     def finish(self, seconds: float = 90.0) -> None:
         """Wait until every run has ended and is handed back."""
@@ -242,7 +268,9 @@ class Fleet:
             for _, run_id, _, when in later:
                 taken.setdefault(run_id, when - at)
             times = [taken.get(run_id, math.inf) for run_id in held]
-            found.append(Kill(place, number, pid, at, tuple(sorted(held)), max(times, default=None)))
+            found.append(
+                Kill(place, number, pid, at, tuple(sorted(held)), max(times, default=None))
+            )
         return found
 
     def story(self) -> Story:
@@ -358,7 +386,7 @@ def report(fault: str, pair: str, fleet: Fleet, tries: int) -> None:
 @contextmanager
 def fleet_of(
     folder: Path, where: str = "", *options: str, workers: int = 0, **environment: str
-) -> Iterator[Fleet]:
+) -> Generator[Fleet]:
     """A fleet whose workers are at work."""
     fleet = Fleet(folder, where, *options, **environment)
     try:

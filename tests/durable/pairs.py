@@ -31,5 +31,3 @@ def place_of(pair: str, cluster: Cluster, folder: Path) -> str:
         prepare(journal, "dbos")
         by_hand(journal.close())
     return url
-
-
