@@ -122,7 +122,7 @@ def test_a_storm_of_wake_ups_and_repeated_deliveries_wakes_a_run_once(
             for _ in range(50):
                 by_hand(fleet.journal.enqueue(run_id))
                 if pair == DBOS:  # the same run again, whatever its row says
-                    postgres.execute(f"SELECT {schema}.enqueue_run('{run_id}', 1.0)")  # noqa: S608
+                    postgres.execute(f"SELECT {schema}.enqueue_run('{run_id}', 1.0)")
 
         with ThreadPoolExecutor(4) as threads:
             storm = [threads.submit(poke, run_id) for run_id in fleet.runs]

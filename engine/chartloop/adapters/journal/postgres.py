@@ -318,6 +318,11 @@ class _Grouped(_Face, GroupedJournal):
         self._news = news
 
 
+SILENCE = "10s"
+"""How long a client may be silent within a transaction, which holds others up. Then the server ends
+it: a process that was stopped there, or is cut off, finds its connection lost."""
+
+
 class _Transaction:
     """Calls that are performed together, in the order of their runs."""
 
@@ -379,7 +384,11 @@ class _Transaction:
         """Begin, lock the runs, and send ahead what the appends will ask."""
         database = connection.database
         database.execute("BEGIN")
-        number = database.execute("SELECT pg_current_xact_id()::text")
+        number = database.execute(
+            "SELECT pg_current_xact_id()::text, "
+            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            (SILENCE,),
+        )
         keys = [call.key for call in self.calls if isinstance(call, SettleRequest)]
         found: list[tuple[str]] = []
         if keys:

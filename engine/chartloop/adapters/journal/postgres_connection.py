@@ -31,6 +31,12 @@ from chartloop.core.errors import (
 
 SCHEMA = "chartloop"
 """The schema of the tables, unless the URL names one."""
+TIMEOUTS = {
+    "connect_timeout": "10", "tcp_user_timeout": "15000",
+    "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
+}  # fmt: skip
+"""What libpq does not have of itself: without them a network that swallows packets would hold a
+worker for hours."""
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -52,8 +58,8 @@ def address(url: str) -> Address:
     pairs = parse_qsl(query, keep_blank_values=True)
     schema = dict(pairs).get("schema", SCHEMA)
     rest = [(key, value) for key, value in pairs if key != "schema"]
-    if not any(key == "connect_timeout" for key, _ in rest):
-        rest.append(("connect_timeout", "10"))
+    named = {key for key, _ in rest}
+    rest += [(key, value) for key, value in TIMEOUTS.items() if key not in named]
     plain = f"{base}?{urlencode(rest, quote_via=quote)}"
     try:
         parts: dict[str, Any] = conninfo_to_dict(plain)
@@ -92,13 +98,15 @@ class _Answer:
         return self._cursor.rowcount
 
     def fetchone(self) -> Any:
+        self._connection.settle()
         return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
+        self._connection.settle()
         return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._cursor.fetchall())
+        return iter(self.fetchall())
 
     def close(self) -> None:
         self._cursor.close()
@@ -109,6 +117,8 @@ class Connection:
 
     def __init__(self, where: Address) -> None:
         self._schema = where.schema
+        self.unsettled = False
+        """Whether a statement was sent that may not be answered."""
         self.database: Database = psycopg.connect(
             where.url, autocommit=True, prepare_threshold=1, fallback_application_name="chartloop",
         )  # fmt: skip
@@ -154,8 +164,12 @@ class Connection:
             self.execute(NUMBERED, (len(rows), *map(list, zip(*rows, strict=True))))
 
     def settle(self) -> None:
-        """Wait until all statements are answered. Raises the error of the first that failed."""
-        if self.database.info.pipeline_status:
+        """Wait until all statements are answered. Raises the error of the first that failed.
+
+        Only after this the server takes a silent client for idle, and ends what it has locked.
+        """
+        if self.unsettled and self.database.info.pipeline_status:
+            self.unsettled = False
             with self.database.pipeline() as pipeline:
                 pipeline.sync()
 
@@ -168,6 +182,7 @@ class Connection:
         return self.ask("SELECT extract(epoch FROM clock_timestamp())::float8")[0]
 
     def _send(self, sql: str, given: Any) -> psycopg.Cursor[Any]:
+        self.unsettled = True
         return self.database.cursor(binary=True).execute(sql.encode(), given)
 
 
@@ -178,6 +193,8 @@ def _spelled(sql: str, schema: str) -> Statement:
 
 def is_lost(connection: Connection | None, error: Exception) -> bool:
     """Whether the connection has ended, or could not be opened."""
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):
+        return True
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return False
     return connection is None or connection.database.closed

@@ -64,7 +64,7 @@ def worker(options: WorkerOptions) -> None:
     from chartloop.cli.run_factory import server_settings
     from chartloop.hosting.machines import Machines
     from chartloop.hosting.runs import Runs
-    from chartloop.hosting.workers import POLL, Workers
+    from chartloop.hosting.workers import AGAIN, POLL, Workers
     from chartloop.run.sync import by_hand
 
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
@@ -76,7 +76,10 @@ def worker(options: WorkerOptions) -> None:
         signal.signal(one, lambda _, __: stopped.set())
     workers.start()
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
-    while not stopped.wait(None if not options.until_idle else POLL):
+    while not stopped.wait(POLL if options.until_idle else AGAIN):
+        # a signal that another thread got is handled when this one wakes up
+        if not options.until_idle:
+            continue
         backlog = by_hand(journal.backlog())
         mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
         if not (backlog.held or mine):
