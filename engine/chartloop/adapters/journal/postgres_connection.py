@@ -36,7 +36,18 @@ TIMEOUTS = {
     "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
 }  # fmt: skip
 """What libpq does not have of itself: without them a network that swallows packets would hold a
-worker for hours."""
+worker for a quarter of an hour."""
+SILENCE = "5s"
+"""How long others wait for a client that is silent within a transaction."""
+_SILENT = f"""
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS client
+WHERE usename = current_user AND pid <> pg_backend_pid() AND state <> 'idle'
+AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - interval '{SILENCE}'
+AND EXISTS (
+    SELECT 1 FROM pg_locks AS lock JOIN pg_class AS class ON class.oid = lock.relation
+    WHERE lock.pid = client.pid AND class.relnamespace = to_regnamespace(%s)
+)
+"""  # noqa: S608  constants
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -98,15 +109,13 @@ class _Answer:
         return self._cursor.rowcount
 
     def fetchone(self) -> Any:
-        self._connection.settle()
         return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
-        self._connection.settle()
         return self._cursor.fetchall()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.fetchall())
+        return iter(self._cursor.fetchall())
 
     def close(self) -> None:
         self._cursor.close()
@@ -117,8 +126,6 @@ class Connection:
 
     def __init__(self, where: Address) -> None:
         self._schema = where.schema
-        self.unsettled = False
-        """Whether a statement was sent that may not be answered."""
         self.database: Database = psycopg.connect(
             where.url, autocommit=True, prepare_threshold=1, fallback_application_name="chartloop",
         )  # fmt: skip
@@ -164,12 +171,8 @@ class Connection:
             self.execute(NUMBERED, (len(rows), *map(list, zip(*rows, strict=True))))
 
     def settle(self) -> None:
-        """Wait until all statements are answered. Raises the error of the first that failed.
-
-        Only after this the server takes a silent client for idle, and ends what it has locked.
-        """
-        if self.unsettled and self.database.info.pipeline_status:
-            self.unsettled = False
+        """Wait until all statements are answered. Raises the error of the first that failed."""
+        if self.database.info.pipeline_status:
             with self.database.pipeline() as pipeline:
                 pipeline.sync()
 
@@ -177,12 +180,18 @@ class Connection:
         """Drop what was collected for a transaction."""
         self._deferred, self._ahead = [], {}
 
+    def end_silent(self) -> None:
+        """End the connections of stopped or unreachable clients that hold rows of the journal.
+
+        `idle_in_transaction_session_timeout` does not: amid a pipeline they do not count as idle.
+        """
+        self._send(_SILENT, (f'"{self._schema}"',))
+
     def now(self) -> float:
         """The server's clock."""
         return self.ask("SELECT extract(epoch FROM clock_timestamp())::float8")[0]
 
     def _send(self, sql: str, given: Any) -> psycopg.Cursor[Any]:
-        self.unsettled = True
         return self.database.cursor(binary=True).execute(sql.encode(), given)
 
 
@@ -193,8 +202,6 @@ def _spelled(sql: str, schema: str) -> Statement:
 
 def is_lost(connection: Connection | None, error: Exception) -> bool:
     """Whether the connection has ended, or could not be opened."""
-    if isinstance(error, errors.IdleInTransactionSessionTimeout):
-        return True
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return False
     return connection is None or connection.database.closed
