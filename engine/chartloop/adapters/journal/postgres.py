@@ -35,6 +35,7 @@ from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_lo
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
+    SILENCE,
     Address,
     Connection,
     address,
@@ -268,6 +269,10 @@ class PostgresJournal(_Face):
             except CONFLICTS:
                 if tries == TRIES:
                     raise
+            except psycopg.errors.LockNotAvailable:
+                if connection is None or time.monotonic() > end:
+                    raise
+                connection.end_silent()
             except psycopg.Error as error:
                 if not is_lost(connection, error) or time.monotonic() > end:
                     raise
@@ -379,7 +384,8 @@ class _Transaction:
         """Begin, lock the runs, and send ahead what the appends will ask."""
         database = connection.database
         database.execute("BEGIN")
-        number = database.execute("SELECT pg_current_xact_id()::text")
+        sql = "SELECT pg_current_xact_id()::text, set_config('lock_timeout', %s, true)"
+        number = database.execute(sql, (SILENCE,))
         keys = [call.key for call in self.calls if isinstance(call, SettleRequest)]
         found: list[tuple[str]] = []
         if keys:
