@@ -125,7 +125,7 @@ async def _reserve(
     scopes = scopes_of(session, models)
     while True:
         head = session.head - (intent.write is None)
-        given = Reservation(session.run_id, session.epoch, head, intent.key, scopes, most)
+        given = Reservation(session.run_id, session.epoch, head, intent.key, scopes, {**most})
         by, wait = await session.journal.reserve(given)
         if by is None:
             return head

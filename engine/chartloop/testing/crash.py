@@ -34,7 +34,7 @@ from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, T
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
 
 T = TypeVar("T")
 
@@ -181,6 +181,10 @@ class CrashAt:
     async def backlog(self) -> Backlog:
         self._live()
         return await self.journal.backlog()
+
+    async def depth(self) -> Depth:
+        self._live()
+        return await self.journal.depth()
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))

@@ -69,7 +69,7 @@ from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -305,6 +305,9 @@ class JournalFace(ABC):
 
     async def doubts(self) -> list[Doubt]:
         return await self._read("", Rows.doubts)
+
+    async def depth(self) -> Depth:
+        return await self._read("", Rows.depth)
 
     async def blob(self, digest: str) -> str | None:
         return await self._read("", Rows.blob, digest)

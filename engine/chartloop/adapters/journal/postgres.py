@@ -33,10 +33,10 @@ from weakref import WeakValueDictionary
 import psycopg
 
 from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
-from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
+    SILENCE,
     Address,
     Connection,
     address,
@@ -51,6 +51,7 @@ from chartloop.adapters.journal.postgres_tables import (
     migrate,
     version_of,
 )
+from chartloop.adapters.journal.quotas import LIMITS_OF
 from chartloop.adapters.journal.rows import FENCE, Rows
 from chartloop.adapters.journal.writes import (
     Acquire,
@@ -276,6 +277,10 @@ class PostgresJournal(_Face):
             except CONFLICTS:
                 if tries == TRIES:
                     raise
+            except psycopg.errors.LockNotAvailable:
+                if connection is None or time.monotonic() > end:
+                    raise
+                connection.end_silent()
             except psycopg.Error as error:
                 if not is_lost(connection, error) or time.monotonic() > end:
                     raise
@@ -387,7 +392,8 @@ class _Transaction:
         """Begin, lock the runs, and send ahead what the appends will ask."""
         database = connection.database
         database.execute("BEGIN")
-        number = database.execute("SELECT pg_current_xact_id()::text")
+        sql = "SELECT pg_current_xact_id()::text, set_config('lock_timeout', %s, true)"
+        number = database.execute(sql, (SILENCE,))
         keys = [call.key for call in self.calls if isinstance(call, SettleRequest)]
         found: list[tuple[str]] = []
         if keys:

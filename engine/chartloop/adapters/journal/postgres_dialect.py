@@ -22,7 +22,7 @@ from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
-from chartloop.adapters.journal.fleet import LIMITS_OF
+from chartloop.adapters.journal.quotas import LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 

@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any
 
 from chartloop.adapters.journal.activations import REQUEST, read_requests
-from chartloop.adapters.journal.fleet import FleetRows
 from chartloop.adapters.journal.leases import LeaseRows
+from chartloop.adapters.journal.quotas import FleetRows
 from chartloop.adapters.journal.raw_rows import (
     COLUMNS,
     EVENT,

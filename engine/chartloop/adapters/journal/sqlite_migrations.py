@@ -123,7 +123,11 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_run ON request (run_id)",
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
             "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
-            "CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL",
+            """
+            CREATE INDEX request_held ON request (worker)
+            WHERE outcome IS NULL AND worker IS NOT NULL
+            """,
+            "CREATE INDEX request_parked ON request (run_id) WHERE outcome IS NULL AND parked",
             """
             CREATE TABLE worker (
                 id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
