@@ -33,6 +33,7 @@ from chartloop.core.errors import ChartloopError, UnknownRunError
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.fleet_calls import waits_for_limit
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import TTL
 from chartloop.run.lease_holder import RENEWALS
@@ -358,7 +359,7 @@ class _Worker(threading.Thread):
             return _Progress(int(record is not None) + await self._finish_step(run), False)
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
-        await run.arun(until=until, rest=lambda: self._stopping)
+        await run.arun(until=until, rest=lambda: self._stopping or waits_for_limit(run.session))
         return _Progress(run.session.tally.records - before, bool(run.breakpoints.hit))
 
     async def _finish_step(self, run: Run) -> int:

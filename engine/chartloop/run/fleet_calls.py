@@ -65,6 +65,14 @@ async def limits_of(session: Session, *models: str) -> list[FleetLimit]:
     )
 
 
+def waits_for_limit(session: Session) -> bool:
+    """Whether a run has to wait for a limit: its worker may drive another one meanwhile."""
+    position = session.position
+    if position.blocked_on != FLEET_WAIT or position.wake_at is None:
+        return False
+    return position.wake_at > session.ports.clock.now()
+
+
 def forget_limits() -> None:
     """Read anew which limits there are, before the next call."""
     _known.clear()
