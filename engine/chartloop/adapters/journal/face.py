@@ -300,14 +300,14 @@ class JournalFace(ABC):
     async def backlog(self) -> Backlog:
         return await self._read("", Rows.backlog)
 
+    async def depth(self) -> Depth:
+        return await self._read("", Rows.depth)
+
     async def limits(self) -> list[FleetLimit]:
         return await self._read("", Rows.limits)
 
     async def doubts(self) -> list[Doubt]:
         return await self._read("", Rows.doubts)
-
-    async def depth(self) -> Depth:
-        return await self._read("", Rows.depth)
 
     async def blob(self, digest: str) -> str | None:
         return await self._read("", Rows.blob, digest)

@@ -131,6 +131,16 @@ MIGRATIONS: tuple[Migration, ...] = (
             )
             """,
             """
+            CREATE VIEW journal_backlog AS
+            SELECT count(*) AS runs_due,
+                coalesce(extract(epoch FROM now())::float8 - min(due), 0) AS oldest_due_seconds,
+                (SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL)
+                    AS runs_held,
+                (SELECT count(*) FROM request WHERE outcome IS NULL AND parked) AS runs_parked
+            FROM request WHERE outcome IS NULL AND worker IS NULL
+                AND due <= extract(epoch FROM now())::float8
+            """,
+            """
             CREATE TABLE quota (
                 scope TEXT COLLATE "C" NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL,
                 most FLOAT8 NOT NULL, used FLOAT8 NOT NULL, held FLOAT8 NOT NULL,
@@ -143,16 +153,6 @@ MIGRATIONS: tuple[Migration, ...] = (
                 scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, amount FLOAT8 NOT NULL,
                 doubt BOOL NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
             )
-            """,
-            """
-            CREATE VIEW journal_backlog AS
-            SELECT count(*) AS runs_due,
-                coalesce(extract(epoch FROM now())::float8 - min(due), 0) AS oldest_due_seconds,
-                (SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL)
-                    AS runs_held,
-                (SELECT count(*) FROM request WHERE outcome IS NULL AND parked) AS runs_parked
-            FROM request WHERE outcome IS NULL AND worker IS NULL
-                AND due <= extract(epoch FROM now())::float8
             """,
         ),
     ),
