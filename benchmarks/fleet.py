@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -262,13 +262,13 @@ def measure_operations(place: Place) -> Figures:
         figures[f"{kind} claim"] = statistics.median(claims)
         figures[f"{kind} hand back"] = statistics.median(backs)
         figures[f"{kind} sweep"] = median_ms(journal.sweep, 50)
-        head = by_hand(journal.create(RunRow("alone"))) or 0
-        took = []
+        by_hand(journal.create(RunRow("alone")))
+        appended = list[float]()
         for head in range(200):
             before = time.perf_counter()
             by_hand(journal.append("alone", head, 0, [note(head)]))
-            took.append(1_000 * (time.perf_counter() - before))
-        figures[f"{kind} append"] = statistics.median(took)
+            appended.append(1_000 * (time.perf_counter() - before))
+        figures[f"{kind} append"] = statistics.median(appended)
         by_hand(journal.close())
     return figures
 
@@ -355,7 +355,7 @@ def drive(
 
 
 @contextmanager
-def working(folder: Path, *given: Any, workers: int) -> Iterator[list[subprocess.Popen[str]]]:
+def working(folder: Path, *given: Any, workers: int) -> Generator[list[subprocess.Popen[str]]]:
     """Workers in processes of their own, which are ready to begin."""
     command = [sys.executable, HERE / "fleet_worker.py", folder, *map(str, given)]
     started = [

@@ -14,7 +14,7 @@ from typing import Any
 from dbos import DBOS
 from loop import USER, Loop
 from pydantic_ai import Agent
-from pydantic_ai.durable_exec.dbos import DBOSAgent
+from pydantic_ai.durable_exec.dbos import DBOSDurability
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
@@ -30,17 +30,22 @@ def answer(messages: list[Any], _: AgentInfo) -> ModelResponse:
     return ModelResponse([TextPart(said["content"]), *calls])
 
 
-plain = Agent(FunctionModel(answer), name="bench")
+agent = Agent(FunctionModel(answer), name="bench", capabilities=[DBOSDurability()])
 
 
-@plain.tool_plain
+@agent.tool_plain
 @DBOS.step()
 async def add(a: int, b: int) -> str:
     """Add two numbers."""
     return loop.add(a, b)
 
 
-agent = DBOSAgent(plain)
+@DBOS.workflow()
+async def run() -> None:
+    """One run."""
+    await agent.run(USER["content"], usage_limits=LIMITS)
+
+
 LIMITS = UsageLimits(request_limit=10 * TURNS)
 
 
@@ -48,11 +53,10 @@ async def main() -> None:
     """Run them all at once."""
     DBOS(config={"name": "bench", "system_database_url": URL, "log_level": "ERROR"})
     DBOS.launch()
-    await agent.run(USER["content"], usage_limits=LIMITS)
+    await run()
     loop.model_calls = loop.tool_calls = 0
     before = time.perf_counter()
-    runs = (agent.run(USER["content"], usage_limits=LIMITS) for _ in range(AGENTS))
-    await asyncio.gather(*runs)
+    await asyncio.gather(*(run() for _ in range(AGENTS)))
     seconds = time.perf_counter() - before
     loop.prove(AGENTS)
     print(json.dumps({"steps/s": AGENTS * (2 * TURNS - 1) / seconds}), flush=True)
