@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,18 +33,20 @@ import fleet_model as model
 from fleet_tables import (
     AGENT_TURNS,
     AGENTS,
+    FIGURES,
     LIBRARIES,
     RUNS,
     STEPS,
     TURNS,
     Figures,
+    kept_figures,
     plans_table,
     service_of,
     tables,
+    write,
 )
 from fleet_worker import runs_of
 from run import LANGGRAPH, Subject, interpreter
-from tables import put
 
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.adapters.journal.postgres import PostgresJournal
@@ -59,10 +62,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))  # the server of the tests
 from tests.postgres import PROGRAMS, Cluster  # noqa: E402
 
-FIGURES, PAGE = HERE / "fleet.json", HERE.parent / "docs" / "scale.md"
 TEXT = "x" * 400
 FOR = 3.0
 """Seconds for which a rate is measured."""
+CONNECTIONS = (1, 4, 16)
+"""The processes that append at once."""
 FINISHED, FILLS = 100_000, 150.0
 """The finished runs of a long list, and the seconds after which their filling ends."""
 ROUND_TRIP = 0.001
@@ -146,7 +150,7 @@ def append_beside(url: str, number: int, ready: Any, found: Any) -> None:
 def measure_appends(place: Place) -> Figures:
     """Appends a second from several processes, alone and in groups."""
     figures, spawn = Figures(), get_context("spawn")
-    for connections in (1, 4, 16):
+    for connections in CONNECTIONS:
         _, url = place.fresh()
         by_hand(PostgresJournal(url).close())
         ready, found = spawn.Barrier(connections), spawn.Queue()
@@ -529,13 +533,14 @@ def options() -> Any:
 def main() -> None:
     """Measure or plan, and print."""
     given = options()
-    kept: dict[str, Any] = json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+    kept = kept_figures()
     if given.plan:
         names = model.Demand._fields
         asked = model.Demand(**{name: getattr(given, name) for name in names})
         found = {name: one["figures"] for name, one in kept.items()}
         print(plans_table((asked,), service_of(found)))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # and end the server
     with tempfile.TemporaryDirectory(prefix="fleet-") as name:
         place = Place(Path(name))
         try:
@@ -551,10 +556,9 @@ def main() -> None:
                 FIGURES.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
         finally:
             place.cluster.end()
-    told = tables(kept)
-    print(*told.values(), sep="\n\n")
+    print(*tables(kept).values(), sep="\n\n")
     if given.write:
-        put(PAGE, told, by="benchmarks/fleet.py")
+        write()
 
 
 if __name__ == "__main__":

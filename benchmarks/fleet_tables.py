@@ -1,5 +1,7 @@
 """The tables of docs/scale.md, from the figures that `fleet.py` has kept.
 
+    python benchmarks/fleet_tables.py        # writes them again
+
 Belongs here: what a row says, and the simulation of what was measured. Never: measuring.
 """
 
@@ -7,13 +9,17 @@ Belongs here: what a row says, and the simulation of what was measured. Never: m
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import fleet_model as model
-from tables import digits, table
+from tables import digits, put, table
 
+HERE = Path(__file__).resolve().parent
+FIGURES, PAGE = HERE / "fleet.json", HERE.parent / "docs" / "scale.md"
 Figures = dict[str, float]
 RUNS, TURNS = 1_000, 9
 """The runs of a fleet, and the calls of the tool in each."""
@@ -183,3 +189,17 @@ def tables(kept: dict[str, Any]) -> dict[str, str]:
             COMMANDS, "s, with the start of the command", counts
         ).replace("SQLite | Postgres", f"SQLite, {head['SQLite']} | Postgres, {head['Postgres']}")
     return told
+
+
+def kept_figures() -> dict[str, Any]:
+    """The figures of each measure, with the load before it."""
+    return json.loads(FIGURES.read_text("utf-8")) if FIGURES.exists() else {}
+
+
+def write() -> None:
+    """The page, from the file of figures."""
+    put(PAGE, tables(kept_figures()), by="benchmarks/fleet.py")
+
+
+if __name__ == "__main__":
+    write()
