@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "no-lease", "run/lease.py",
         "if alive is not None and not claim.take_over:", "if alive is None and claim.take_over:",
-        "test_fleet_faults.py::test_of_many_drivers_of_a_run_one_drives",
+        "test_postgres.py::TestPostgres::test_of_two_drivers_of_a_run_one_is_refused",
     ),
     Mutant(
         "no-retry", "adapters/journal/postgres.py",
