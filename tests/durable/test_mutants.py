@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "no-lease", "run/lease.py",
         "if alive is not None and not claim.take_over:", "if alive is None and claim.take_over:",
-        "test_postgres.py::TestPostgres::test_of_two_drivers_of_a_run_one_is_refused",
+        "test_postgres.py::TestPostgres::test_a_second_driver_is_told_who_since_when_and_until_when",
     ),
     Mutant(
         "no-retry", "adapters/journal/postgres.py",
