@@ -91,6 +91,9 @@ CREATE TABLE worker (
     place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
     lacks TEXT NOT NULL
 );
+CREATE TABLE cron (
+    name TEXT PRIMARY KEY, version INTEGER NOT NULL, due REAL, data NOT NULL
+);
 PRAGMA journal_mode = WAL;
 """
 """A file as version 1 left it. Later versions must read it; it is never edited."""

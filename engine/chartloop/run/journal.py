@@ -5,6 +5,7 @@
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request to drive it (`run.schedule`)
+    cron(name, version, due, data)                schedules that start runs (`run.cron`)
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
@@ -41,6 +42,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chains
+from chartloop.run.cron import CronSchedule, CronSchedules, MemoryCrons
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -84,7 +86,7 @@ from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Schedule, Chains, Copies, Protocol):
+class Journal(Leases, Requests, Schedule, CronSchedules, Chains, Copies, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -381,7 +383,7 @@ class _Log:
         self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
-class MemoryJournal(MemorySchedule):
+class MemoryJournal(MemorySchedule, MemoryCrons):
     """A journal that lives as long as the process. The default of the library.
 
     Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
@@ -395,6 +397,7 @@ class MemoryJournal(MemorySchedule):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemorySchedule.__init__(self, now)
+        MemoryCrons.__init__(self)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
@@ -519,6 +522,20 @@ class MemoryJournal(MemorySchedule):
 
     async def withdraw_request(self, key: str) -> None:
         self._changes += self._requests.pop(key, None) is not None
+
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
+        if not self.replace_cron(before, after):
+            return False
+        new = {run.row.run_id for run in runs} - self._logs.keys()
+        await self.create_whole([run for run in runs if run.row.run_id in new])
+        for request in requests:
+            if request.run_id in new:
+                await self.place_request(request)
+        self._changes += 1
+        return True
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,

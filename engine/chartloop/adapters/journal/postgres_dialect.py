@@ -60,7 +60,9 @@ _OWN = {
         "ORDER BY hash FOR UPDATE"
     ),
 }
-_TABLES = "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version"
+_TABLES = (
+    "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|cron|journal|schema_version"
+)
 _SPELLING = (
     (r"\b(FROM|JOIN|INTO|UPDATE) (" + _TABLES + r")\b(?!\.)", r'\1 "{schema}".\2'),
     (r"SELECT value FROM json_each\(\?\)", "SELECT json_array_elements_text(?::json)"),

@@ -131,6 +131,11 @@ MIGRATIONS: tuple[Migration, ...] = (
                 lacks TEXT NOT NULL
             )
             """,
+            """
+            CREATE TABLE cron (
+                name TEXT PRIMARY KEY, version INTEGER NOT NULL, due REAL, data NOT NULL
+            )
+            """,
         ),
     ),
 )
