@@ -18,7 +18,7 @@ from chartloop.run.sync import by_hand
 from chartloop.testing.crash import CrashAt, Crashed
 from tests.cli.shell import Shell
 from tests.cli.working import Place, until
-from tests.postgres import PROGRAMS, Cluster
+from tests.postgres import NEEDED, Cluster
 
 pytestmark = pytest.mark.slow("starts processes and a server")
 
@@ -74,7 +74,8 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(at: Shell) -> Non
     assert "paused" in at("schedule", "list").out
     at("schedule", "resume", "poll")
     (listed,) = at("schedule", "list", "--format", "json").json
-    assert listed["next"] and not listed["paused"]
+    assert listed["next"]
+    assert not listed["paused"]
     wrong = at("schedule", "remove", "pol")
     assert (wrong.code, "did you mean `poll`?" in wrong.err) == (2, True)
     assert at("schedule", "remove", "poll").code == 0
@@ -201,9 +202,9 @@ def test_of_workers_on_a_file_one_takes_each_tick(at: Shell) -> None:
     race([first, SqliteJournal(first.path, now=time), SqliteJournal(first.path, now=time)], time)
 
 
-@pytest.mark.durable
-@pytest.mark.extra("psycopg", install='pip install -e ".[postgres]"')
-@pytest.mark.system(str(PROGRAMS / "postgres"), install="apt-get install postgresql")
+@NEEDED[0]
+@NEEDED[1]
+@NEEDED[2]
 def test_of_workers_on_a_server_one_takes_each_tick(at: Shell, postgres: Cluster) -> None:
     from chartloop.adapters.journal.postgres import PostgresJournal  # noqa: PLC0415  an extra
 

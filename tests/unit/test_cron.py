@@ -21,6 +21,9 @@ from chartloop.run.cron import (
     ticks_to_start,
 )
 
+CRONSIM = pytest.mark.extra(  # noqa: S610 - no Django
+    "cronsim", install='pip install -e ".[cron]"'
+)
 EVERY = CronSchedule("every", "m", "h", ({},), 1_000.0, 1_060.0, every=60.0)
 
 
@@ -78,7 +81,10 @@ def test_an_interval_is_counted_from_the_start() -> None:
 
 def test_the_id_of_a_run_names_its_tick() -> None:
     at = datetime(2026, 11, 30, 9, tzinfo=UTC).timestamp()
-    assert (tick_id(EVERY, at, 0), say_tick(at)) == ("every-20261130T090000Z", "2026-11-30T09:00:00Z")
+    assert (tick_id(EVERY, at, 0), say_tick(at)) == (
+        "every-20261130T090000Z",
+        "2026-11-30T09:00:00Z",
+    )
     assert tick_id(EVERY.replace(starts=({}, {})), at, 1) == "every-20261130T090000Z-2"
 
 
@@ -96,7 +102,7 @@ CLOCKS = {
 }  # fmt: skip
 
 
-@pytest.mark.extra("cronsim", install='pip install -e ".[cron]"')
+@CRONSIM
 @pytest.mark.parametrize("case", CLOCKS)
 def test_the_calendar_of_a_time_zone(case: str) -> None:
     from zoneinfo import ZoneInfo  # noqa: PLC0415
@@ -121,7 +127,7 @@ WRONG = {
 }
 
 
-@pytest.mark.extra("cronsim", install='pip install -e ".[cron]"')
+@CRONSIM
 @pytest.mark.parametrize("cron", WRONG)
 def test_a_wrong_expression_is_named_with_its_field(cron: str) -> None:
     with pytest.raises(LimitError) as wrong:
@@ -129,7 +135,7 @@ def test_a_wrong_expression_is_named_with_its_field(cron: str) -> None:
     assert WRONG[cron] in wrong.value.message
 
 
-@pytest.mark.extra("cronsim", install='pip install -e ".[cron]"')
+@CRONSIM
 @pytest.mark.parametrize("zone", ["Mars", "../etc/passwd", "", "\0", "x" * 300])
 def test_a_wrong_time_zone_is_named(zone: str) -> None:
     with pytest.raises(LimitError, match="there is no time zone"):

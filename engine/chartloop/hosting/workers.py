@@ -52,6 +52,9 @@ QUICK = 0.015
 AGAIN = 1.0
 """Seconds after which a run is tried again that could not be driven, and dead workers are looked
 for."""
+STUCK = 300.0
+"""Seconds without a turn of a worker's loop after which it is stuck. A journal that is away holds a
+turn up for a minute or two, and an action may block the loop for a while."""
 CUT = 2.0
 """Seconds that actions are given to end after their grace, when they are cancelled."""
 _log = logging.getLogger(__name__)
@@ -79,9 +82,15 @@ class Workers:
         """The number of orders that this process has finished."""
         self.lacks: dict[str, str] = {}
         """Why this process cannot drive runs, by what they need; empty if it can."""
+        self.stopping = False
+        """Whether no run is claimed any more."""
         self._stopped = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_alive, daemon=True)
-        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._keeper = threading.Thread(
+            target=self._keep_alive, name="chartloop-keeper", daemon=True
+        )
+        self._listener = threading.Thread(
+            target=self._listen, name="chartloop-listener", daemon=True
+        )
         self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
 
     def start(self) -> None:
@@ -104,6 +113,7 @@ class Workers:
 
         After `Settings.grace` seconds actions are cancelled: a paid call in flight is in doubt.
         """
+        self.stopping = True
         if self.engine is not None and self._workers:
             self.engine.stop(self.runs.settings.grace)
         for worker in self._workers:
@@ -122,6 +132,16 @@ class Workers:
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on a worker's loop: for runs that are driven without an order."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._workers[0].loop)
+
+    def stuck(self) -> str:
+        """What does not turn any more, for a probe; empty while all do, and when they stop."""
+        for thread in (*self._workers, self._keeper) if self._workers and not self.stopping else ():
+            if thread.ident is None or not thread.is_alive():
+                return f"the thread {thread.name} has ended"
+        for worker in self._workers if not self.stopping else ():
+            if (silent := time.monotonic() - worker.turned) > STUCK:
+                return f"the thread {worker.name} has not turned for {silent:.0f} s"
+        return ""
 
     async def keep(self, ttl: float = TTL) -> None:
         """List this process as alive in the journal."""
@@ -186,6 +206,8 @@ class _Worker(threading.Thread):
         self._asks = 0.0
         """When to ask for the journal's time again."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self.turned = time.monotonic()
+        """When its loop last began to look for runs."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -220,6 +242,7 @@ class _Worker(threading.Thread):
     async def _work(self) -> None:
         listed = False
         while not self._stopping:
+            self.turned = time.monotonic()
             try:
                 if not listed:
                     await self._workers.keep()

@@ -18,7 +18,7 @@ from itertools import islice, takewhile
 from typing import Any, Literal, Protocol
 
 from chartloop.core.values import Time, Value
-from chartloop.run.journal_records import WholeRun
+from chartloop.run.journal_records import RunRow, WholeRun
 from chartloop.run.requests import StoredRequest
 
 Missed = Literal["last", "skip", "all"]
@@ -120,12 +120,28 @@ class MemoryCrons:
     def __init__(self) -> None:
         self._crons: dict[str, CronSchedule] = {}
 
+        self._changes = 0
+
     async def now(self) -> float:
         """The journal's time."""
         raise NotImplementedError
 
-    def replace_cron(self, before: CronSchedule | None, after: CronSchedule | None) -> bool:
-        """Put a schedule in the place of this version of it. False if it was changed since."""
+    async def row(self, run_id: str) -> RunRow | None:
+        """The row of a run, or None."""
+        raise NotImplementedError
+
+    async def create_whole(self, runs: Sequence[WholeRun]) -> None:
+        """Create runs with their content."""
+        raise NotImplementedError
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        """Store a request."""
+        raise NotImplementedError
+
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
         name = (before or after or _NONE).name
         there = self._crons.get(name)
         if (there and there.version) != (before and before.version):
@@ -135,6 +151,12 @@ class MemoryCrons:
         else:
             version = 0 if before is None else before.version + 1
             self._crons[name] = after.replace(version=version)
+        new = {run.row.run_id for run in runs if await self.row(run.row.run_id) is None}
+        await self.create_whole([run for run in runs if run.row.run_id in new])
+        for request in requests:
+            if request.run_id in new:
+                await self.place_request(request)
+        self._changes += 1
         return True
 
     async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:

@@ -7,6 +7,7 @@
     request(key, run_id, kind, digest, at, data, outcome)  a request to drive it (`run.schedule`)
     cron(name, version, due, data)                schedules that start runs (`run.cron`)
     blob(hash, data)                              large payloads, canonical specs of machines
+    quota, reservation                            limits across runs (`run.fleet`)
     snapshot(run_id, seq, data)                   a cache, never an event
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
@@ -42,7 +43,8 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chains
-from chartloop.run.cron import CronSchedule, CronSchedules, MemoryCrons
+from chartloop.run.cron import CronSchedules, MemoryCrons
+from chartloop.run.fleet import Fleet, MemoryFleet
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -86,7 +88,7 @@ from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Schedule, CronSchedules, Chains, Copies, Protocol):
+class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -383,11 +385,10 @@ class _Log:
         self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
-class MemoryJournal(MemorySchedule, MemoryCrons):
+class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     """A journal that lives as long as the process. The default of the library.
 
-    Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
-    two processes over one file.
+    The whole port, fencing included: two runs over it behave like two processes over one file.
     """
 
     suspends = False
@@ -398,6 +399,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons):
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemorySchedule.__init__(self, now)
         MemoryCrons.__init__(self)
+        MemoryFleet.__init__(self, now)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
@@ -455,9 +457,19 @@ class MemoryJournal(MemorySchedule, MemoryCrons):
         log = self._log(run_id)
         refuse_moved(log.row)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
+        self.close_reservations(run_id)
         log.row = log.row.replace(epoch=log.row.epoch + 1)
         self._changes += 1
         return log.row, acquired
+
+    def intents(self, run_id: str, start: int) -> Iterable[tuple[int, str]]:
+        for event in self._log(run_id).events[start:]:
+            if event.type == "intent":
+                yield event.seq, str(event.data["key"])
+
+    def check_driver(self, run_id: str, head: int, epoch: int) -> None:
+        if (row := self._log(run_id).row).epoch != epoch:
+            raise fenced_error(row, head, epoch)
 
     async def append(
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
@@ -522,20 +534,6 @@ class MemoryJournal(MemorySchedule, MemoryCrons):
 
     async def withdraw_request(self, key: str) -> None:
         self._changes += self._requests.pop(key, None) is not None
-
-    async def put_cron(
-        self, before: CronSchedule | None, after: CronSchedule | None, *,
-        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
-    ) -> bool:  # fmt: skip
-        if not self.replace_cron(before, after):
-            return False
-        new = {run.row.run_id for run in runs} - self._logs.keys()
-        await self.create_whole([run for run in runs if run.row.run_id in new])
-        for request in requests:
-            if request.run_id in new:
-                await self.place_request(request)
-        self._changes += 1
-        return True
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
@@ -666,6 +664,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons):
             below = run_id + CHILD_MARK
             for name in (run_id, *(n for n in self._logs if n.startswith(below))):
                 gone.add(name)
+                self.close_reservations(name, removed=True)
                 self._logs.pop(name, None)
             self.forget(run_id)
         self._changes += 1

@@ -17,6 +17,7 @@ from chartloop.run.schedule import (
     Activation,
     Backlog,
     Claimed,
+    Depth,
     Lapse,
     Parked,
     WorkerRow,
@@ -71,6 +72,13 @@ _LOST = (
     f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
     f"AND run_id IN (SELECT run_id FROM run WHERE status NOT {_LISTED})"
 )
+DEPTH = (
+    "SELECT count(*), min(due), "  # noqa: S608  constants
+    "(SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL), "
+    "(SELECT count(*) FROM request WHERE outcome IS NULL AND parked), "
+    f"(SELECT max(number) FROM schema_version) FROM request WHERE {_DUE}"
+)
+"""Each count has its index, of such rows alone."""
 _WORKERS = "SELECT id, face, host, pid, place, born, room, lacks FROM worker ORDER BY id"
 
 
@@ -183,6 +191,12 @@ class ScheduleRows:
                 for id, face, *process, room, lacks in db.execute(_WORKERS)
             ],
         )  # fmt: skip
+
+    def depth(self) -> Depth:
+        """Its figures alone."""
+        now = self.now()
+        due, oldest, held, parked, tables = self.db.execute(DEPTH, (now,)).fetchone()
+        return Depth(due, 0.0 if oldest is None else now - oldest, held, parked, tables)
 
 
 def read_requests(rows: Sequence[Sequence[Any]]) -> list[StoredRequest]:

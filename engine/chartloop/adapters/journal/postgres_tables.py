@@ -118,7 +118,11 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_run ON request (run_id)",
             "CREATE UNIQUE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
             "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
-            "CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL",
+            """
+            CREATE INDEX request_held ON request (worker)
+            WHERE outcome IS NULL AND worker IS NOT NULL
+            """,
+            "CREATE INDEX request_parked ON request (run_id) WHERE outcome IS NULL AND parked",
             """
             CREATE TABLE worker (
                 id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INT8 NOT NULL,
@@ -131,6 +135,30 @@ MIGRATIONS: tuple[Migration, ...] = (
                 name TEXT PRIMARY KEY, version INT8 NOT NULL, due FLOAT8, data BYTEA NOT NULL
             )
             """,
+            """
+            CREATE VIEW journal_backlog AS
+            SELECT count(*) AS runs_due,
+                coalesce(extract(epoch FROM now())::float8 - min(due), 0) AS oldest_due_seconds,
+                (SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL)
+                    AS runs_held,
+                (SELECT count(*) FROM request WHERE outcome IS NULL AND parked) AS runs_parked
+            FROM request WHERE outcome IS NULL AND worker IS NULL
+                AND due <= extract(epoch FROM now())::float8
+            """,
+            """
+            CREATE TABLE quota (
+                scope TEXT COLLATE "C" NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL,
+                most FLOAT8 NOT NULL, used FLOAT8 NOT NULL, held FLOAT8 NOT NULL,
+                at FLOAT8 NOT NULL, PRIMARY KEY (scope, what, per)
+            ) WITH (fillfactor = 50)
+            """,
+            """
+            CREATE TABLE reservation (
+                run_id TEXT COLLATE "C" NOT NULL, head INT8 NOT NULL, key TEXT NOT NULL,
+                scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, amount FLOAT8 NOT NULL,
+                doubt BOOL NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
+            )
+            """,
         ),
     ),
 )
@@ -138,7 +166,8 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 The columns are those of the file (`sqlite_migrations`). `journal.newest` is the highest number that
 an event has had. Texts are bytes, since PostgreSQL's text has neither NUL nor lone surrogates. Ids
-are in the order of code points, as in every journal, whatever the database's order of words.
+are in the order of code points, as in every journal, whatever the database's order of words. The
+view is `activations.DEPTH`, for those who scale workers.
 """
 
 Database = psycopg.Connection[tuple[Any, ...]]
