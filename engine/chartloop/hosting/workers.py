@@ -32,6 +32,7 @@ from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, UnknownRunError
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
+from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.fleet_calls import waits_for_limit
 from chartloop.run.journal import Journal, RunRow
@@ -168,7 +169,10 @@ class Workers:
                 self.wake()
 
     def _keep_alive(self) -> None:
-        """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
+        """List this process, sweep the runs of dead ones, and start those of cron schedules.
+
+        In a thread that no action blocks.
+        """
         kept = time.monotonic()
         with asyncio.Runner() as runner:
             while not self._stopped.wait(AGAIN):
@@ -176,7 +180,8 @@ class Workers:
                     if lapses := time.monotonic() - kept > TTL / RENEWALS:
                         runner.run(self.keep())
                         kept = time.monotonic()
-                    if runner.run(self.schedule.sweep(lost=lapses)):
+                    swept = runner.run(self.schedule.sweep(lost=lapses))
+                    if take_ticks(self.runs.journal, self.runs.machines, self.lacks) or swept:
                         self.wake()
                 except ChartloopError as error:
                     _log.warning("a worker could not write to the journal: %s", error.message)

@@ -64,8 +64,8 @@ _OWN = {
     ),
 }
 _TABLES = (
-    "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version|quota|"
-    "reservation"
+    "cron|run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version|"
+    "quota|reservation"
 )
 _SPELLING = (
     (r"\b(FROM|JOIN|INTO|UPDATE) (" + _TABLES + r")\b(?!\.)", r'\1 "{schema}".\2'),
