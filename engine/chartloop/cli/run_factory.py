@@ -71,7 +71,7 @@ def start(
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
         agent=options.agent, session=options.session, continues=continues,
-        submitter=_submitter(machine, options),
+        submitter=_submitter(machine, options), tenant=options.tenant,
         require_bound=_required_figures(options),
     )  # fmt: skip
     opened = journal()

@@ -33,6 +33,7 @@ from chartloop.server.common import (
     READ,
     Parts,
     TheParts,
+    TheReach,
     complete,
     problem_answer,
     problems,
@@ -154,8 +155,14 @@ def _add_service(app: FastAPI) -> None:
         return {"status": "ok", "version": __version__, "workers": parts.settings.workers}
 
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
-    async def metrics(parts: TheParts) -> str:
-        """Counters in the text format of Prometheus."""
+    async def metrics(parts: TheParts, reach: TheReach) -> str:
+        """Counters in the text format of Prometheus. They are of all tenants together."""
+        shared = any(token.tenant for token in parts.settings.tokens)
+        if reach.tenant or (reach.tenant is not None and shared):
+            raise Refusal(
+                403, "these figures are of all tenants together",
+                hint="use a token with `tenant=*`",
+            )  # fmt: skip
         backlog = await parts.grouped.backlog()
         waits = 0.0 if backlog.oldest is None else await parts.grouped.now() - backlog.oldest
         orders = backlog.due + backlog.held + backlog.resting + len(backlog.parked)
