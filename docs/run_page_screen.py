@@ -44,7 +44,7 @@ def server(journal: Path) -> Iterator[str]:
     try:
         while process.poll() is None:
             try:
-                httpx.get(f"{address}/healthz")
+                httpx.get(f"{address}/readyz")
                 break
             except httpx.TransportError:
                 time.sleep(0.1)

@@ -64,7 +64,7 @@ def _until_it_answers(address: str, log: Path) -> str:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         with suppress(httpx.TransportError):
-            httpx.get(f"{address}/healthz", timeout=5)
+            httpx.get(f"{address}/readyz", timeout=5)
             return address
         time.sleep(0.1)
     raise AssertionError(log.read_text()[-4000:])

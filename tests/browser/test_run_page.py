@@ -107,7 +107,7 @@ class Server:
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
             with suppress(OSError):
-                self.ask("/healthz")
+                self.ask("/readyz")
                 return
             time.sleep(0.1)
         raise AssertionError((self.folder / "server.log").read_text()[-4000:])

@@ -43,7 +43,7 @@ def until_healthy(client: httpx.Client, ended: Any) -> None:
         if (text := ended()) is not None:
             raise AssertionError(text)
         try:
-            return client.get("/healthz").status_code == 200
+            return client.get("/readyz").status_code == 200
         except httpx.TransportError:
             return False
 

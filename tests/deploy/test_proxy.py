@@ -231,7 +231,7 @@ def test_whoever_has_not_signed_in_gets_nothing(site: Site) -> None:
             ("OIDC_CLAIM_groups", "agents"),
         ):
             headers = {name: value}
-            for path in ("/runs", "/events", "/healthz", "/page/app.js", "/openapi.json"):
+            for path in ("/runs", "/events", "/readyz", "/page/app.js", "/openapi.json"):
                 assert client.get(path, headers=headers).status_code == 401, path
             answer = client.post("/runs", json={"machine": "review"}, headers=headers)
             assert answer.status_code == 401
@@ -344,7 +344,7 @@ def test_caddy_adds_tls_and_lets_streams_pass(tmp_path: Path) -> None:
 
             def look() -> bool:
                 try:
-                    return client.get("/healthz").status_code == 200
+                    return client.get("/readyz").status_code == 200
                 except httpx.TransportError:
                     return False
 

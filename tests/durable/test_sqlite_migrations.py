@@ -90,11 +90,22 @@ CREATE TABLE request (
 CREATE INDEX request_run ON request (run_id);
 CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL;
 CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL;
-CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL;
+CREATE INDEX request_held ON request (worker) WHERE outcome IS NULL AND worker IS NOT NULL;
+CREATE INDEX request_parked ON request (run_id) WHERE outcome IS NULL AND parked;
 CREATE TABLE worker (
     id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
     place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
     lacks TEXT NOT NULL
+);
+CREATE TABLE quota (
+    scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, most REAL NOT NULL,
+    used REAL NOT NULL, held REAL NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (scope, what, per)
+);
+CREATE TABLE reservation (
+    run_id TEXT NOT NULL, head INTEGER NOT NULL, key TEXT NOT NULL, scope TEXT NOT NULL,
+    what TEXT NOT NULL, per TEXT NOT NULL, amount REAL NOT NULL,
+    doubt INTEGER NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
 );
 PRAGMA journal_mode = WAL;
 """

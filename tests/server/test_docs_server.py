@@ -56,7 +56,7 @@ def test_the_first_ten_minutes(serve: Serve) -> None:
     assert play(result)["reason"] == "completed"
     assert play(health)["status"] == "ok"
     told = print_of(metrics)
-    for name in ("requests_total", "request_seconds", "requests_open", "runs_driven", "watchers"):
+    for name in ("requests_total", "request_seconds", "runs_due", "runs_driven", "watchers"):
         assert f"chartloop_{name}" in told, name
 
 

@@ -12,7 +12,8 @@ from tests.server.conftest import Serve, Served
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 ROUTES = """
-/healthz GET
+/livez GET
+/readyz GET
 /metrics GET
 /problems/{code} GET
 /machines GET

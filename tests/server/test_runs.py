@@ -319,11 +319,12 @@ def test_machines_are_served_from_the_named_folders_only(served: Served, machine
 
 
 def test_the_server_says_how_it_is(served: Served) -> None:
-    assert served.get("/healthz")["status"] == "ok"
+    assert served.get("/readyz")["status"] == "ok"
     served.until(served.start(), "paused")
     metrics = served.get("/metrics")
-    assert 'chartloop_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics
-    assert "chartloop_requests_open 1" in metrics
+    assert 'chartloop_requests_total{method="GET",route="/readyz",status="200"} 1' in metrics
+    assert "chartloop_runs_driven 0" in metrics
+    assert served.get("/livez")["status"] == "ok"
     assert served.get("/problems/CL601")["cure"]
 
 

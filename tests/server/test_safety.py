@@ -162,7 +162,7 @@ def test_a_token_reaches_as_far_as_its_scope(serve: Serve, case: Reach) -> None:
     ):
         answer = served.client.request(case.method, case.path, json=case.body, headers=headers)
         assert (answer.status_code, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
-    assert served.client.get("/healthz").status_code == 200
+    assert served.client.get("/readyz").status_code == 200
 
 
 class Limited(NamedTuple):
@@ -392,7 +392,7 @@ def test_who_guesses_tokens_is_slowed_down(serve: Serve) -> None:
         elsewhere = {"X-Forwarded-For": f"203.0.113.{number}"}
         assert served.client.get("/runs", headers={**wrong, **elsewhere}).status_code == 429
     assert served.client.get("/runs").status_code == 401  # without a token nothing was guessed
-    assert served.client.get("/healthz").status_code == 200
+    assert served.client.get("/readyz").status_code == 200
 
 
 def test_a_proxy_that_is_named_says_who_guesses(serve: Serve) -> None:
@@ -454,7 +454,7 @@ def test_a_customer_has_many_ipv6_addresses(one: str, other: str, same: bool) ->
 def test_too_many_connections_are_a_problem(serve: Serve) -> None:
     served = serve(limits=Limits(connections=3))
     address = served.client.base_url.host, served.client.base_url.port or 0
-    served.get("/healthz")
+    served.get("/readyz")
     others = [socket.create_connection(address) for _ in range(3)]
     answer = wait_for(lambda: (a := served.client.get("/runs")).status_code == 503 and a)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -476,14 +476,14 @@ def test_a_connection_that_sends_no_request_is_closed(serve: Serve, begun: bytes
     with socket.create_connection(address, timeout=30) as silent:
         silent.sendall(begun)
         assert silent.recv(1_000) == b""
-    assert served.get("/healthz")
+    assert served.get("/readyz")
 
 
 def test_a_second_head_that_does_not_arrive_ends_the_connection(serve: Serve) -> None:
     """However it drips: each byte is one more that has come, and yet no request."""
     served = serve(limits=Limits(silence=0.3))
     address = served.client.base_url.host, served.client.base_url.port or 0
-    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    whole = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with socket.create_connection(address, timeout=30) as one:
         for _ in range(2):
             one.sendall(whole)
@@ -499,13 +499,13 @@ def test_a_second_head_that_does_not_arrive_ends_the_connection(serve: Serve) ->
                     break
         else:
             raise AssertionError("the connection stays open")
-    assert served.get("/healthz")
+    assert served.get("/readyz")
 
 
 def test_a_connection_serves_one_request_after_the_other(serve: Serve) -> None:
     served = serve(limits=Limits(silence=0.2))
     for _ in range(4):
-        served.get("/healthz")
+        served.get("/readyz")
         time.sleep(0.1)  # longer together than a head may take
     assert len(served.server.server_state.connections) == 1
 
@@ -544,7 +544,7 @@ def test_a_stream_outlives_the_time_that_a_request_may_take(serve: Serve) -> Non
     with served.client.stream("GET", "/events") as stream:
         lines = stream.iter_lines()
         next(lines)
-        served.client.get("/healthz")
+        served.client.get("/readyz")
         time.sleep(0.5)
         served.start()
         assert next(line for line in lines if line.startswith("event:"))

@@ -225,7 +225,7 @@ def test_a_reader_that_takes_nothing_is_dropped_with_all_that_it_held(
         seen.extend(queued(served))
         assert max(seen) <= WRITE_BUFFER
         assert hub.held <= 2_000_000
-        assert served.client.get("/healthz").status_code == 200
+        assert served.client.get("/readyz").status_code == 200
         return not hub.watchers
 
     if live:

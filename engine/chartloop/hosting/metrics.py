@@ -8,9 +8,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeAlias
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 """The upper bounds of the histogram buckets for request times."""
+
+Gauge: TypeAlias = tuple[str, str, str, float]
+"""A name, the type, a help text and the value."""
 
 
 class Metrics:
@@ -32,8 +36,8 @@ class Metrics:
             for bound in SECONDS:
                 self._buckets[bound] += seconds <= bound
 
-    def text(self, gauges: Iterable[tuple[str, str, str, float]]) -> str:
-        """All counters and the given gauges, each a name, type, help text and value."""
+    def text(self, gauges: Iterable[Gauge]) -> str:
+        """All counters and the given gauges."""
         with self._lock:
             lines = [*_head("chartloop_requests_total", "counter", "Requests that were answered.")]
             for (method, route, status), count in sorted(self._requests.items()):
@@ -45,9 +49,15 @@ class Metrics:
                 lines.append(f'{name}_bucket{{le="{bound:g}"}} {self._buckets[bound]}')
             lines.append(f'{name}_bucket{{le="+Inf"}} {self._count}')
             lines += [f"{name}_sum {self._seconds:.6f}", f"{name}_count {self._count}"]
-        for name, kind, about, value in gauges:
-            lines += [*_head(name, kind, about), f"{name} {value:g}"]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines) + "\n" + gauge_lines(gauges)
+
+
+def gauge_lines(gauges: Iterable[Gauge]) -> str:
+    """The lines of gauges. A count is written out: `1e+06` would lose runs."""
+    lines: list[str] = []
+    for name, kind, about, value in gauges:
+        lines += [*_head(name, kind, about), f"{name} {value:.15g}"]
+    return "\n".join(lines) + "\n"
 
 
 def _head(name: str, kind: str, about: str) -> tuple[str, str]:

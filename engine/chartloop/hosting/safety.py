@@ -71,7 +71,7 @@ class Identity(NamedTuple):
 
 
 ANYBODY = Identity("", "edit")
-OPEN_PATHS = ("/healthz",)
+OPEN_PATHS = ("/livez", "/readyz")
 """Paths that need no token: they reveal nothing about runs."""
 
 

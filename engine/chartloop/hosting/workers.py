@@ -40,16 +40,20 @@ from chartloop.run.loop import leave
 from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
+from chartloop.run.sync import by_hand
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2
-"""Seconds between two polls of a file for changes by others, and of the journal's clock."""
-QUICK = 0.01
-"""The same for a journal that hears of changes, and is asked for nothing."""
+"""Seconds between two looks at the journal's clock while a run is due later."""
+QUICK = 0.015
+"""Seconds between two questions for news, for which no journal reads a table."""
 AGAIN = 1.0
 """Seconds after which a run is tried again that could not be driven, and dead workers are looked
 for."""
+STUCK = 300.0
+"""Seconds without a turn of a worker's loop after which it is stuck. A journal that is away holds a
+turn up for a minute or two, and an action may block the loop for a while."""
 CUT = 2.0
 """Seconds that actions are given to end after their grace, when they are cancelled."""
 _log = logging.getLogger(__name__)
@@ -77,8 +81,15 @@ class Workers:
         """The number of orders that this process has finished."""
         self.lacks: dict[str, str] = {}
         """Why this process cannot drive runs, by what they need; empty if it can."""
+        self.stopping = False
+        """Whether no run is claimed any more."""
         self._stopped = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_alive, daemon=True)
+        self._keeper = threading.Thread(
+            target=self._keep_alive, name="chartloop-keeper", daemon=True
+        )
+        self._listener = threading.Thread(
+            target=self._listen, name="chartloop-listener", daemon=True
+        )
         self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
 
     def start(self) -> None:
@@ -89,6 +100,7 @@ class Workers:
             if self.engine is not None:
                 self.engine.start(self.id, self._room, self.wake)
             self._keeper.start()
+            self._listener.start()
 
     def wake(self) -> None:
         """Look for due runs at once."""
@@ -100,6 +112,7 @@ class Workers:
 
         After `Settings.grace` seconds actions are cancelled: a paid call in flight is in doubt.
         """
+        self.stopping = True
         if self.engine is not None and self._workers:
             self.engine.stop(self.runs.settings.grace)
         for worker in self._workers:
@@ -111,12 +124,23 @@ class Workers:
         self._stopped.set()
         if self._keeper.ident is not None:
             self._keeper.join(CUT)
+            self._listener.join(CUT)
             if self.engine is not None:
                 self.engine.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on a worker's loop: for runs that are driven without an order."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._workers[0].loop)
+
+    def stuck(self) -> str:
+        """What does not turn any more, for a probe; empty while all do, and when they stop."""
+        for thread in (*self._workers, self._keeper) if self._workers and not self.stopping else ():
+            if thread.ident is None or not thread.is_alive():
+                return f"the thread {thread.name} has ended"
+        for worker in self._workers if not self.stopping else ():
+            if (silent := time.monotonic() - worker.turned) > STUCK:
+                return f"the thread {worker.name} has not turned for {silent:.0f} s"
+        return ""
 
     async def keep(self, ttl: float = TTL) -> None:
         """List this process as alive in the journal."""
@@ -128,6 +152,19 @@ class Workers:
     def _room(self) -> int:
         """The number of runs that this process drives at once."""
         return self.runs.settings.workers * self.runs.settings.limits.at_once
+
+    def _listen(self) -> None:
+        """Wake the workers when anybody has written to the journal."""
+        token, pause = "", QUICK
+        while not self._stopped.is_set():
+            time.sleep(pause)  # cheaper than a wait with a timeout
+            try:
+                news, pause = by_hand(self.runs.journal.changed(token)), QUICK
+            except ChartloopError:  # `_keep_alive` tells
+                news, pause = token, AGAIN
+            if news is not None:
+                token = news
+                self.wake()
 
     def _keep_alive(self) -> None:
         """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
@@ -157,14 +194,15 @@ class _Worker(threading.Thread):
         self._journal = workers.journal
         self._news = asyncio.Event()
         self._stopping = False
-        self._token = ""
         self._following: float | None = None
         """When the next run becomes due."""
         self._looks = True
-        """Whether to claim even if nothing changed."""
+        """Whether to claim: somebody wrote, or a run ended here."""
         self._asks = 0.0
         """When to ask for the journal's time again."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self.turned = time.monotonic()
+        """When its loop last began to look for runs."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -199,22 +237,22 @@ class _Worker(threading.Thread):
     async def _work(self) -> None:
         listed = False
         while not self._stopping:
+            self.turned = time.monotonic()
             try:
                 if not listed:
                     await self._workers.keep()
                     listed = True
-                token = await self._journal.changed(self._token)
                 due, at = False, self.loop.time()
                 if (following := self._following) is not None and at >= self._asks:
                     due, self._asks = following <= await self._journal.now(), at + POLL
-                if token is not None or due or self._looks:
-                    self._token, self._looks = token or self._token, False
+                if due or self._looks:
+                    self._looks = False
                     await self._claim()
             except ChartloopError as error:  # a locked journal, say: the next poll tries again
                 _log.warning("a worker could not read the journal: %s", error.message)
                 self._looks = True
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), POLL if self._journal.path else QUICK)
+                await asyncio.wait_for(self._news.wait(), POLL)
             self._news.clear()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._runs.settings.grace)

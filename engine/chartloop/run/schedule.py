@@ -101,6 +101,24 @@ class Backlog(NamedTuple):
     workers: list[WorkerRow]
 
 
+class Depth(NamedTuple):
+    """The schedule in four figures, for probes, metrics and autoscalers.
+
+    What it costs grows with the runs that are due, held or parked, not with those that wait.
+    """
+
+    due: int
+    """Runs that wait for a worker."""
+    waited: float
+    """Seconds that the oldest of them has waited."""
+    held: int
+    """Runs that a worker has claimed."""
+    parked: int
+    """Runs that are not claimed any more."""
+    tables: int = 0
+    """The version of the journal's tables; 0 for a journal that has none."""
+
+
 class Schedule(Protocol):
     """The operations of workers."""
 
@@ -137,6 +155,10 @@ class Schedule(Protocol):
 
     async def backlog(self) -> Backlog:
         """The schedule as it is now."""
+        ...
+
+    async def depth(self) -> Depth:
+        """Its figures alone."""
         ...
 
 
@@ -279,3 +301,8 @@ class MemorySchedule(MemoryLeases):
             len(self._requests) - len(places), parked,
             Counter(needs for _, needs in due), [one for one, _ in self._workers.values()],
         )  # fmt: skip
+
+    async def depth(self) -> Depth:
+        backlog, now = await self.backlog(), self._now()
+        waited = 0.0 if backlog.oldest is None else max(0.0, now - backlog.oldest)
+        return Depth(backlog.due, waited, backlog.held, len(backlog.parked))

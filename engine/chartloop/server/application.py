@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -19,6 +19,7 @@ from chartloop.adapters.schedule.opening import engine_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
+from chartloop.hosting.health import Health, Verdict
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_of
@@ -53,7 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
     redactor = Redactor([token.secret for token in settings.tokens])
     hub = Hub(journal, settings.limits, redactor)
     workers = Workers(runs, hub.hear, engine_of(journal) if settings.workers else None)
-    parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
+    parts = Parts(settings, journal, machines, runs, workers, Health(workers), hub, Metrics())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -147,15 +148,25 @@ def _escape(part: str) -> str:
 # the server itself ------------------------------------------------------------------------------
 
 
+def _verdict(verdict: Verdict, response: Response) -> dict[str, Any]:
+    response.status_code = 200 if verdict.ok else 503
+    status = "ok" if verdict.ok else verdict.why
+    return {"status": status, "version": __version__}
+
+
 def _add_service(app: FastAPI) -> None:
-    @app.get("/healthz", tags=["server"])
-    async def health(parts: TheParts) -> dict[str, Any]:
-        """Whether the server answers and its journal can be read. Needs no token."""
-        await parts.grouped.changed()
-        return {"status": "ok", "version": __version__, "workers": parts.settings.workers}
+    @app.get("/livez", tags=["server"], responses={503: {}})
+    def livez(parts: TheParts, response: Response) -> dict[str, Any]:
+        """Whether the server turns. If it does not, restart it. Needs no token."""
+        return _verdict(parts.health.alive(), response)
+
+    @app.get("/readyz", tags=["server"], responses={503: {}})
+    def readyz(parts: TheParts, response: Response) -> dict[str, Any]:
+        """Whether its journal can be read, with tables that it knows. Needs no token."""
+        return _verdict(parts.health.ready(), response)
 
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
-    async def metrics(parts: TheParts, reach: TheReach) -> str:
+    def metrics(parts: TheParts, reach: TheReach) -> str:
         """Counters in the text format of Prometheus. They are of all tenants together."""
         shared = any(token.tenant for token in parts.settings.tokens)
         if reach.tenant or (reach.tenant is not None and shared):
@@ -163,28 +174,11 @@ def _add_service(app: FastAPI) -> None:
                 403, "these figures are of all tenants together",
                 hint="use a token with `tenant=*`",
             )  # fmt: skip
-        backlog = await parts.grouped.backlog()
-        waits = 0.0 if backlog.oldest is None else await parts.grouped.now() - backlog.oldest
-        orders = backlog.due + backlog.held + backlog.resting + len(backlog.parked)
-        return parts.metrics.text(
-            [
-                ("chartloop_requests_open", "gauge", "Orders not yet carried out.",
-                 orders),
-                ("chartloop_runs_due", "gauge", "Runs that wait for a worker.", backlog.due),
-                ("chartloop_oldest_due_seconds", "gauge",
-                 "How long the run has waited that waits longest for a worker.", max(0.0, waits)),
-                ("chartloop_runs_held", "gauge", "Runs that a worker has claimed.", backlog.held),
-                ("chartloop_runs_parked", "gauge",
-                 "Runs that are not claimed any more: their workers died, five times.",
-                 len(backlog.parked)),
-                ("chartloop_runs_driven", "gauge", "Runs that this process drives.",
-                 len(parts.workers.driven)),
-                ("chartloop_orders_finished_total", "counter", "Orders that this process finished.",
-                 parts.workers.finished),
-                ("chartloop_watchers", "gauge", "Open event streams.",
-                 len(parts.hub.watchers)),
-            ]
-        )  # fmt: skip
+        watchers = len(parts.hub.watchers)
+        return parts.metrics.text([
+            *parts.health.gauges(),
+            ("chartloop_watchers", "gauge", "Open event streams.", watchers),
+        ])  # fmt: skip
 
     @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from fastapi import Depends, Header, Path, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
+from chartloop.hosting.health import Health
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
@@ -38,6 +39,7 @@ class Parts(NamedTuple):
     machines: Machines
     runs: Runs
     workers: Workers
+    health: Health
     hub: Hub
     metrics: Metrics
 

@@ -17,6 +17,7 @@ from chartloop.run.schedule import (
     Activation,
     Backlog,
     Claimed,
+    Depth,
     Lapse,
     Parked,
     WorkerRow,
@@ -48,6 +49,7 @@ _UNJUDGED = (
     f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT {_LISTED} "  # noqa: S608
     "GROUP BY needs"
 )
+_NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
 _FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
@@ -70,6 +72,13 @@ _LOST = (
     f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
     f"AND run_id IN (SELECT run_id FROM run WHERE status NOT {_LISTED})"
 )
+DEPTH = (
+    "SELECT count(*), min(due), "  # noqa: S608  constants
+    "(SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL), "
+    "(SELECT count(*) FROM request WHERE outcome IS NULL AND parked), "
+    f"(SELECT max(number) FROM schema_version) FROM request WHERE {_DUE}"
+)
+"""Each count has its index, of such rows alone."""
 _WORKERS = "SELECT id, face, host, pid, place, born, room, lacks FROM worker ORDER BY id"
 
 
@@ -90,6 +99,11 @@ class ScheduleRows:
     def enqueue(self, write: Enqueue) -> bool:
         """Make a run due, even a parked one."""
         return self.wake(write.run_id, left=True)
+
+    def nothing_due(self) -> Claimed | None:
+        """The outcome of a claim where nothing is due; None if something is."""
+        (due,) = self.db.execute(_NEXT).fetchone()
+        return None if is_number(due) and due <= self.now() else Claimed([], {}, due)
 
     def claim(self, write: ClaimRuns) -> Claimed:
         """Claim due runs that the worker can drive."""
@@ -177,6 +191,12 @@ class ScheduleRows:
                 for id, face, *process, room, lacks in db.execute(_WORKERS)
             ],
         )  # fmt: skip
+
+    def depth(self) -> Depth:
+        """Its figures alone."""
+        now = self.now()
+        due, oldest, held, parked, tables = self.db.execute(DEPTH, (now,)).fetchone()
+        return Depth(due, 0.0 if oldest is None else now - oldest, held, parked, tables)
 
 
 def read_requests(rows: Sequence[Sequence[Any]]) -> list[StoredRequest]:

@@ -128,12 +128,30 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX request_run ON request (run_id)",
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
             "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
-            "CREATE INDEX request_held ON request (worker) WHERE worker IS NOT NULL",
+            """
+            CREATE INDEX request_held ON request (worker)
+            WHERE outcome IS NULL AND worker IS NOT NULL
+            """,
+            "CREATE INDEX request_parked ON request (run_id) WHERE outcome IS NULL AND parked",
             """
             CREATE TABLE worker (
                 id TEXT PRIMARY KEY, face TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
                 place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
                 lacks TEXT NOT NULL
+            )
+            """,
+            """
+            CREATE TABLE quota (
+                scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, most REAL NOT NULL,
+                used REAL NOT NULL, held REAL NOT NULL, at REAL NOT NULL,
+                PRIMARY KEY (scope, what, per)
+            )
+            """,
+            """
+            CREATE TABLE reservation (
+                run_id TEXT NOT NULL, head INTEGER NOT NULL, key TEXT NOT NULL, scope TEXT NOT NULL,
+                what TEXT NOT NULL, per TEXT NOT NULL, amount REAL NOT NULL,
+                doubt INTEGER NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
             )
             """,
         ),
@@ -151,6 +169,8 @@ SQLite's text cannot contain. `request.due` to `parked` are the activation of an
 `chartloop.run.schedule`): `wakes` counts its causes, `events` is the newest event's number at the
 first claim, `lapses` JSON text. `lease` is a separate table because, with row locks as in
 PostgreSQL, renewals and appends would wait for each other.
+`quota` holds the limits across runs, and `reservation` what calls in flight may use of them (see
+`chartloop.run.fleet`).
 """
 
 

@@ -47,7 +47,7 @@ from chartloop.adapters.schedule.dbos_tables import (
 )
 from chartloop.core.errors import ChartloopError, JournalError, SetupError
 from chartloop.run.lease import TTL
-from chartloop.run.schedule import Activation, Backlog, Claimed, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
 
 POLL = 0.2
 """The seconds between two questions of DBOS for its queue, unless its tools set another."""
@@ -227,6 +227,9 @@ class DbosSchedule:
 
     async def backlog(self) -> Backlog:
         return await self._rows.backlog()
+
+    async def depth(self) -> Depth:
+        return await self._rows.depth()
 
     def _reconcile(self, alive: set[str]) -> int:
         """End what dead workers left in DBOS, and enqueue what it does not know."""

@@ -21,6 +21,17 @@ class WorkerOptions(ServerOptions):
     concurrency: int = 20
     until_idle: bool = False
     schedule: ScheduleName | None = None
+    health: tuple[str, int] | None = None
+
+
+def _address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """A port of this computer, or an address and a port."""
+    if value is None:
+        return None
+    host, port = value.rpartition(":")[::2]
+    if not port.isdecimal() or int(port) > 65_535:
+        raise click.BadParameter(f"`{value}` is not a port: `8081`, or `0.0.0.0:8081`")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 @click.command(
@@ -54,6 +65,11 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
     help="Who delivers the runs that are due: the journal's own table, or DBOS in a PostgreSQL"
     " database. Default: what `chartloop journal migrate --schedule` has prepared the journal for.",
 )  # fmt: skip
+@click.option(
+    "--health", metavar="[ADDRESS:]PORT", callback=_address,
+    help="Answer /livez, /readyz and /metrics there, for probes and Prometheus, without a token."
+    " Default address: 127.0.0.1.",
+)  # fmt: skip
 @parameters.grace_option(25.0)
 @parameters.server_options
 @pass_options(WorkerOptions)
@@ -62,9 +78,10 @@ def worker(options: WorkerOptions) -> None:
     from chartloop.adapters.journal.opening import journal_of
     from chartloop.adapters.schedule.opening import engine_of
     from chartloop.cli.run_factory import server_settings
+    from chartloop.hosting.health import Health, HealthServer, Notifier
     from chartloop.hosting.machines import Machines
     from chartloop.hosting.runs import Runs
-    from chartloop.hosting.workers import POLL, Workers
+    from chartloop.hosting.workers import AGAIN, POLL, Workers
     from chartloop.run.sync import by_hand
 
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
@@ -74,14 +91,26 @@ def worker(options: WorkerOptions) -> None:
     workers, stopped = Workers(runs, lambda _, __: None, engine), threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda _, __: stopped.set())
+    health, notifier = Health(workers), Notifier()
+    probes = None if options.health is None else HealthServer(health, *options.health)
     workers.start()
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
-    while not stopped.wait(None if not options.until_idle else POLL):
-        backlog = by_hand(journal.backlog())
-        mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
-        if not (backlog.held or mine):
-            break
+    if probes is not None:
+        console.say(f"probes and metrics at http://{probes.host}:{probes.port}", "dim")
+    notifier.tell("READY=1")
+    while not stopped.wait(POLL if options.until_idle else notifier.every or AGAIN):
+        # a signal that another thread got is handled when this one wakes up
+        if notifier.every is not None and health.alive().ok:
+            notifier.tell("WATCHDOG=1")
+        if options.until_idle:
+            backlog = by_hand(journal.backlog())
+            mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
+            if not (backlog.held or mine):
+                break
+    notifier.tell("STOPPING=1")
     going = say_count(len(workers.driven), "run")
     console.say(f"claims no more; {going} may end a step, within {options.grace:g} s", "dim")
     workers.stop()
+    if probes is not None:
+        probes.close()
     console.say(f"{say_count(workers.finished, 'run')} finished here", "dim")

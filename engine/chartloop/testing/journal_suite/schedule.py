@@ -76,7 +76,25 @@ class ScheduleCases:
         assert claim(do, TWO) == []
         backlog = do(journal.backlog())
         assert (backlog.due, backlog.held, backlog.resting) == (0, 3, 0)
+        assert do(journal.depth())[:4] == (0, 0.0, 3, 0)
         assert {worker.id for worker in backlog.workers} == {"one", "two"}
+
+    def test_the_depth_counts_what_is_due_held_and_open(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        for run_id in "abc":
+            order(do, run_id)
+        claim(do, ONE, 1)
+        clock.advance(4.0)
+        depth = do(journal.depth())
+        assert (depth.due, depth.held, depth.parked) == (2, 1, 0)
+        assert depth.waited >= 4.0
+        row = do(journal.row("a"))
+        assert row is not None
+        assert do(journal.settle_request("of-a", {}, row.epoch))
+        assert do(journal.depth())[:4] == (2, depth.waited, 0, 0)
+        assert do(journal.depth()).tables == depth.tables
 
     def test_a_claim_carries_the_request(self, desk: Desk) -> None:
         order(desk, "r")
@@ -200,6 +218,7 @@ class ScheduleCases:
         (parked,) = do(journal.backlog()).parked
         assert (parked.run_id, [lapse.worker for lapse in parked.lapses]) == ("r", ["one"] * LAPSES)
         assert parked.lapses[0].until - parked.lapses[0].since == 31.0
+        assert do(journal.depth())[:4] == (0, 0.0, 0, 1)
         assert do(journal.enqueue("r"))
         assert runs_of(claim(do)) == ["r"]
         assert do(journal.backlog()).parked == []
