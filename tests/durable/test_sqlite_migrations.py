@@ -29,7 +29,11 @@ CREATE TABLE run (
     agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
     fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
     updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
-    origin BLOB NOT NULL, chain BLOB NOT NULL
+    origin BLOB NOT NULL, chain BLOB NOT NULL,
+    tenant TEXT GENERATED ALWAYS AS (
+        CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/')
+        THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END
+    ) VIRTUAL
 );
 INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5,X'0000000000000000000000000000000000000000000000000000000000000000',X'8653f8994ad451de1fef70db85e47f55cddc4eb003fa8516a56048210acfcbec');
 CREATE INDEX run_created ON run (created);
@@ -39,6 +43,7 @@ CREATE INDEX run_machine ON run (machine, created);
 CREATE INDEX run_status ON run (status, created);
 CREATE INDEX run_reason ON run (reason, created) WHERE reason != '';
 CREATE INDEX run_parent ON run (parent, created) WHERE parent != '';
+CREATE INDEX run_tenant ON run (tenant, created) WHERE tenant != '';
 CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL;
 CREATE TABLE event (
     number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,

@@ -40,6 +40,7 @@ from chartloop.run.recorded import Unread, read_run
 from chartloop.run.replay import moment_before
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand
+from chartloop.run.tenants import in_tenant, tenant_of
 
 if TYPE_CHECKING:
     from chartloop.versions.migration.verdict import Verdict
@@ -177,6 +178,7 @@ async def fork_session(
         hint = numbers if count else "the run has no records yet"
         raise RunError(f"there is no record {seq} to fork at", hint=hint)
     now, seq = old.ports.clock.now(), fork_point(old.chart, records, seq)
+    run_id = in_tenant(tenant_of(old.run_id), run_id)
     if machine is None:
         row = row_below(old.row, old.chart, records, seq, run_id=run_id, now=now)
         await old.journal.fork(old.run_id, seq, row)
@@ -207,13 +209,15 @@ async def move_session(old: Session, *, run_id: str, machine: str) -> Session:
 
 def sibling_row(row: RunRow, run_id: str, now: float) -> RunRow:
     """The row of a new run with records of the run of `row`; its status is still that one's."""
-    return row.replace(run_id=run_id, epoch=0, moved_to="", created=now, updated=now)
+    whole = in_tenant(row.tenant, run_id)
+    return row.replace(run_id=whole, epoch=0, moved_to="", created=now, updated=now)
 
 
 def row_below(
     row: RunRow, chart: Chart, records: Sequence[Record], seq: int, *, run_id: str, now: float
 ) -> RunRow:
     """The row of a new run of the same machine, at the position before record `seq`."""
+    run_id = in_tenant(row.tenant, run_id)
     there = moment_before(chart, records, seq, run_id)
     update = update_at(chart, run_id, there.position, there.rest)
     return sibling_row(row, run_id, now).replace(**update.to_mapping())

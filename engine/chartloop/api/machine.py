@@ -50,6 +50,7 @@ from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
+from chartloop.run.tenants import in_tenant, refuse_stranger, tenant_of
 from chartloop.view.flowchart import Direction, RuleDrawing
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ class Machine:
         session: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         submitter: str = "",
+        tenant: str | None = None,
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -220,7 +222,9 @@ class Machine:
 
         `metadata` is JSON data about this run, which overrides the file's: `Run.metadata`,
         `Result.metadata`. `submitter` is who submits the run: a gate with `not_by: submitter` takes
-        no `accept` from the same person.
+        no `accept` from the same person. `tenant` is whose run it is: its id is then
+        ``TENANT:RUN_ID``, and a server shows it to that tenant only. A run has the tenant of the
+        one that it `continues`.
 
         `model` is a litellm model name or any object with the `Model` port, `settings` override
         the file's `model`, and `script` gives scripted replies instead; for the other components
@@ -245,9 +249,9 @@ class Machine:
             before = self._earlier(continues, journal)
             past, parent = carry_over(self.spec, before.session), before.id
             journal = journal or before.session.journal
-        opened = self._session(
-            run_id or new_run_id(), MemoryJournal() if journal is None else journal, ports
-        )
+        run_id = in_tenant(tenant or tenant_of(parent), run_id or new_run_id())
+        refuse_stranger(run_id, parent)
+        opened = self._session(run_id, MemoryJournal() if journal is None else journal, ports)
         spec, made = self.spec, opened.ports
         first_limits, first_vars = checked_values(spec, limits, vars)
         bounded = {"limits": first_limits, "vars": {**past.vars, **first_vars}}

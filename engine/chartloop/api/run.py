@@ -76,6 +76,7 @@ class StartOptions(PortOptions, total=False):
     session: str | None
     metadata: Mapping[str, Any] | None
     submitter: str
+    tenant: str | None
     require_bound: Mapping[str, float] | None
 
 

@@ -49,6 +49,7 @@ class RunOptions:
     agent: str | None = None
     session: str | None = None
     submitter: str | None = None
+    tenant: str | None = None
     required: tuple[tuple[str, str], ...] = ()
     """Figures that no run may exceed."""
 

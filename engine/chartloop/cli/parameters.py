@@ -199,6 +199,11 @@ name_options = together(
     click.option(
         "--run-id", type=RUN_ID, metavar="ID", help="The run's id. Default: a random one."
     ),
+    click.option(
+        "--tenant",
+        metavar="NAME",
+        help="Whose run it is. Its id begins with this name: NAME:ID.",
+    ),
     click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
     click.option("--session", metavar="ID", help="The session that this run belongs to."),
     click.option(
@@ -218,6 +223,7 @@ of_runs = together(
         "--status", help="Only runs with this status.",
         type=click.Choice("idle running paused debugging completed error".split()),
     ),
+    click.option("--tenant", metavar="NAME", help="Only runs of this tenant."),
     click.option("--agent", metavar="ID", help="Only runs of this agent."),
     click.option("--session", metavar="ID", help="Only runs of this session."),
 )  # fmt: skip

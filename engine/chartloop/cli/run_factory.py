@@ -87,7 +87,7 @@ def start_values(
         "vars": {**variables, **more.get("vars", {})},
         "memory": dict(options.memory), "tasks": tasks_of(spec, options),
         "agent": options.agent, "session": options.session,
-        "submitter": _submitter(machine, options),
+        "submitter": _submitter(machine, options), "tenant": options.tenant,
         "require_bound": figures_of(options.required) if options.required else None,
     }  # fmt: skip
 

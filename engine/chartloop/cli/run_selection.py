@@ -181,7 +181,8 @@ def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[Run
     rows = by_hand(
         journal.rows(
             machine=machine or None, status=options.status, agent=options.agent,
-            session=options.session, children=False, limit=newest if since is None else None,
+            session=options.session, tenant=options.tenant, children=False,
+            limit=newest if since is None else None,
         )
     )  # fmt: skip
     if since is not None:

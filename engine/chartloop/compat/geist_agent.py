@@ -123,6 +123,8 @@ class BaseAgent:
         self.agent_context = agent_context or AgentContext()
         self.journal: JournalOrPath | None = None
         """The journal of the ticks; None keeps them in memory."""
+        self.tenant = ""
+        """Whose runs its ticks are; empty for no tenant."""
         self.model: Model | None = None
         """The model that the phases of the current execution share; None: each phase makes one."""
         self.task = ""
@@ -184,7 +186,9 @@ class BaseAgent:
         task = self.task or (context.task_context[-1] if context.task_context else "")
         machine = load("geist_phase", tools=self.tools)
         variables = {**before, **items, "phase": name}
-        result = machine.run(task, vars=variables, journal=self.journal, **ports)
+        result = machine.run(
+            task, vars=variables, journal=self.journal, tenant=self.tenant, **ports
+        )
         self.inside.append(result)
         if not result.success:
             raise RunError(result.explain())
@@ -234,7 +238,9 @@ class BaseAgent:
         return self._output_of(await self._completion(prompt).arun())
 
     def _completion(self, prompt: str) -> Run:
-        return load(COMPLETION).start(prompt, journal=self.journal, **self.components)
+        return load(COMPLETION).start(
+            prompt, journal=self.journal, tenant=self.tenant, **self.components
+        )
 
     def _output_of(self, result: Result) -> str:
         self.agent_context.total_tokens_used += result.tokens
@@ -328,7 +334,7 @@ def start_of(
         script = ports.pop("script", None)
         if script is not None:
             agent.model = ports["model"] = InOrder(Scripted(script, clock=ports.get("clock")))
-    return machine.start(task, **options, **ports)
+    return machine.start(task, tenant=agent.tenant, **options, **ports)
 
 
 def _with_phases(machine: dict[str, Any], phases: Sequence[str]) -> dict[str, Any]:

@@ -47,6 +47,14 @@ from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
+from chartloop.run.tenants import (
+    ALL_TENANTS,
+    Reach,
+    in_tenant,
+    refuse_stranger,
+    tenant_of,
+    unknown_run_error,
+)
 from chartloop.view_model.build import RECORDS, children_of, view_run
 from chartloop.view_model.moment import Past
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
@@ -68,6 +76,18 @@ class Caller(NamedTuple):
     """The name that the token's owner gave it; empty for a token without one."""
     scope: Scope = "edit"
     """What the token allows."""
+    reach: Reach = ALL_TENANTS
+    """The runs that it may see: ids in the body of an order are its own."""
+
+    def own_id(self, run_id: str, tenant: str | None) -> str:
+        """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
+        if tenant is not None and self.reach.tenant not in (None, tenant):
+            raise Refusal(
+                403, f"your token is not of tenant `{tenant}`",
+                hint="leave `tenant` out: a run gets that of the token",
+                wrong=[Wrong("/tenant", "another tenant than the token's")],
+            )  # fmt: skip
+        return self.reach.whole(in_tenant(tenant, run_id))
 
     def sign(self, given: Any, field: str) -> Any:
         """Who submits or answers: the token's name. Raises `Refusal` for another one."""
@@ -100,7 +120,7 @@ class Runs:
         """The run's row. Raises `UnknownRunError` if there is none."""
         row = by_hand(self.journal.row(run_id))
         if row is None:
-            raise UnknownRunError("there is no run of this id", hint="`GET /runs` lists them")
+            raise unknown_run_error()
         return row
 
     def open(self, run_id: str) -> Run:
@@ -218,7 +238,10 @@ class Runs:
                 hint="give `submitter`, or use a token with a name",
                 wrong=[Wrong("/submitter", "missing: the file says `not_by: submitter`")],
             )  # fmt: skip
-        run_id = body.get("run_id") or new_run_id()
+        run_id = caller.own_id(body.get("run_id") or new_run_id(), body.get("tenant"))
+        if continues := body.get("continues"):
+            body = {**body, "continues": self.row(caller.reach.whole(continues)).run_id}
+            refuse_stranger(run_id, body["continues"])
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
         is_new = by_hand(self.journal.row(run_id)) is None
@@ -378,7 +401,9 @@ class Runs:
         return self._once("back", run_id, {"records": records}, caller, work)
 
     def _make_fork(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
-        fork_id = f"f{key[:15]}"  # by the key: a repetition after a crash finds the same fork
+        fork_id = in_tenant(
+            tenant_of(run.id), f"f{key[:15]}"
+        )  # by the key: a repetition after a crash finds the same fork
         if by_hand(self.journal.row(fork_id)) is None:
             run.fork(first(), run_id=fork_id)
         return {"made": fork_id}
@@ -423,7 +448,7 @@ class Runs:
         """Store the request under the caller's key before it is carried out; None without a key."""
         if not caller.key:
             return None
-        key, digest = self._key(kind, "", caller), _digest(kind, "", body)
+        key, digest = self._key(kind, tenant_of(run_id), caller), _digest(kind, "", body)
         request = StoredRequest(key, run_id, kind, digest, by_hand(self.journal.now()), {}, {})
         kept = by_hand(self.journal.place_request(request))
         _refuse_other(kept, digest)

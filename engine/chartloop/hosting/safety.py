@@ -29,6 +29,7 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.settings import SCOPES, Limits, Scope, Settings, Token
 from chartloop.run.redact import Redactor
+from chartloop.run.tenants import ALL_TENANTS, MARK, Reach
 
 ASGI = Callable[..., Awaitable[None]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -61,6 +62,8 @@ class Identity(NamedTuple):
     scope: Scope
     person: str = ""
     """The name in the token, which signs runs and answers; empty for a token without one."""
+    reach: Reach = ALL_TENANTS
+    """The runs that it may see."""
 
     def allows(self, scope: Scope) -> bool:
         """Whether its scope includes `scope`."""
@@ -164,12 +167,14 @@ class Safety:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
-            return Identity(token.name or _name_of(token), token.scope, token.name)
+            # rates and keys are counted by this: two tenants may name a token alike
+            name = f"{token.tenant}{MARK}{token.name}" if token.name else _name_of(token)
+            return Identity(name, token.scope, token.name, token.reach)
         self._take(address_of(scope))
         if not self._tokens:
             return ANYBODY
         if scope["path"] in OPEN_PATHS:
-            return Identity("", "read")
+            return Identity("", "read", reach=Reach(""))
         raise _no_token()
 
     def _token(self, secret: str, scope: Mapping[str, Any]) -> Token:

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api import Own, PortOptions
 from chartloop.core.errors import SetupError, nearest
+from chartloop.run.tenants import ALL_TENANTS, NAME, Reach
 
 Scope: TypeAlias = Literal["read", "answer", "drive", "edit"]
 """`read` allows reading, `answer` answering questions, `drive` starting runs and sending them other
@@ -22,6 +23,9 @@ before it."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 SHORTEST_TOKEN = 16
+EVERY = "*"
+"""In place of a tenant's name: the runs of all, and those without one."""
+LINE = "SCOPE TOKEN [NAME] [tenant=TENANT]"
 
 
 class Token(NamedTuple):
@@ -31,9 +35,16 @@ class Token(NamedTuple):
     scope: Scope
     name: str = ""
     """The owner's name: who submits the runs and gives the answers that come with this token."""
+    tenant: str = ""
+    """Whose runs it sees; empty for those without a tenant, `EVERY` for all."""
 
     def __repr__(self) -> str:
-        return f"Token({self.name or 'unnamed'}, {self.scope})"
+        return f"Token({self.name or 'unnamed'}, {self.scope}, {self.tenant or 'no tenant'})"
+
+    @property
+    def reach(self) -> Reach:
+        """The runs that it sees."""
+        return ALL_TENANTS if self.tenant == EVERY else Reach(self.tenant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +152,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """Read the tokens of a file: a line for each, ``SCOPE TOKEN [NAME]``; ``#`` begins a comment.
+    """Read the tokens of a file: a line for each, as `LINE`; ``#`` begins a comment.
 
     `SetupError` gives the number of a line that cannot be read, never its content.
     """
@@ -151,7 +162,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         raise SetupError(f"cannot read the tokens of `{path}`: {error}") from None
     tokens = tuple(_tokens(path, lines))
     if not tokens:
-        raise SetupError(f"`{path}` holds no token", hint="a line is `SCOPE TOKEN [NAME]`")
+        raise SetupError(f"`{path}` holds no token", hint=f"a line is `{LINE}`")
     return tokens
 
 
@@ -160,13 +171,18 @@ def _tokens(path: Path, lines: Iterable[str]) -> Iterable[Token]:
         words = line.split("#")[0].split()
         if not words:
             continue
-        where = f"`{path}`, line {number}"
+        where, tenant = f"`{path}`, line {number}", ""
+        if len(words) > 2 and words[-1].startswith("tenant="):
+            tenant = words.pop().removeprefix("tenant=")
+            if tenant != EVERY and not NAME.fullmatch(tenant):
+                hint = f"write `{LINE}`, with a plain name or `tenant=*`"
+                raise SetupError(f"{where}: this is not the name of a tenant", hint=hint)
         if len(words) not in (2, 3):
-            raise SetupError(f"{where}: this is not a token", hint="write `SCOPE TOKEN [NAME]`")
+            raise SetupError(f"{where}: this is not a token", hint=f"write `{LINE}`")
         scope, secret, name = *words[:2], words[2] if len(words) == 3 else ""
         if scope not in SCOPES:
             raise SetupError(f"{where}: unknown scope", hint=nearest(scope, SCOPES))
         if len(secret) < SHORTEST_TOKEN:
             hint = f"use {SHORTEST_TOKEN} characters or more: `openssl rand -hex 24` makes one"
             raise SetupError(f"{where}: the token is too short", hint=hint)
-        yield Token(secret, scope, name)
+        yield Token(secret, scope, name, tenant)

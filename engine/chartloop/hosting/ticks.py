@@ -51,7 +51,8 @@ def draft(machine: Machine, start: Mapping[str, Any], run_id: str, at: float) ->
     run = machine.start(**cast("StartOptions", given))  # a worker has the model, and its key
     run.advance()
     release(run)
-    row, key = run.session.row, f"start-{run_id}"
+    row = run.session.row
+    run_id, key = row.run_id, f"start-{row.run_id}"
     order = StoredRequest(key, run_id, "run", key, at, {"until": ""}, needs=needs_of(kept, row))
     events = by_hand(kept.events(run_id))
     return Draft(WholeRun(row, events), order, kept.texts, recall_plugins(kept, run_id))

@@ -39,6 +39,7 @@ from chartloop.mcp_server.machine_tools import (
 )
 from chartloop.mcp_server.tool_calls import Calls, Progress, Standing
 from chartloop.run.question import Question
+from chartloop.run.tenants import ALL_TENANTS, Reach
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]
@@ -87,6 +88,8 @@ class ProtocolServer:
                 own = "answer" if name == "answer" else "drive"
                 _need(ctx, "read" if OWN[name].reads_only else own)
                 refuse_arguments(OWN[name], arguments)
+                if "run" in arguments:
+                    arguments["run"] = _reach(ctx).whole(arguments["run"])
                 return await getattr(self, f"_{name}")(ctx, params, arguments)
             return await self._machine(ctx, params, arguments)
         except MCPError:
@@ -107,7 +110,7 @@ class ProtocolServer:
             return await self._retry(ctx, params)
         shape = machine_tool(await self._machine_named(params.name))
         refuse_arguments(shape, arguments)
-        run_id = new_run_id()
+        run_id = _reach(ctx).whole(new_run_id())
         return await self._drive(
             ctx,
             run_id,
@@ -221,6 +224,7 @@ class ProtocolServer:
     async def _retry(self, ctx: Context, params: types.CallToolRequestParams) -> Reply:
         """Handle a repeated call: the answer in it is checked as by the tool `answer`."""
         run_id, wait = _state(params.request_state or "")
+        run_id = _reach(ctx).whole(run_id)
         row = await self._calls.row(run_id)
         if row.machine != params.name and params.name not in OWN:
             raise ArgumentsError(f"run `{run_id}` is not one of `{params.name}`")
@@ -246,7 +250,8 @@ class ProtocolServer:
 
     async def _start(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         name = arguments.pop("machine")
-        shape, run_id = machine_tool(await self._calls.machine(name)), new_run_id()
+        shape = machine_tool(await self._calls.machine(name))
+        run_id = _reach(ctx).whole(new_run_id())
         refuse_arguments(shape, arguments)
         await self._calls.start(name, arguments, run_id, _person(ctx))
         message = f"run {run_id} has been started: `status` shows it"
@@ -262,7 +267,7 @@ class ProtocolServer:
         if "run" in arguments:
             whole = arguments.get("whole", False)
             return await self._see(arguments["run"], arguments.get("seconds", 0), whole=whole)
-        runs = await self._calls.newest()
+        runs = await self._calls.newest(_reach(ctx))
         return types.CallToolResult(
             content=[types.TextContent(text=json.dumps(runs, ensure_ascii=False))],
             structured_content=runs,
@@ -357,6 +362,12 @@ def _state(text: str) -> tuple[str, str]:
 def _identity(ctx: Context) -> Identity | None:
     """Who calls; None over stdio, which has no tokens."""
     return None if ctx.request is None else ctx.request.scope.get("state", {}).get("identity")
+
+
+def _reach(ctx: Context) -> Reach:
+    """The runs that the caller may see: over stdio, all."""
+    identity = _identity(ctx)
+    return ALL_TENANTS if identity is None else identity.reach
 
 
 def _person(ctx: Context) -> str:

@@ -53,6 +53,7 @@ from chartloop.run.journal_pages import RunFilter
 from chartloop.run.question import Question
 from chartloop.run.redact import Redactor
 from chartloop.run.result import Result, say_output
+from chartloop.run.tenants import Reach
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
@@ -311,9 +312,9 @@ class Calls:
             body["question"] = {**opened, "rest": 0}
         return Standing(self.clean(body), question, result.kind == "error")
 
-    async def newest(self) -> Json:
-        """The newest runs, each in a line."""
-        page = await self._journal.page(RunFilter(children=False), "", LISTED)
+    async def newest(self, reach: Reach) -> Json:
+        """The newest runs that the caller sees, each in a line."""
+        page = await self._journal.page(RunFilter(tenant=reach.tenant), "", LISTED)
         rows = [
             {
                 "run": row.run_id, "machine": row.machine, "state": row.state, "steps": row.steps,

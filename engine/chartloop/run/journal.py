@@ -86,6 +86,7 @@ from chartloop.run.raw_run import Copies, RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
+from chartloop.run.tenants import covers, refuse_stranger
 
 
 class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, Protocol):
@@ -201,7 +202,8 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
     ) -> Tail:
         """At most `limit` events of all runs after `cursor`, in commit order.
 
-        `size` as in `events`. With `run`, the events of that run and its children only.
+        `size` as in `events`. With `run`, the events of that run and its children only, or, with
+        ``acme:``, those of a tenant's runs; ``:`` are those without a tenant.
 
         Without a cursor it starts at the first event; a `limit` of 0 only returns the end of the
         journal, `Tail.newest`. Events are as stored, with secrets removed where the journal hides
@@ -415,6 +417,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         return self._now()
 
     async def create(self, row: RunRow) -> None:
+        refuse_stranger(row.run_id, row.parent)
         if row.run_id in self._logs:
             raise duplicate_run_error(row.run_id)
         self._logs[row.run_id] = _Log(row, [], ())
@@ -423,12 +426,14 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     async def create_whole(
         self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
     ) -> None:
-        for read, _ in moves:
+        for read, to in moves:
+            refuse_stranger(to, read.run_id)
             row = self._log(read.run_id).row
             refuse_moved(row)
             self.grant(read.run_id, Claim(take_over=take_over))
             refuse_overtaken(row, read)
         for run in runs:
+            refuse_stranger(run.row.run_id, run.row.parent)
             if run.row.run_id in self._logs:
                 raise duplicate_run_error(run.row.run_id)
         for row, events, inbox_of, carries in runs:
@@ -592,7 +597,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         while at < newest and len(events) < limit and left > 0:
             run_id, seq = runs[at], seqs[at]
             at += 1
-            if run_id is not None and (run in ("", run_id) or run_id.startswith(run + CHILD_MARK)):
+            if run_id is not None and covers(run, run_id):
                 event = self._logs[run_id].events[seq]
                 events.append(TailEvent(cursors.write(at), run_id, event))
                 left -= 0 if size is None else len(str(event))

@@ -43,6 +43,8 @@ class RunFilter(Value, frozen=True, gc=False):
     """Why it stopped; empty if it has not."""
     agent: str | None = None
     session: str | None = None
+    tenant: str | None = None
+    """Whose run it is; empty for those without a tenant."""
     parent: str | None = None
     """The id of its parent, or of the run that it follows or was forked from."""
     prefix: str | None = None
@@ -84,12 +86,13 @@ class Wanted(TypedDict, total=False):
     status: str | None
     agent: str | None
     session: str | None
+    tenant: str | None
     parent: str | None
     prefix: str | None
     children: bool
 
 
-_TEXTS = ("machine", "status", "reason", "agent", "session", "parent")
+_TEXTS = ("machine", "status", "reason", "agent", "session", "tenant", "parent")
 
 
 def _within(at: float, first: float | None, end: float | None) -> bool:

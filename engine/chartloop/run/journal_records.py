@@ -9,6 +9,7 @@ from chartloop.core.codec import written
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
+from chartloop.run.tenants import tenant_of
 
 EventType = Literal["record", "intent", "result", "in_doubt", "moved"]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
@@ -110,6 +111,11 @@ class RunRow(Value, frozen=True, gc=False):
     """Tokens of its model calls, its children's included. None before its first record."""
     cost: float | None = None
     """In USD, likewise. None also if the models called have no known price."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose run it is; empty for nobody's."""
+        return tenant_of(self.run_id)
 
     @property
     def ended(self) -> bool:

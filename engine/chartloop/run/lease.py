@@ -24,12 +24,10 @@ from weakref import WeakValueDictionary
 from chartloop.core.errors import Driven
 from chartloop.run.journal_records import RunRow
 from chartloop.run.processes import Process, is_gone, is_mine
+from chartloop.run.tenants import CHILD_MARK
 
 TTL = 30.0
 """Seconds that a lease lasts unless it is renewed."""
-
-CHILD_MARK = "/"
-"""Separates the parent's id from the rest in the id of a child's run."""
 
 Left: TypeAlias = Literal["", "gone", "silent", "alive"]
 """How the previous driver left a run: there was none, its process ended, it stopped renewing its

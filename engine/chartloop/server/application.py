@@ -34,6 +34,7 @@ from chartloop.server.common import (
     READ,
     Parts,
     TheParts,
+    TheReach,
     complete,
     problem_answer,
     problems,
@@ -165,8 +166,14 @@ def _add_service(app: FastAPI) -> None:
         return _verdict(parts.health.ready(), response)
 
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
-    def metrics(parts: TheParts) -> str:
-        """Counters in the text format of Prometheus."""
+    def metrics(parts: TheParts, reach: TheReach) -> str:
+        """Counters in the text format of Prometheus. They are of all tenants together."""
+        shared = any(token.tenant for token in parts.settings.tokens)
+        if reach.tenant or (reach.tenant is not None and shared):
+            raise Refusal(
+                403, "these figures are of all tenants together",
+                hint="use a token with `tenant=*`",
+            )  # fmt: skip
         watchers = len(parts.hub.watchers)
         return parts.metrics.text([
             *parts.health.gauges(),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Path, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
@@ -24,6 +24,7 @@ from chartloop.hosting.safety import Identity
 from chartloop.hosting.settings import SCOPES, Scope, Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
+from chartloop.run.tenants import Reach
 from chartloop.server.shapes import ProblemBody
 from chartloop.server.watch import Hub, Page, Watcher
 
@@ -80,7 +81,26 @@ async def caller_of(
 ) -> Caller:
     """The caller and its idempotency key."""
     identity: Identity = request.scope["state"]["identity"]
-    return Caller(key, identity.name, identity.person, identity.scope)
+    return Caller(key, identity.name, identity.person, identity.scope, identity.reach)
+
+
+async def reach_of(request: Request) -> Reach:
+    """The runs that the sender of this request may see."""
+    return request.scope["state"]["identity"].reach
+
+
+TheReach = Annotated[Reach, Depends(reach_of)]
+
+
+async def run_named(
+    reach: TheReach,
+    run_id: Annotated[str, Path(description="The run's id.", examples=["k3f9"], max_length=400)],
+) -> str:
+    """The whole id of the run in the path, with the caller's tenant."""
+    return reach.whole(run_id)
+
+
+RunPath = Annotated[str, Depends(run_named)]
 
 
 TheParts = Annotated[Parts, Depends(parts_of)]

@@ -25,7 +25,8 @@ from chartloop.compat.geist_agent import AgentContext, AgentSettings, GPT4Agent
 from chartloop.core.errors import RunError, StatusError, nearest
 from chartloop.core.specs import ToolSpec
 from chartloop.hosting.problems import Refusal, Wrong, problem_of
-from chartloop.server.common import CHANGES, DRIVE, STREAM, Parts, TheParts, problems
+from chartloop.run.tenants import Reach
+from chartloop.server.common import CHANGES, DRIVE, STREAM, Parts, TheParts, TheReach, problems
 from chartloop.server.shapes import Body, Text
 
 router = APIRouter(prefix="/agent", tags=["Geist"], dependencies=[DRIVE])
@@ -149,13 +150,15 @@ class CompletedText(BaseModel):
 # agents -----------------------------------------------------------------------------------------
 
 
-def _agent(parts: Parts, settings: SettingsBody, classes: Sequence[Any] | None) -> GPT4Agent:
+def _agent(
+    parts: Parts, reach: Reach, settings: SettingsBody, classes: Sequence[Any] | None
+) -> GPT4Agent:
     context = AgentContext(
         settings=AgentSettings(**settings.model_dump()),
         execution_classes=list(_adapters(parts, classes)),
     )
     agent = GPT4Agent(agent_context=context, **parts.settings.components)
-    agent.journal = parts.journal
+    agent.journal, agent.tenant = parts.journal, reach.tenant or ""
     return agent
 
 
@@ -207,9 +210,9 @@ async def _drive(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
 
 
 @router.post("/initialize_task_and_tick", responses=RAN, response_model=TickResult)
-async def initialize_task_and_tick(body: TickBody, parts: TheParts) -> Any:
+async def initialize_task_and_tick(body: TickBody, parts: TheParts, reach: TheReach) -> Any:
     """Do a single tick for a task; returns the three contexts."""
-    agent = _agent(parts, body.agent_settings, body.execution_classes)
+    agent = _agent(parts, reach, body.agent_settings, body.execution_classes)
     agent.initialize(body.task)
     return await _drive(parts, agent.atick())
 
@@ -219,9 +222,9 @@ async def initialize_task_and_tick(body: TickBody, parts: TheParts) -> Any:
     responses={**RAN, 200: {**STREAM[200], "description": "The result; a stream if asked for."}},
     response_model=ExecutionResult,
 )
-async def execute(body: ExecuteBody, parts: TheParts) -> Any:
+async def execute(body: ExecuteBody, parts: TheParts, reach: TheReach) -> Any:
     """Execute until a stopping condition holds. With `stream`, the response is a stream."""
-    executor = _executor(parts, body)
+    executor = _executor(parts, reach, body)
     if body.stream:
         return _updates(parts, executor, body.task)
     result = await _drive(parts, executor.aexecute(body.task))
@@ -229,23 +232,23 @@ async def execute(body: ExecuteBody, parts: TheParts) -> Any:
 
 
 @router.post("/execute/stream", responses={**RAN, **STREAM}, response_class=StreamingResponse)
-async def execute_stream(body: ExecuteBody, parts: TheParts) -> Any:
+async def execute_stream(body: ExecuteBody, parts: TheParts, reach: TheReach) -> Any:
     """Execute with a stream of updates, one after each tick, and the result last.
 
     A client that closes the stream interrupts the execution before its next action.
     """
-    return _updates(parts, _executor(parts, body), body.task)
+    return _updates(parts, _executor(parts, reach, body), body.task)
 
 
 @router.post("/complete_text", responses=RAN, response_model=CompletedText)
-async def complete_text(body: TextBody, parts: TheParts) -> Any:
+async def complete_text(body: TextBody, parts: TheParts, reach: TheReach) -> Any:
     """Complete a text in one model call, without adapters or a loop."""
-    agent = _agent(parts, body.agent_settings, [])
+    agent = _agent(parts, reach, body.agent_settings, [])
     return {"text": await _drive(parts, agent.acomplete_text(body.prompt))}
 
 
-def _executor(parts: Parts, body: ExecuteBody) -> AgentExecutor:
-    agent = _agent(parts, body.agent_settings, body.execution_classes)
+def _executor(parts: Parts, reach: Reach, body: ExecuteBody) -> AgentExecutor:
+    agent = _agent(parts, reach, body.agent_settings, body.execution_classes)
     return AgentExecutor(agent, _conditions(body.stopping_conditions), journal=parts.journal)
 
 

@@ -18,7 +18,8 @@ from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.sync import by_hand
-from chartloop.server.common import ANY, READ, Parts, TheParts, problems
+from chartloop.run.tenants import Reach
+from chartloop.server.common import ANY, READ, Parts, TheParts, TheReach, problems
 from chartloop.versions.diff.diff import diff, say
 from chartloop.view.dot.theme import Theme
 from chartloop.view.flowchart import Direction
@@ -96,10 +97,10 @@ def facts(name: str, parts: TheParts) -> dict[str, Any]:
 
 
 @router.get("/{name}/coverage", responses=FOUND)
-def machine_coverage(name: str, parts: TheParts) -> dict[str, Any]:
+def machine_coverage(name: str, parts: TheParts, reach: TheReach) -> dict[str, Any]:
     """The states, edges and rules that its newest runs covered, and those that they missed."""
     machine = _sound(parts, name)
-    report = coverage(machine, list(_readable(parts, _newest(parts, machine))))
+    report = coverage(machine, list(_readable(parts, _newest(parts, machine, reach))))
     figures = [
         {
             "kind": PLURAL[kind], "seen": figure.seen, "all": figure.all,
@@ -111,10 +112,11 @@ def machine_coverage(name: str, parts: TheParts) -> dict[str, Any]:
 
 
 @router.get("/{name}/changes", responses=FOUND)
-def machine_changes(name: str, parts: TheParts) -> dict[str, Any]:
+def machine_changes(name: str, parts: TheParts, reach: TheReach) -> dict[str, Any]:
     """The changes since the newest run that was started with another version of the file."""
     machine = _sound(parts, name)
-    old = next((r for r in _newest(parts, machine) if r.machine_hash != machine.hash), None)
+    newest = _newest(parts, machine, reach)
+    old = next((r for r in newest if r.machine_hash != machine.hash), None)
     if old is None:
         return {"since": None, "verdict": "", "changes": []}
     difference = diff(parts.machines.to_read(old), machine)
@@ -136,9 +138,10 @@ def _readable(parts: Parts, rows: list[RunRow]) -> Iterator[Run]:
             yield parts.machines.to_read(row).open(row.run_id, journal=parts.journal)
 
 
-def _newest(parts: Parts, machine: Machine) -> list[RunRow]:
-    """The newest readable runs of a machine that have at least one record."""
-    page = by_hand(parts.journal.page(RunFilter(machine=machine.name), "", RECENT))
+def _newest(parts: Parts, machine: Machine, reach: Reach) -> list[RunRow]:
+    """The newest readable runs of a machine that the caller sees and that have a record."""
+    wanted = RunFilter(machine=machine.name, tenant=reach.tenant)
+    page = by_hand(parts.journal.page(wanted, "", RECENT))
     return [row for row in page.rows if row.head and row.status != DAMAGED]
 
 

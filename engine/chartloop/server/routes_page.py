@@ -19,8 +19,7 @@ from chartloop.hosting.reading import count_of, records_from
 from chartloop.machine.budget_use import budgets
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.progress import standing_of
-from chartloop.server.common import ANY, READ, TheParts, problems
-from chartloop.server.routes_runs import RunPath
+from chartloop.server.common import ANY, READ, RunPath, TheParts, problems
 from chartloop.view.live.bundle import describe_picture
 from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing

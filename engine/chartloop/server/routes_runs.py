@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
@@ -15,6 +15,7 @@ from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.runs import Caller, public_request
 from chartloop.hosting.safety import Identity
+from chartloop.hosting.settings import EVERY
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.server.common import (
@@ -27,8 +28,10 @@ from chartloop.server.common import (
     STREAM,
     EventStream,
     Parts,
+    RunPath,
     TheCaller,
     TheParts,
+    TheReach,
     answer_error,
     problem_answer,
     problems,
@@ -58,7 +61,6 @@ from chartloop.view_model.two_runs import ROWS
 router = APIRouter(tags=["runs"])
 FOUND = problems(*ANY, 404, 409, 422)
 ORDERED = problems(*CHANGES)
-RunPath = Annotated[str, Path(description="The run's id.", examples=["k3f9"], max_length=400)]
 Wait = Annotated[
     float,
     Query(ge=0, le=30, description="Seconds to wait for the outcome before the answer is sent."),
@@ -72,12 +74,13 @@ def summary(row: RunRow) -> dict[str, Any]:
     fields = plain(row.to_mapping())
     for name in ("run_id", "epoch", "machine_hash", "fork_seq"):
         fields.pop(name, None)
-    return {"run": row.run_id, **fields, "reason": row.reason or None}
+    return {"run": row.run_id, "tenant": row.tenant, **fields, "reason": row.reason or None}
 
 
 @router.get("/runs", responses=problems(*ANY, 422), response_model=RunList, dependencies=[READ])
 async def list_runs(  # noqa: PLR0913  one parameter for each filter
     parts: TheParts,
+    reach: TheReach,
     *,
     machine: str | None = None,
     status: Literal["idle", "running", "paused", "debugging", "completed", "error", "moved"]
@@ -85,6 +88,9 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     reason: str | None = None,
     agent: str | None = None,
     session: str | None = None,
+    tenant: Annotated[
+        str | None, Query(description="For a token of all tenants: only runs of this one.")
+    ] = None,
     parent: str | None = None,
     waiting: Annotated[
         bool | None, Query(description="Only runs that wait for an answer: the inbox.")
@@ -99,8 +105,10 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
 ) -> dict[str, Any]:
     """Runs, the newest first. With `waiting=true`: each question, its wait and its deadline."""
     wanted = RunFilter(
-        machine=machine, status=status, reason=reason, agent=agent, session=session, parent=parent,
-        waiting=waiting, created_from=since, created_to=until, children=children,
+        machine=machine, status=status, reason=reason, agent=agent, session=session,
+        tenant=tenant if reach.tenant is None else reach.tenant,
+        parent=None if parent is None else reach.whole(parent), waiting=waiting,
+        created_from=since, created_to=until, children=children,
     )  # fmt: skip
     page = await parts.grouped.page(wanted, after, limit)
     drivers = await _drivers(parts, page.rows)
@@ -135,7 +143,7 @@ def start_run(body: StartBody, parts: TheParts, caller: TheCaller, response: Res
     response_class=StreamingResponse,
 )  # fmt: skip
 async def all_events(
-    request: Request, parts: TheParts,
+    request: Request, parts: TheParts, reach: TheReach,
     run: Annotated[
         str, Query(description="Only this run and its children.", max_length=400)
     ] = "",
@@ -147,7 +155,8 @@ async def all_events(
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
         await parts.grouped.tail(cursor or "-", 0)  # a bad id is refused before the stream begins
-    watcher = parts.hub.add(run, family=run != "")
+    name = reach.whole(run) if run else reach.name
+    watcher = parts.hub.add(name, family=name != "")
     return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 
 
@@ -235,14 +244,20 @@ def picture(
     return Response(drawn.svg(), media_type="image/svg+xml")
 
 
+async def _other(
+    reach: TheReach,
+    other: Annotated[
+        str, Query(description="The run on the right.", examples=["f81a"], max_length=400)
+    ],
+) -> str:
+    return reach.whole(other)
+
+
 @router.get(
     "/runs/{run_id:path}/compare", responses=FOUND, response_model=Comparison, dependencies=[READ]
 )
 def compare(
-    run_id: RunPath, parts: TheParts,
-    other: Annotated[
-        str, Query(description="The run on the right.", examples=["f81a"], max_length=400)
-    ],
+    run_id: RunPath, parts: TheParts, other: Annotated[str, Depends(_other)],
     start: Annotated[
         int | None,
         Query(ge=0, le=2**31, description="The first row; by default shortly before they differ."),
@@ -254,10 +269,10 @@ def compare(
 
 
 @router.get("/requests/{request_id}", responses=FOUND, dependencies=[READ])
-async def one_request(request_id: str, parts: TheParts) -> dict[str, Any]:
+async def one_request(request_id: str, parts: TheParts, reach: TheReach) -> dict[str, Any]:
     """An order and its outcome."""
     matches = await parts.grouped.requests(key=request_id)
-    if not matches:
+    if not matches or not reach.sees(matches[0].run_id):
         raise Refusal(404, "there is no request of this id")
     return public_request(matches[0])
 
@@ -364,9 +379,10 @@ def question(run_id: RunPath, parts: TheParts) -> Any:
 
 @router.get("/me", response_model=Me, responses=problems(*ANY), dependencies=[READ])
 async def me(request: Request) -> Me:
-    """The name and the scope of the token that this request came with."""
+    """The name, the scope and the tenant of the token that this request came with."""
     identity: Identity = request.scope["state"]["identity"]
-    return Me(name=identity.person, scope=identity.scope)
+    reach = identity.reach.tenant
+    return Me(name=identity.person, scope=identity.scope, tenant=EVERY if reach is None else reach)
 
 
 @router.post(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 LONGEST = 200_000
 """The most characters of a task or prompt."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
+TENANT = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
 Text = Annotated[str, Field(max_length=LONGEST)]
 Short = Annotated[str, Field(max_length=1_000)]
 RunId = Annotated[str, Field(pattern=NAME)]
@@ -48,6 +49,9 @@ class StartBody(Body):
     require_bound: dict[str, float] | None = None
     """Bounds by name, `usd` say: the run starts only if they are proven for the machine."""
     run_id: RunId | None = None
+    """Its id within the tenant of the token."""
+    tenant: Annotated[str, Field(pattern=TENANT)] | None = None
+    """For a token of all tenants: whose run it is."""
     drive: Literal["run", "step", "none"] = "run"
     """Drive it to its end or a wait, for one action, or not at all yet."""
     until: Short = ""
@@ -250,6 +254,8 @@ class Me(BaseModel):
     name: str
     """The name of the token, which fills `by`; empty without one."""
     scope: str
+    tenant: str
+    """Whose runs it sees; empty for those without a tenant, `*` for all."""
 
 
 class RunSummary(BaseModel):
@@ -274,6 +280,7 @@ class RunSummary(BaseModel):
         },
     )
     run: str
+    tenant: str = ""
     machine: str
     status: str
     state: str

@@ -39,8 +39,9 @@ from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
 from chartloop.run.journal_records import MOVED
-from chartloop.run.lease import CHILD_MARK
+from chartloop.run.lease import ancestry
 from chartloop.run.redact import Redactor
+from chartloop.run.tenants import MARK, tenant_of
 
 POLL = 0.05
 """Seconds between two polls of the journal for changes."""
@@ -384,6 +385,8 @@ class Hub:
     def add(self, run_id: str = "", *, family: bool = False) -> Watcher:
         """Add a watcher of a run, of a run with its children, or of all runs. `remove` ends it.
 
+        With `family`, ``acme:`` stands for the runs of a tenant, ``:`` for those without one.
+
         Raises `Refusal` if the most permitted streams are open.
         """
         if len(self.watchers) >= self._limits.watchers:
@@ -544,7 +547,6 @@ def _of_run(item: Sent, event: Event | None) -> Sent:
 
 
 def _names(run_id: str) -> Iterator[str]:
-    """The ids of a run and of the runs above it."""
-    while run_id:
-        yield run_id
-        run_id = run_id.rpartition(CHILD_MARK)[0]
+    """The ids of a run and of the runs above it, and the name that stands for its tenant's runs."""
+    yield tenant_of(run_id) + MARK
+    yield from ancestry(run_id)

@@ -246,7 +246,7 @@ def _meaning(error: Exception, name: str, why: str) -> ChartloopError:
                 hint="names and ids are text without NUL and lone surrogates, numbers have 64 bits",
             )
         case errors.InsufficientPrivilege():
-            return JournalError(
+            return JournalUnavailable(
                 f"`{name}`: the role may not do this: {why}",
                 hint="name a role that may; docs/postgres.md lists the rights",
             )

@@ -17,6 +17,7 @@ from chartloop.run.copies import text_of, texts_wanted
 from chartloop.run.journal import BY_HAND, RunRow, duplicate_run_error
 from chartloop.run.payload import references
 from chartloop.run.raw_run import RawMessage, RawRequest, RawRun, RawSnapshot, Text
+from chartloop.run.tenants import refuse_stranger
 
 NAMES = RunRow.__struct_fields__
 COLUMNS = ", ".join(NAMES)
@@ -117,6 +118,7 @@ class RawRows(ABC):
         """Write whole runs. `RunError` if an id or a key is taken."""
         there = self.chain_ends([run.row.run_id for run in write.runs])
         for run in write.runs:
+            refuse_stranger(run.row.run_id, run.row.parent)
             if run.row.run_id in there:
                 raise duplicate_run_error(run.row.run_id)
             for request in run.requests:

@@ -103,12 +103,18 @@ from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_
 from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
+from chartloop.run.tenants import MARK, refuse_stranger
 from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
 _RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
     NAMES.index, ("run_id", "head", "parent", "created", "question")
 )
-_SELDOM = ("reason", "parent")
+TENANT = (
+    "CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/') "
+    "THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END"
+)
+"""The tenant in the id of a run: `tenant_of`."""
+_SELDOM = ("reason", "tenant", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
 KEEP_NUMBER = (
     "UPDATE OR REPLACE event SET run_id = '', seq = -1, epoch = 0, type = 'removed', "
@@ -177,6 +183,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     def create(self, write: Create) -> bytes:
         """Create a run; returns its chain. Raises `RunError` if the id is taken."""
         run_id, row = write
+        refuse_stranger(run_id, row[_PARENT])
         found = self.db.execute(_HEAD_OF, (row[_PARENT],)).fetchone() if row[_PARENT] else None
         origin: bytes = found[0][:SIZE] if found else START
         if self.db.execute(INSERT_RUN, (*row, origin, origin)).rowcount == 0:
@@ -268,7 +275,8 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     def create_whole(self, write: CreateWhole) -> None:
         """Create runs with events and messages. `Fenced` if a moved run has continued."""
         _, runs, moves, claim = write
-        for read, _ in moves:
+        for read, to in moves:
+            refuse_stranger(to, read.run_id)
             found = self.require_row(read.run_id)
             refuse_moved(found)
             self.try_claim(read.run_id, claim)
@@ -447,11 +455,11 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             "number IN (SELECT number FROM event WHERE +number > ? "
             "AND (run_id = ? OR run_id >= ? AND run_id < ?) ORDER BY +number LIMIT ?)"
         )
-        where, values = (
-            (chosen, (after, run, below, _beyond(below), limit))
-            if run
-            else ("number > ?", (after,))
-        )
+        where, values = "number > ?", (after,)
+        if run.endswith(MARK):
+            where, values = f"number > ? AND {TENANT} = ?", (after, run[: -len(MARK)])
+        elif run:
+            where, values = chosen, (after, run, below, _beyond(below), limit)
         sql = (
             f"SELECT number, run_id, seq, type, at, data, record, epoch FROM event WHERE {where} "  # noqa: S608
             "AND type != 'removed' ORDER BY number LIMIT ?"

@@ -64,7 +64,11 @@ MIGRATIONS: tuple[Migration, ...] = (
                 agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
                 fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
                 updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
-                origin BLOB NOT NULL, chain BLOB NOT NULL
+                origin BLOB NOT NULL, chain BLOB NOT NULL,
+                tenant TEXT GENERATED ALWAYS AS (
+                    CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/')
+                    THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END
+                ) VIRTUAL
             )
             """,
             "CREATE INDEX run_created ON run (created)",
@@ -74,6 +78,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             "CREATE INDEX run_status ON run (status, created)",
             "CREATE INDEX run_reason ON run (reason, created) WHERE reason != ''",
             "CREATE INDEX run_parent ON run (parent, created) WHERE parent != ''",
+            "CREATE INDEX run_tenant ON run (tenant, created) WHERE tenant != ''",
             "CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL",
             """
             CREATE TABLE event (

@@ -74,9 +74,9 @@ class RunsOptions(RunOptions):
         ago: Callable[[float | None], float | None] = lambda age: None if age is None else now - age  # noqa: E731
         return RunFilter(
             machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
-            session=self.session, waiting=self.waiting or None, created_from=ago(self.since),
-            created_to=ago(self.until), updated_from=ago(self.active), updated_to=ago(self.older),
-            children=bool(self.children),
+            session=self.session, tenant=self.tenant, waiting=self.waiting or None,
+            created_from=ago(self.since), created_to=ago(self.until),
+            updated_from=ago(self.active), updated_to=ago(self.older), children=bool(self.children),
         )  # fmt: skip
 
 
@@ -269,7 +269,8 @@ def _public(row: RunRow) -> dict[str, Any]:
     """The public shape of one run in a listing. Source: design "language", section 11."""
     asked = row.question
     return {
-        "run": row.run_id, "machine": row.machine, "status": row.status, "state": row.state,
+        "run": row.run_id, "tenant": row.tenant, "machine": row.machine,
+        "status": row.status, "state": row.state,
         "reason": row.reason or None, "steps": row.steps, "created": row.created,
         "updated": row.updated, "wait": None if asked is None else asked.wait,
         "question": None if asked is None else asked.text,

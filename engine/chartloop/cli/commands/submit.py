@@ -67,6 +67,7 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
     from chartloop.cli.progress_bar import progress_bar
     from chartloop.cli.run_factory import submit_run
     from chartloop.run.sync import by_hand
+    from chartloop.run.tenants import in_tenant
 
     if options.inputs is not None and (task or options.run_id):
         raise click.UsageError("--inputs holds the tasks: leave TASK and --run-id out")
@@ -76,7 +77,8 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
     ids, new = list[str](), 0
     with progress_bar("submitting", len(jobs)) as advance:
         for job in jobs:
-            run_id = options.run_id or _run_id(loaded.hash, job, options.key)
+            name = options.run_id or _run_id(loaded.hash, job, options.key)
+            run_id = in_tenant(options.tenant, name)
             new += submit_run(loaded, job, replace(options, run_id=run_id), journal)
             ids.append(run_id)
             advance()

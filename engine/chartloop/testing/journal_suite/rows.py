@@ -23,6 +23,7 @@ from chartloop.run.journal import (
     WholeRun,
     digest,
 )
+from chartloop.run.journal_pages import RunFilter
 from chartloop.testing.journal_suite.desk import Desk, intent, step, written
 
 UNKNOWN: dict[str, Callable[[Journal], Coroutine[Any, Any, Any]]] = {
@@ -129,6 +130,25 @@ class RowCases:
             desk(call(desk.journal))
         assert desk(desk.journal.row("no")) is None
         assert desk(desk.journal.row("new")) is None
+
+    def test_a_run_and_what_follows_it_are_of_one_tenant(self, desk: Desk) -> None:
+        for name in ("acme:r", "r", "beta:r", "acme:r/s:t/1", "r/s:t/1"):
+            desk(desk.journal.create(RunRow(name)))
+            desk(desk.journal.append(name, 0, 0, [step(0)]))
+        for tenant, top in (("acme", "acme:r"), ("", "r"), ("beta", "beta:r"), ("gamma", "")):
+            found = desk(desk.journal.page(RunFilter(tenant=tenant))).rows
+            assert [row.run_id for row in found] == [top] * bool(top)
+            tail = desk(desk.journal.tail(run=f"{tenant}:")).events
+            assert {one.run_id.partition("/")[0] for one in tail} == {top} - {""}
+        for name, parent in (("beta:x", "acme:r"), ("x", "acme:r"), ("acme:x", "r")):
+            row = RunRow(name, parent=parent)
+            for write in (
+                desk.journal.create(row), desk.journal.create_whole([WholeRun(row)]),
+                desk.journal.fork(parent, 1, RunRow(name)),
+            ):  # fmt: skip
+                with pytest.raises(RunError, match="cannot follow run"):
+                    desk(write)
+            assert desk(desk.journal.row(name)) is None
 
     def test_each_acquiring_raises_the_epoch(self, desk: Desk) -> None:
         assert desk.begin() == 1
