@@ -128,6 +128,20 @@ def test_an_engine_that_refuses_fails_no_write_and_is_told_later(
     do.close()
 
 
+def test_a_delay_that_is_over_is_ended_even_if_the_clocks_of_all_workers_are_behind(
+    postgres: Cluster, tmp_path: Path
+) -> None:
+    from chartloop.adapters.schedule.dbos_tables import FORGOTTEN, execute  # noqa: PLC0415
+
+    journal = prepared(postgres, tmp_path)
+    order(Desk(journal), "r")
+    status = f"{journal.address.schema}_dbos.workflow_status"
+    postgres.execute(f"UPDATE {status} SET status = 'DELAYED', delay_until_epoch_ms = 1")  # noqa: S608
+    assert len(execute(journal.address, FORGOTTEN, None, 0.0)) == 1
+    assert execute(journal.address, FORGOTTEN, None, 0.0) == []
+    by_hand(journal.close())
+
+
 def test_a_run_that_was_delivered_to_a_worker_that_lacks_something_finds_one_that_does_not(
     postgres: Cluster, tmp_path: Path
 ) -> None:

@@ -173,9 +173,7 @@ def test_an_answer_at_the_moment_of_its_deadline_counts_or_is_refused(
                         sent[row.run_id] = "sent"
             return fleet.answer() and not fleet.held
 
-        end = time.monotonic() + 90
-        while not answer():
-            assert time.monotonic() < end
+        until(answer)
         assert sent
         report("an answer at its deadline", pair, fleet, len(sent))
         assert {*asked(fleet).values()} == {1}
@@ -197,9 +195,8 @@ def test_workers_whose_clocks_are_ten_minutes_off_keep_leases_and_waits(
         until_answering(fleet, lambda: fleet.working() == 1)
         fleet.finish()
         report("clocks ten minutes ahead and behind, and a kill", pair, fleet, 1)
-        for run_id in fleet.runs:
-            for event in by_hand(fleet.journal.events(run_id)):
-                assert abs(event.at - time.time()) < 300
+        ats = [event.at for run in fleet.runs for event in by_hand(fleet.journal.events(run))]
+        assert max(ats) - min(ats) < 300  # of the journal's clock, not ten minutes apart
 
 
 # the server -----------------------------------------------------------------------------------

@@ -57,10 +57,13 @@ WHERE outcome IS NULL AND worker IS NULL AND needs = ANY(coalesce(%s::text[], AR
 AND due <= extract(epoch FROM clock_timestamp()) - %s AND run_id NOT IN (
     SELECT regexp_replace(workflow_uuid, '(:[0-9]+){{{{3}}}}$', '')
     FROM "{{engine}}".workflow_status
-    WHERE queue_name = '{QUEUE}' AND status IN ('ENQUEUED', 'DELAYED', 'PENDING')
+    WHERE queue_name = '{QUEUE}' AND (status IN ('ENQUEUED', 'PENDING') OR status = 'DELAYED'
+    AND delay_until_epoch_ms > extract(epoch FROM clock_timestamp()) * 1000)
 )
 """  # noqa: S608  checked names
-"""Enqueues the runs that DBOS does not know: with these needs or any, due for so many seconds."""
+"""Enqueues the runs that DBOS does not know: with these needs or any, due for so many seconds.
+
+A delay that is over by the server's clock counts as unknown: DBOS ends it by that of a worker."""
 NEEDED = (
     'SELECT needs, min(run_id) FROM "{schema}".request '
     "WHERE outcome IS NULL AND worker IS NULL AND due IS NOT NULL AND needs != '' GROUP BY needs"
