@@ -113,6 +113,7 @@ ROWS = [
     Row("record r"),
     Row("actions note"),
     Row("submit m.yaml Down!"),
+    Row("schedule add often m.yaml --every 1d"),
     Row("worker --until-idle --script r.yaml"),
 ]
 SERVING = {"serve", "mcp"}

@@ -124,6 +124,13 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("submit", EVIL, EVIL),
         ("submit", "evil.yaml", "--inputs", "tasks.txt", *TOLD),
     ],
+    "schedule": [
+        ("schedule", "add", "often", "evil.yaml", EVIL, *TOLD, "--every", "1d"),
+        ("schedule", "add", "often", "evil.yaml", *TOLD, "--every", "1d", "--timezone", EVIL),
+        ("schedule", "add", EVIL, EVIL, "--every", "1d"),
+        ("schedule", "list"),
+        ("schedule", "pause", EVIL),
+    ],
     "worker": [("worker", "--until-idle", *TOLD), ("worker", "--machines", EVIL)],
     "journal": [
         ("journal", "migrate"),

@@ -142,6 +142,34 @@ def test_watch_tells_the_depth_of_the_queue(place: Place) -> None:
     assert seen["oldest_due_seconds"] > 0
 
 
+CALLS = """\
+chartloop: 1
+machine: calls
+model: {name: NAME, max_tokens: 9}
+states:
+  first: {do: infer, next: second}
+  second: {do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+def test_a_run_that_waits_for_a_limit_leaves_its_place_to_another(place: Place) -> None:
+    for name in ("slow", "free"):
+        (place.folder / f"{name}.yaml").write_text(CALLS.replace("NAME", name))
+    (place.folder / "replies.yaml").write_text("replies: [one, two]\n")
+    place.call("limits", "set", "model:slow", "--requests", "1")
+    for name in ("slow", "free"):
+        place.call("submit", f"{name}.yaml", "Go.", "--run-id", name)
+    with place.worker("--concurrency", "1", "--script", "replies.yaml", tools=False) as worker:
+        until(lambda: {row.run_id: row.status for row in place.rows()}.get("free") == "completed")
+        (waits,) = (row for row in place.rows() if row.run_id == "slow")
+        stopped(worker)
+    assert (waits.status, waits.state, waits.steps) == ("paused", "second", 1)
+    assert waits.wake_at is not None
+    with place.journal() as journal:
+        assert waits.wake_at - by_hand(journal.now()) > 1
+
+
 # the load of a worker -----------------------------------------------------------------------------
 
 

@@ -16,8 +16,8 @@ from chartloop.core.errors import SetupError
 from chartloop.run.journal import Journal
 from chartloop.run.schedule import Claimed
 from chartloop.run.sync import by_hand
+from chartloop.testing.journal_suite.activations import ScheduleCases, claim, order, runs_of
 from chartloop.testing.journal_suite.desk import Desk, Opening
-from chartloop.testing.journal_suite.schedule import ScheduleCases, claim, order, runs_of
 from tests.cli.working import Place, kill_one_of_two, until
 from tests.postgres import NEEDED, Cluster
 

@@ -10,13 +10,13 @@ the file of the effects and the journal are compared.
 from __future__ import annotations
 
 import os
-from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.durable.fleet import fleet_of, report, until_answering
-from tests.durable.pairs import PAIRS, POSTGRES, SQLITE, WITH_DBOS, place_of
+from tests.durable.pairs import DBOS, DBOS_NEEDED, PAIRS, place_of
 from tests.postgres import NEEDED, Cluster
 
 pytestmark = [*NEEDED, pytest.mark.slow("kills processes")]
@@ -31,9 +31,24 @@ PLACES = (
 KILLS = int(os.environ.get("CHARTLOOP_KILLS", "20"))
 
 
+AT_ONCE = 4
+"""The kills of one fleet."""
+
+
 def places_of(pair: str) -> list[str]:
-    """The places of a pair: every third of all, so that a few kills are spread over them."""
-    return [*islice(cycle(PLACES), PAIRS.index(pair), KILLS, len(PAIRS))]
+    """The places of a pair: with few kills every third of all, with more in the end all."""
+    number, every = PAIRS.index(pair), len(PLACES)
+    return [PLACES[n % every] for n in range(KILLS) if (n + n // every) % len(PAIRS) == number]
+
+
+def fleets() -> list[Any]:
+    """Who delivers the runs, and where workers are killed."""
+    return [
+        pytest.param(pair, places[at : at + AT_ONCE], marks=DBOS_NEEDED if pair == DBOS else ())
+        for pair in PAIRS
+        for places in [places_of(pair)]
+        for at in range(0, len(places), AT_ONCE)
+    ]
 
 
 def test_the_tries_are_spread_over_pairs_and_places() -> None:
@@ -42,12 +57,10 @@ def test_the_tries_are_spread_over_pairs_and_places() -> None:
     assert {place for places in tried for place in places} == {*PLACES}
 
 
-@pytest.mark.timeout(120 + 20 * KILLS)
-@pytest.mark.parametrize("pair", [SQLITE, POSTGRES, WITH_DBOS])
+@pytest.mark.parametrize(("pair", "places"), fleets())
 def test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice(
-    pair: str, postgres: Cluster, tmp_path: Path
+    pair: str, places: list[str], postgres: Cluster, tmp_path: Path
 ) -> None:
-    places = places_of(pair)
     with fleet_of(tmp_path, place_of(pair, postgres, tmp_path), workers=3) as fleet:
         for place in places:
             until_answering(fleet, lambda: fleet.working() == 3)

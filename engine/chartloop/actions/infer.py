@@ -6,7 +6,6 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -14,9 +13,10 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from chartloop.actions.call_cost import cost_of, most_of
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
-from chartloop.core.errors import Category, ModelError, SetupError, ToolError
+from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import (
@@ -38,13 +38,11 @@ from chartloop.core.transcript import (
     Joined,
     estimate,
     estimate_messages,
-    estimate_tokens,
 )
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
-from chartloop.run.fleet import FleetLimit, What
 from chartloop.run.fleet_calls import CallIntent, limits_of, under_limits, used_of
 from chartloop.run.journal_records import Intent
 from chartloop.run.ports import Model, ModelReply, ModelRequest
@@ -214,7 +212,7 @@ async def complete(
         str(name) for name in (settings.get("name"), *(settings.get("fallbacks") or ())) if name
     ]
     if limits := await limits_of(ctx.host, *names):
-        most = _most(request, model, names, limits)
+        most = most_of(request, model, names, limits)
 
         async def measured() -> tuple[Completion, Mapping[str, float]]:
             made = await _traced(ctx, model, request)
@@ -225,42 +223,6 @@ async def complete(
     if intent is not None and intent.write is not None:
         await intent.write()
     return await _traced(ctx, model, request)
-
-
-def _most(
-    request: ModelRequest, model: Model, names: Sequence[str], limits: Iterable[FleetLimit]
-) -> dict[What, float]:
-    """The most that a call can use of what the limits count. `ToolError` if that is unknown."""
-    settings, what = request.settings, {limit.what: limit for limit in limits}
-    most: dict[What, float] = {"requests": 1.0}
-    if what.keys() <= {"requests"}:
-        return most
-    tools = estimate_tokens(json.dumps(request.tools, default=str)) if request.tools else 0
-    sent = estimate(request.messages) + tools
-    written = settings.get("max_tokens")
-    if written is None and (window := model.context_window(settings)) is not None:
-        written = max(window - sent, 1)
-    if written is None:
-        limit = what.get("tokens") or what["cost"]
-        raise ToolError(UNBOUNDED.format(limit.name), category=Category.CRITICAL)
-    most["tokens"] = float(sent + written)
-    if (limit := what.get("cost")) is not None:
-        costs = [_cost(name, settings, model, (sent, int(written))) for name in names or ("",)]
-        for name, cost in zip(names or ("",), costs, strict=True):
-            if cost is None:
-                raise ToolError(UNPRICED.format(limit.name, name), category=Category.CRITICAL)
-            most["cost"] = max(most.get("cost", 0.0), cost)
-    return most
-
-
-UNBOUNDED = (
-    "the limit `{}` needs the longest reply of a model call, which is unknown: say `max_tokens` in "
-    "`model`"
-)
-UNPRICED = (
-    "the limit `{}` needs the price of a model call, and `{}` has none: say `input_cost_per_token` "
-    "and `output_cost_per_token` in `model`"
-)
 
 
 async def _traced(ctx: Context, model: Model, request: ModelRequest) -> Completion:
@@ -319,7 +281,7 @@ def _measure_spent(
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if cost is None:
-        cost = _cost(reply.model, request.settings, model, (sent, written))
+        cost = cost_of(reply.model, request.settings, model, (sent, written))
     spent = Spent(1, sent, written, cost, estimated)
     if raw.cached_tokens or raw.cache_write_tokens or raw.reasoning_tokens:
         parts, part_warnings = _parts_of(raw, spent)
@@ -458,24 +420,6 @@ TOO_MANY = f"a reply asked for {{}} tool calls: the first {MOST_KEPT} are kept"
 """A warning: no provider takes more back in one message."""
 EMPTY = "the model gave an empty reply: neither text nor tool calls"
 """A warning: most machines treat such a reply as the last one."""
-
-
-def _cost(
-    name: str, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
-) -> float | None:
-    """The cost of a call in USD by the file's prices, else by the port's; None if unknown.
-
-    `name` is the model that answered. After a fallback the file's prices are not used.
-    """
-    prices = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
-    other = settings.get("fallbacks") and name != settings.get("name")
-    if None in prices or other:
-        prices_of = getattr(model, "prices", None)
-        if prices_of is None:
-            return None
-        prices = prices_of({**settings, "name": name or settings.get("name")}) or (None, None)
-    cost = sum(n * price for n, price in zip(tokens, prices, strict=True) if price is not None)
-    return None if None in prices else cost
 
 
 def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:

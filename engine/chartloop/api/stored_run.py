@@ -65,7 +65,7 @@ def machine_to_read(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
     Its own tools, actions and guards are not needed: their results are on the record. `SetupError`
     or `JournalCorrupt` if the journal does not hold the machine.
     """
-    text = _machine_text(journal, row)
+    text = machine_text(journal, row.machine_hash, f"run `{row.run_id}`")
     own = tools or upkeep_stand_ins(recall_upkeep(journal, row))
     machine, findings = find_faults(text, tools=own, assume=True)
     if machine is None:
@@ -79,21 +79,22 @@ def machine_to_drive(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
     `MissingPluginError` if `tools` lack a plugin that the run was started with.
     """
     refuse_missing(row.run_id, recall_plugins(journal, row.run_id), specs_of(tools).plugins)
-    return load(_machine_text(journal, row), tools=tools)
+    return load(machine_text(journal, row.machine_hash, f"run `{row.run_id}`"), tools=tools)
 
 
-def _machine_text(journal: Journal, row: RunRow) -> str:
-    text = by_hand(journal.blob(row.machine_hash))
+def machine_text(journal: Journal, machine_hash: str, of: str) -> str:
+    """The canonical text of a machine that a journal holds, for `load`."""
+    text = by_hand(journal.blob(machine_hash))
     if text is None:
         raise SetupError(
-            f"the journal does not hold the machine of run `{row.run_id}`",
-            hint=f"`chartloop resume {row.run_id} --machine FILE` continues with its file",
+            f"the journal does not hold the machine of {of}",
+            hint="`chartloop resume RUN --machine FILE` continues a run with its file",
         )
     try:
         json.loads(text)
     except ValueError as error:
         raise JournalCorrupt(
-            f"the machine of run `{row.run_id}` cannot be read from the journal",
+            f"the machine of {of} cannot be read from the journal",
             hint="the file was changed by hand or by another program; give --machine FILE",
         ) from error
     # without a newline `load` would take the text for a path

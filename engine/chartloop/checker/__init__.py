@@ -21,7 +21,7 @@ from chartloop.checker.forks import check_forks
 from chartloop.checker.guards import check_guards
 from chartloop.checker.knowledge import Knowledge
 from chartloop.checker.labels import check_labels
-from chartloop.checker.limits import check_limits
+from chartloop.checker.limit_guards import check_limits
 from chartloop.checker.loops import LOOPS, check_budgets, check_loops
 from chartloop.checker.memory_edits import check_memory
 from chartloop.checker.missing_inputs import check_supplies

@@ -12,7 +12,7 @@ from chartloop.checker.certain_failures import as_written
 from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.checker.effects import FALLS, OF_A_CALL, OF_CALLS, is_part
 from chartloop.checker.knowledge import groups
-from chartloop.checker.limits import reads_of_guards
+from chartloop.checker.limit_guards import reads_of_guards
 from chartloop.checker.missing_inputs import behind
 from chartloop.checker.structure import epilogue
 from chartloop.core.errors import nearest

@@ -59,6 +59,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("pause", "Ask a run to pause before its next action."),
         Entry("cancel", "Ask a run to stop before its next action."),
         Entry("submit", "Start runs that workers drive, one or one for each line of a file."),
+        Entry("schedule", "Start runs at given times, by workers."),
         Entry("worker", "Drive the runs of a journal that are due, until SIGTERM."),
         Entry("limits", "List, set and remove what the runs of a journal may spend together."),
         Entry("serve", "Serve machines and runs over HTTP."),

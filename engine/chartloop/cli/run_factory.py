@@ -60,25 +60,36 @@ def start(
     The journal is opened last, so that a run that cannot start (a missing key, say) creates no
     file.
     """
-    clock, spec, more = clock_of(options), machine.spec, more or {}
-    limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
-    variables = values_of({n: v.type for n, v in spec.vars.items()}, options.var)
+    clock, more = clock_of(options), more or {}
     own = more.get("components", {})
     if not own:
         _announce(machine, script)
     run = machine.start(
         task, **{**_components(options, script, clock), **own}, clock=clock, cancel=cancel,
-        limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
-        agent=options.agent, session=options.session, continues=continues,
-        submitter=_submitter(machine, options),
-        require_bound=_required_figures(options),
+        run_id=options.run_id, continues=continues, **start_values(machine, options, more),
     )  # fmt: skip
     opened = journal()
     # as in `Machine.start`: on an event loop the appends of one tick share a transaction
     run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
+
+
+def start_values(
+    machine: Machine, options: RunOptions, more: Mapping[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """What the options start a run with, as JSON data. `more` overrides limits and variables."""
+    spec = machine.spec
+    limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
+    variables = values_of({n: v.type for n, v in spec.vars.items()}, options.var)
+    return {
+        "limits": {**limits, **more.get("limits", {})},
+        "vars": {**variables, **more.get("vars", {})},
+        "memory": dict(options.memory), "tasks": tasks_of(spec, options),
+        "agent": options.agent, "session": options.session,
+        "submitter": _submitter(machine, options),
+        "require_bound": figures_of(options.required) if options.required else None,
+    }  # fmt: skip
 
 
 def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal) -> bool:
@@ -186,11 +197,6 @@ def server_settings(
         proxies=options.proxies,
         face=face,
     )
-
-
-def _required_figures(options: RunOptions) -> dict[str, float] | None:
-    """The bounds that must be proven before a run starts; None without `--require-bound`."""
-    return figures_of(options.required) if options.required else None
 
 
 def _announce(machine: Machine, script: Script | None) -> None:

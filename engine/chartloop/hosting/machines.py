@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chartloop import catalog
-from chartloop.api import Machine, find_faults
-from chartloop.api.plugins import recall_plugins
+from chartloop.actions.declare import specs_of
+from chartloop.api import Machine, find_faults, load
+from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.stored_run import (
+    machine_text,
     machine_to_drive,
     machine_to_read,
     recall_start,
@@ -32,6 +34,7 @@ from chartloop.hosting.problems import Refusal
 from chartloop.hosting.settings import Settings
 from chartloop.language.tool_lock import lock_name
 from chartloop.machine.evolve import RULES
+from chartloop.run.cron import CronSchedule
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.rules_version import is_known, rules_of, say_rules
@@ -140,16 +143,37 @@ class Machines:
             )
         return self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
 
+    def to_tick(self, schedule: CronSchedule) -> Machine:
+        """The machine of a cron schedule, with the server's tools.
+
+        Raises `SetupError` or `SpecError` if this process cannot start its runs.
+        """
+        self._refuse_unserved(schedule.machine, schedule.machine_hash)
+
+        def make() -> Machine:
+            of, tools = f"schedule `{schedule.name}`", self._settings.tools
+            refuse_missing(schedule.name, schedule.plugins, specs_of(tools).plugins)
+            text = machine_text(self._journal, schedule.machine_hash, of)
+            machine = load(text, tools=tools)
+            self._refuse_untrusted(machine)
+            return machine
+
+        return self._get_or_make(("tick", schedule.needs), make)
+
+    def _refuse_unserved(self, name: str, machine_hash: str) -> None:
+        """Raise `SetupError` if a worker's folders do not have this machine."""
+        if self._settings.machines and not self._settings.serves:
+            served = [file.machine for file in self.listing() if file.machine is not None]
+            if machine_hash not in {machine.hash for machine in served}:
+                raise SetupError(f"no file in its folders is this machine `{name}`")
+
     def lacks(self, row: RunRow) -> str:
         """Why this process cannot drive a run that needs the same as this one; empty if it can."""
         for record in by_hand(self._journal.records(row.run_id, limit=1)):
             if not is_known(rules_of(record.input)):
                 return f"it has the rules {RULES}, not {say_rules(record.input)}"
         try:
-            if self._settings.machines and not self._settings.serves:
-                served = [file.machine for file in self.listing() if file.machine is not None]
-                if row.machine_hash not in {machine.hash for machine in served}:
-                    return f"no file in its folders is this machine `{row.machine}`"
+            self._refuse_unserved(row.machine, row.machine_hash)
             self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
         except (SetupError, SpecError) as error:
             return error.message

@@ -32,7 +32,9 @@ from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, UnknownRunError
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
+from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.fleet_calls import waits_for_limit
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import TTL
 from chartloop.run.lease_holder import RENEWALS
@@ -167,7 +169,10 @@ class Workers:
                 self.wake()
 
     def _keep_alive(self) -> None:
-        """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
+        """List this process, sweep the runs of dead ones, and start those of cron schedules.
+
+        In a thread that no action blocks.
+        """
         kept = time.monotonic()
         with asyncio.Runner() as runner:
             while not self._stopped.wait(AGAIN):
@@ -175,7 +180,8 @@ class Workers:
                     if lapses := time.monotonic() - kept > TTL / RENEWALS:
                         runner.run(self.keep())
                         kept = time.monotonic()
-                    if runner.run(self.schedule.sweep(lost=lapses)):
+                    swept = runner.run(self.schedule.sweep(lost=lapses))
+                    if take_ticks(self.runs.journal, self.runs.machines, self.lacks) or swept:
                         self.wake()
                 except ChartloopError as error:
                     _log.warning("a worker could not write to the journal: %s", error.message)
@@ -358,7 +364,7 @@ class _Worker(threading.Thread):
             return _Progress(int(record is not None) + await self._finish_step(run), False)
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
-        await run.arun(until=until, rest=lambda: self._stopping)
+        await run.arun(until=until, rest=lambda: self._stopping or waits_for_limit(run.session))
         return _Progress(run.session.tally.records - before, bool(run.breakpoints.hit))
 
     async def _finish_step(self, run: Run) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol
 
 from chartloop.core.units import say_count
 
@@ -291,6 +291,6 @@ def doubts_of(rows: Iterable[tuple[str, str, str, float]]) -> list[Doubt]:
     return [Doubt(*of, amounts) for of, amounts in sorted(found.items())]
 
 
-def limit_of(scope: str, what: str, per: str, numbers: Sequence[float]) -> FleetLimit:
+def limit_of(row: Sequence[Any]) -> FleetLimit:
     """A limit from the columns of a row."""
-    return FleetLimit(scope, cast(What, what), cast(Per, per), *numbers)
+    return FleetLimit(*row)

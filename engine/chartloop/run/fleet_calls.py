@@ -65,6 +65,14 @@ async def limits_of(session: Session, *models: str) -> list[FleetLimit]:
     )
 
 
+def waits_for_limit(session: Session) -> bool:
+    """Whether a run has to wait for a limit: its worker may drive another one meanwhile."""
+    position = session.position
+    if position.blocked_on != FLEET_WAIT or position.wake_at is None:
+        return False
+    return position.wake_at > session.ports.clock.now()
+
+
 def forget_limits() -> None:
     """Read anew which limits there are, before the next call."""
     _known.clear()
@@ -125,7 +133,7 @@ async def _reserve(
     scopes = scopes_of(session, models)
     while True:
         head = session.head - (intent.write is None)
-        given = Reservation(session.run_id, session.epoch, head, intent.key, scopes, most)
+        given = Reservation(session.run_id, session.epoch, head, intent.key, scopes, {**most})
         by, wait = await session.journal.reserve(given)
         if by is None:
             return head

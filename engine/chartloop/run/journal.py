@@ -5,6 +5,7 @@
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request to drive it (`run.schedule`)
+    cron(name, version, due, data)                schedules that start runs (`run.cron`)
     blob(hash, data)                              large payloads, canonical specs of machines
     quota, reservation                            limits across runs (`run.fleet`)
     snapshot(run_id, seq, data)                   a cache, never an event
@@ -42,6 +43,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chains
+from chartloop.run.cron import CronSchedules, MemoryCrons
 from chartloop.run.fleet import Fleet, MemoryFleet
 from chartloop.run.journal_pages import (
     ALL,
@@ -86,7 +88,7 @@ from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Schedule, Fleet, Chains, Copies, Protocol):
+class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -383,11 +385,10 @@ class _Log:
         self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
-class MemoryJournal(MemorySchedule, MemoryFleet):
+class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     """A journal that lives as long as the process. The default of the library.
 
-    Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
-    two processes over one file.
+    The whole port, fencing included: two runs over it behave like two processes over one file.
     """
 
     suspends = False
@@ -397,6 +398,7 @@ class MemoryJournal(MemorySchedule, MemoryFleet):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemorySchedule.__init__(self, now)
+        MemoryCrons.__init__(self)
         MemoryFleet.__init__(self, now)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""

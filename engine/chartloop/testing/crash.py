@@ -18,6 +18,7 @@ from typing import Any, TypeVar, Unpack
 from chartloop.core.durability import Durability
 from chartloop.core.records import Record
 from chartloop.run.chain import Chain
+from chartloop.run.cron import CronSchedule
 from chartloop.run.fleet import Doubt, FleetLimit, Per, Reservation, Reserved, What
 from chartloop.run.journal import (
     Check,
@@ -140,6 +141,14 @@ class CrashAt:
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))
 
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
+        return await self._write(
+            lambda: self.journal.put_cron(before, after, runs=runs, requests=requests)
+        )
+
     async def enqueue(self, run_id: str) -> bool:
         return await self._write(lambda: self.journal.enqueue(run_id))
 
@@ -155,6 +164,10 @@ class CrashAt:
 
     async def sweep(self, *, lost: bool = False) -> int:
         return await self._write(lambda: self.journal.sweep(lost=lost))
+
+    async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:
+        self._live()
+        return await self.journal.cron_schedules(due=due)
 
     async def set_limit(self, limit: FleetLimit) -> None:
         await self._write(lambda: self.journal.set_limit(limit))

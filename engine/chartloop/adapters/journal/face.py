@@ -25,6 +25,7 @@ from chartloop.adapters.journal.writes import (
     Keep,
     PlaceRequest,
     PutBlob,
+    PutCron,
     PutRaw,
     PutSnapshot,
     Release,
@@ -41,8 +42,10 @@ from chartloop.adapters.journal.writes import (
     Write,
     Writer,
 )
+from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.run.chain import Chain
+from chartloop.run.cron import CronSchedule
 from chartloop.run.fleet import Doubt, FleetLimit, Per, Reservation, Reserved, What
 from chartloop.run.journal import (
     Check,
@@ -95,7 +98,7 @@ def is_long(call: Call) -> bool:
     """Whether a call may take long, so that it is not grouped with others."""
     if isinstance(call, Read):
         return call.method in _LONG
-    return isinstance(call, (CreateWhole, Fork, Remove, PutRaw))
+    return isinstance(call, (CreateWhole, Fork, Remove, PutRaw, PutCron))
 
 
 class Done(NamedTuple):
@@ -191,10 +194,13 @@ class JournalFace(ABC):
         await self._perform(PutRaw("", runs))
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
+        return await self._perform(self._order(request))
+
+    def _order(self, request: StoredRequest) -> PlaceRequest:
         write, result = self._writer, request.outcome
         data = write.stored(write.document(request.data))
         outcome = None if result is None else write.stored(write.document(result))
-        return await self._perform(PlaceRequest(request.run_id, request, data, outcome))
+        return PlaceRequest(request.run_id, request, data, outcome)
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
         text = self._writer.stored(self._writer.document(outcome))
@@ -202,6 +208,20 @@ class JournalFace(ABC):
 
     async def withdraw_request(self, key: str) -> None:
         await self._perform(WithdrawRequest("", key))
+
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
+        name, columns = "" if before is None else before.name, None
+        if after is not None:
+            text = self._writer.stored(self._writer.document(plain(after)))
+            name, columns = after.name, (None if after.paused else after.next, text)
+        filled = [self._writer.whole(run) for run in runs]
+        whole = CreateWhole("", filled, (), Claim(None))
+        version = None if before is None else before.version
+        orders = [self._order(request) for request in requests]
+        return await self._perform(PutCron("", name, version, columns, whole, orders))
 
     async def enqueue(self, run_id: str) -> bool:
         return await self._perform(Enqueue(run_id))
@@ -296,6 +316,9 @@ class JournalFace(ABC):
         limit: int | None = None,
     ) -> list[StoredRequest]:  # fmt: skip
         return await self._read(run_id or "", Rows.requests, run_id, key, open_only, limit)
+
+    async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:
+        return await self._read("", Rows.cron_schedules, due)
 
     async def backlog(self) -> Backlog:
         return await self._read("", Rows.backlog)

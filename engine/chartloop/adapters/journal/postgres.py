@@ -33,7 +33,6 @@ from weakref import WeakValueDictionary
 import psycopg
 
 from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
-from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
@@ -52,6 +51,7 @@ from chartloop.adapters.journal.postgres_tables import (
     migrate,
     version_of,
 )
+from chartloop.adapters.journal.quotas import LIMITS_OF
 from chartloop.adapters.journal.rows import FENCE, Rows
 from chartloop.adapters.journal.writes import (
     Acquire,

@@ -22,7 +22,7 @@ from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
-from chartloop.adapters.journal.fleet import LIMITS_OF
+from chartloop.adapters.journal.quotas import LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 
@@ -64,8 +64,8 @@ _OWN = {
     ),
 }
 _TABLES = (
-    "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version|quota|"
-    "reservation"
+    "cron|run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version|"
+    "quota|reservation"
 )
 _SPELLING = (
     (r"\b(FROM|JOIN|INTO|UPDATE) (" + _TABLES + r")\b(?!\.)", r'\1 "{schema}".\2'),

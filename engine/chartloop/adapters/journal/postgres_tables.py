@@ -131,6 +131,11 @@ MIGRATIONS: tuple[Migration, ...] = (
             )
             """,
             """
+            CREATE TABLE cron (
+                name TEXT PRIMARY KEY, version INT8 NOT NULL, due FLOAT8, data BYTEA NOT NULL
+            )
+            """,
+            """
             CREATE VIEW journal_backlog AS
             SELECT count(*) AS runs_due,
                 coalesce(extract(epoch FROM now())::float8 - min(due), 0) AS oldest_due_seconds,

@@ -20,8 +20,9 @@ from functools import partial
 from typing import Any
 
 from chartloop.adapters.journal.activations import REQUEST, read_requests
-from chartloop.adapters.journal.fleet import FleetRows
+from chartloop.adapters.journal.cron_rows import CronRows
 from chartloop.adapters.journal.leases import LeaseRows
+from chartloop.adapters.journal.quotas import FleetRows
 from chartloop.adapters.journal.raw_rows import (
     COLUMNS,
     EVENT,
@@ -48,6 +49,7 @@ from chartloop.adapters.journal.writes import (
     Line,
     PlaceRequest,
     PutBlob,
+    PutCron,
     PutRaw,
     PutSnapshot,
     Release,
@@ -153,7 +155,7 @@ _READ = "seq, type, at, data, record, epoch"
 _KINDS = frozenset(KINDS)
 
 
-class Rows(TextRows, LeaseRows, FleetRows, RawRows):
+class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     """The tables of a database. `now` is its clock."""
 
     def __init__(
@@ -569,7 +571,8 @@ _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     PutBlob: Rows.put_blob, PutSnapshot: Rows.put_snapshot, Fork: Rows.fork, Remove: Rows.remove,
     PutRaw: Rows.put_raw,
     PlaceRequest: Rows.place_request, SettleRequest: Rows.settle_request,
-    WithdrawRequest: Rows.withdraw_request, Enqueue: Rows.enqueue, ClaimRuns: Rows.claim,
+    WithdrawRequest: Rows.withdraw_request, PutCron: Rows.put_cron, Enqueue: Rows.enqueue,
+    ClaimRuns: Rows.claim,
     Keep: Rows.keep, HandBack: Rows.hand_back, Sweep: Rows.sweep,
     SetLimit: Rows.set_limit, RemoveLimit: Rows.remove_limit, Reserve: Rows.reserve,
     SettleCall: Rows.settle_call,

@@ -136,6 +136,11 @@ MIGRATIONS: tuple[Migration, ...] = (
             )
             """,
             """
+            CREATE TABLE cron (
+                name TEXT PRIMARY KEY, version INTEGER NOT NULL, due REAL, data NOT NULL
+            )
+            """,
+            """
             CREATE TABLE quota (
                 scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, most REAL NOT NULL,
                 used REAL NOT NULL, held REAL NOT NULL, at REAL NOT NULL,

@@ -201,6 +201,19 @@ class WithdrawRequest(NamedTuple):
     key: str
 
 
+class PutCron(NamedTuple):
+    """A cron schedule in place of a version of it, with the runs and requests of a tick."""
+
+    run_id: str
+    name: str
+    version: int | None
+    """The version that it replaces; None for a new one."""
+    after: tuple[float | None, Stored] | None
+    """When it is due, and its text; None if it is removed."""
+    whole: CreateWhole
+    requests: Sequence[PlaceRequest]
+
+
 class Enqueue(NamedTuple):
     """A run that is due now."""
 
@@ -275,8 +288,9 @@ class SettleCall(NamedTuple):
 
 Write: TypeAlias = (
     Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
-    | Remove | PutRaw | PlaceRequest | SettleRequest | WithdrawRequest | Enqueue | ClaimRuns | Keep
-    | HandBack | Sweep | SetLimit | RemoveLimit | Reserve | SettleCall
+    | Remove | PutRaw | PlaceRequest | SettleRequest | WithdrawRequest | PutCron | Enqueue
+    | ClaimRuns | Keep | HandBack | Sweep | SetLimit | RemoveLimit | Reserve
+    | SettleCall
 )  # fmt: skip
 """`run_id` is empty for a write to no particular run."""
 

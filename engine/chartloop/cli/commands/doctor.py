@@ -188,6 +188,10 @@ _EXTRAS = (
         "no psycopg: journals are files, and not in PostgreSQL",
     ),
     _Extra(
+        "cron", "cronsim", "cron",
+        "no cronsim: schedules have intervals, `--every 15m`, but no cron expressions",
+    ),
+    _Extra(
         "distributed", "dbos", "distributed",
         "no DBOS: a journal's own table delivers runs to workers",
     ),

@@ -24,21 +24,23 @@ PARTS = (
     "watched",
     "leases",
     "requests",
-    "schedule",
+    "activations",
+    "crons",
     "fleet",
     "concurrent",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
+from chartloop.testing.journal_suite.activations import ScheduleCases  # noqa: E402
 from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
 from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
 from chartloop.testing.journal_suite.copies import CopyCases  # noqa: E402
+from chartloop.testing.journal_suite.crons import CronCases  # noqa: E402
 from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
 from chartloop.testing.journal_suite.fleet import FleetCases, SharedFleetCases  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
 from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
-from chartloop.testing.journal_suite.schedule import ScheduleCases  # noqa: E402
 from chartloop.testing.journal_suite.watched import WatchedCases  # noqa: E402
 
 __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
@@ -46,7 +48,7 @@ __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 class JournalSuite(
     RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases,
-    FleetCases, Opening,
+    CronCases, FleetCases, Opening,
 ):  # fmt: skip
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 

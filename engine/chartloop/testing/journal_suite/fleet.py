@@ -15,6 +15,7 @@ from chartloop.testing.clock import ManualClock
 from chartloop.testing.journal_suite.desk import Desk, step
 
 MINUTE = 60.0
+OF_MODEL = ("model:m",)
 
 
 def limit(
@@ -131,14 +132,15 @@ class FleetCases:
         do = desk
         limit(do, 6000, "tokens", "minute", "model:m")
         do.begin()
-        more = {"scopes": ("model:m",)}
-        assert reserve(do, tokens=1000, **more) == Reserved()  # above a sixtieth, with all its room
-        wait = reserve(do, key="k", tokens=50, **more).wait
+        assert (
+            reserve(do, tokens=1000, scopes=OF_MODEL) == Reserved()
+        )  # above a sixtieth, with all its room
+        wait = reserve(do, key="k", tokens=50, scopes=OF_MODEL).wait
         assert wait > 9
         assert settle(do, tokens=200)
-        assert 0 < reserve(do, key="k", tokens=50, **more).wait < wait - 7
+        assert 0 < reserve(do, key="k", tokens=50, scopes=OF_MODEL).wait < wait - 7
         clock.advance(wait)
-        assert reserve(do, key="k", tokens=50, **more) == Reserved()
+        assert reserve(do, key="k", tokens=50, scopes=OF_MODEL) == Reserved()
 
     def test_a_day_begins_anew_and_keeps_what_is_held(self, desk: Desk, clock: ManualClock) -> None:
         do = desk

@@ -1,0 +1,101 @@
+"""Writes the tables of `durability.md` from the figures that the tests of kills and faults leave.
+
+    export CHARTLOOP_FIGURES=$PWD/docs/durability.jsonl
+    CHARTLOOP_KILLS=300 pytest tests/durable/test_kill_matrix.py
+    pytest tests/durable/test_fleet_faults.py
+    python docs/durability_table.py [FILE]...      # by default the page beside this file
+
+A line of the figures is a fleet of workers and what became of its runs. A test compares the page
+with what this would write.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from page_parts import table
+
+HERE = Path(__file__).resolve().parent
+FIGURES = HERE / "durability.jsonl"
+BEGIN, END = "<!-- figures: written by docs/durability_table.py -->", "<!-- end of the figures -->"
+PLACES = {
+    "within-claim": "a claim, not committed", "after-claim": "a claim",
+    "after-acquire": "the run's lease", "before-intent": "just before the intent of a paid call",
+    "within-intent": "the intent, not committed", "after-intent": "the intent",
+    "asked": "in the call", "replied": "the call's effect, not recorded",
+    "within-record": "the record, not committed", "after-record": "the record",
+    "before-hand_back": "just before handing back", "after-hand_back": "handing back",
+    "within-expired": "a wait that ended at its time, not committed",
+    "after-expired": "a wait that ended at its time",
+    "before-answer": "just before an answer is taken",
+    "within-answer": "an answer, not committed", "after-answer": "an answer",
+    "after-settle": "the outcome of a run",
+    "within-sweep": "a sweep of dead workers, not committed",
+    "after-sweep": "a sweep of dead workers",
+}  # fmt: skip
+"""What the worker had done last when it was killed."""
+
+
+def tables(lines: list[dict[str, Any]]) -> str:
+    """Both tables: by fault and pair, and by what a killed worker had done last."""
+    grouped = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    kills = defaultdict[str, list[dict[str, Any]]](list)
+    for line in lines:
+        grouped[line["fault"], line["pair"]].append(line)
+        for kill in line["kills"]:
+            kills[kill["place"]].append(kill)
+    faults = [
+        (
+            fault, pair, *(f"{sum(one[key] for one in of):,}" for key in (
+                "tries", "runs", "calls", "lost", "twice", "in_flight", "reported")),
+            times([kill for one in of for kill in one["kills"]]),
+        )
+        for (fault, pair), of in sorted(grouped.items())
+    ]  # fmt: skip
+    places = [
+        (
+            PLACES[place], str(len(of)), str(sum(kill["runs"] for kill in of)),
+            str(sum(kill["reported"] for kill in of)), times(of),
+        )
+        for place in PLACES if (of := kills[place])
+    ]  # fmt: skip
+    head = (
+        "fault", "journal, schedule", "tries", "runs", "paid calls", "steps lost",
+        "recorded calls paid twice", "calls in flight", "of them reported in doubt",
+        "taken up after, median / most",
+    )  # fmt: skip
+    by_place = (
+        "killed after", "kills", "runs it held", "calls reported in doubt",
+        "taken up after, median / most",
+    )  # fmt: skip
+    return f"{table(head, faults)}\n\n{table(by_place, places)}"
+
+
+def times(kills: list[dict[str, Any]]) -> str:
+    """How long it took until others had the runs of killed workers."""
+    took = [kill["seconds"] for kill in kills if kill["seconds"] is not None]
+    return f"{median(took):.1f} s / {max(took):.1f} s" if took else ""
+
+
+def written(page: str) -> str:
+    """The page with the tables of the figures."""
+    lines = [json.loads(line) for line in FIGURES.read_text("utf-8").splitlines()]
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables(lines)}\n\n{END}{after}"
+
+
+def main(files: Iterable[str]) -> None:
+    """Write the pages."""
+    for page in [Path(file) for file in files] or [HERE / "durability.md"]:
+        page.write_text(written(page.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

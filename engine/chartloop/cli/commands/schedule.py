@@ -1,0 +1,245 @@
+"""`chartloop schedule`: runs that are started at given times, by workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.printing import Row, print_table
+from chartloop.core.errors import nearest
+from chartloop.core.units import write_duration
+
+if TYPE_CHECKING:
+    from chartloop.run.cron import CronSchedule, Missed, Overlap
+    from chartloop.run.journal import Journal
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleOptions(RunOptions):
+    """The options of `schedule add`."""
+
+    inputs: str | None = None
+    cron: str = ""
+    every: float | None = None
+    timezone: str = "UTC"
+    missed: Missed = "last"
+    overlap: Overlap = "skip"
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  chartloop schedule add report machine.yaml "Yesterday's numbers." --cron "0 9 * * 1-5" \\
+      --timezone Europe/Berlin --tools tools.py
+  chartloop schedule add poll machine.yaml --every 15m --inputs tasks.jsonl
+  chartloop schedule list
+  chartloop schedule pause report
+
+\b
+The schedules are in the journal, and any `chartloop worker` or `chartloop serve` on it starts their
+runs. Each tick is submitted once, however many workers there are.
+"""
+)
+def schedule() -> None:
+    """Start runs at given times, by workers."""
+
+
+@schedule.command()
+@click.argument("name", type=parameters.RUN_ID)
+@parameters.machine_argument
+@click.argument("task", default="", required=False)
+@click.option(
+    "--cron", metavar="FIELDS", default="",
+    help="When: minute, hour, day of the month, month, day of the week. `0 9 * * 1-5` is at nine on"
+    " working days. Needs the extra `cron`.",
+)  # fmt: skip
+@click.option(
+    "--timezone", metavar="ZONE", default="UTC", show_default=True,
+    help="The time zone of --cron, such as Europe/Berlin.",
+)  # fmt: skip
+@click.option(
+    "--every", type=parameters.AGE, metavar="DURATION",
+    help="In place of --cron: 15m, 1d. The first time is that long after now.",
+)  # fmt: skip
+@click.option(
+    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
+    help="Each time a run for each line of a file, as it is now; - is stdin.",
+)  # fmt: skip
+@click.option(
+    "--missed", type=click.Choice(["last", "skip", "all"]), default="last", show_default=True,
+    help="What is started later of the times at which no worker was there: the last, none, or all,"
+    " but not more than the last 100.",
+)  # fmt: skip
+@click.option(
+    "--overlap", type=click.Choice(["skip", "allow"]), default="skip", show_default=True,
+    help="What becomes of a time at which a run of the time before has not ended.",
+)  # fmt: skip
+@parameters.tools_option
+@parameters.value_options
+@parameters.define_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.name_options
+@parameters.require_option("--require-bound")
+@parameters.format_option()
+@pass_options(ScheduleOptions)
+def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
+    """Add a schedule, with the machine as it is now.
+
+    MACHINE is a file or the name of a shipped machine. A changed file changes no schedule: remove
+    it and add it again.
+    """
+    from chartloop.adapters.cron import local_time, next_tick
+    from chartloop.cli.inputs import Job, read_jobs
+    from chartloop.cli.journal_access import open_journal, say_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.run_factory import start_values
+    from chartloop.hosting.ticks import draft
+    from chartloop.run.cron import CronSchedule, tick_id
+    from chartloop.run.sync import by_hand
+
+    if bool(options.cron.strip()) == (options.every is not None):
+        raise click.UsageError('say when, either --cron "0 9 * * 1-5" or --every 15m')
+    if options.every is not None and (options.every < 1 or options.every % 1):
+        raise click.UsageError("--every is a number of whole seconds: 30s, 15m, 1d")
+    if options.every is not None and options.timezone != "UTC":
+        raise click.UsageError("--timezone goes with --cron")
+    if options.missed == "all" and options.overlap == "skip":
+        raise click.UsageError("--missed all starts runs at once: it needs --overlap allow")
+    if options.run_id or (options.inputs is not None and task):
+        raise click.UsageError("leave --run-id out, and TASK with --inputs")
+    loaded = load_machine(machine, options)
+    jobs = [Job(1, task)] if options.inputs is None else read_jobs(options.inputs)
+    own = [{"limits": job.limits, "vars": job.vars} for job in jobs]
+    starts = [
+        {"task": job.task, **start_values(loaded, options, more)}
+        for job, more in zip(jobs, own, strict=True)
+    ]
+    journal = open_journal(options, make=True)
+    now = by_hand(journal.now()) // 1
+    new = CronSchedule(
+        name, loaded.name, loaded.hash, (*starts,), now, now, " ".join(options.cron.split()),
+        options.timezone, options.every or 0.0, options.missed, options.overlap,
+    )  # fmt: skip
+    new = new.replace(next=next_tick(new, now))
+    drafts = [draft(loaded, start, tick_id(new, now, 0), now) for start in starts]
+    new = new.replace(plugins=drafts[0].plugins)
+    for text in dict.fromkeys(text for each in drafts for text in each.texts):
+        by_hand(journal.put_blob(text))
+    if not by_hand(journal.put_cron(None, new)):
+        raise MisuseError(
+            f"there is a schedule `{name}` already",
+            hint=f"`chartloop schedule remove {name}` removes it, or choose another name",
+        )
+    if options.is_json:
+        console.result(console.as_json(_as_data(new, "", "")))
+        return
+    console.say(f"schedule {name} starts its first run at {local_time(new, new.next)}")
+    if not by_hand(journal.backlog()).workers:
+        console.say("no worker is there: `chartloop worker` starts and drives its runs", "yellow")
+    say_journal(journal)
+
+
+@schedule.command("list")
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(RunOptions)
+def list_(options: RunOptions) -> None:
+    """List the schedules, with the next tick and the runs of the last."""
+    from chartloop.adapters.cron import local_time
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.run.sync import by_hand
+
+    journal = open_journal(options)
+    schedules = by_hand(journal.cron_schedules())
+    workers = by_hand(journal.backlog()).workers
+    rows, troubles, data = list[Row](), list[str](), list[dict[str, Any]]()
+    for one in schedules:
+        runs = [by_hand(journal.row(run_id)) for run_id in one.runs]
+        found = [row.reason or row.status for row in runs if row is not None]
+        status = ", ".join(dict.fromkeys(found)) or ("removed" if runs else "")
+        lacks = [worker.lacks.get(one.needs, "") for worker in workers]
+        trouble = "; ".join(dict.fromkeys(lacks)) if lacks and all(lacks) else ""
+        if trouble:
+            troubles.append(f"no worker can start the runs of {one.name}: {trouble}")
+        elif one.note:
+            troubles.append(f"{one.name}: {one.note}")
+        when = one.cron or f"every {write_duration(one.every)}"
+        coming = "paused" if one.paused else local_time(one, one.next)
+        last = local_time(one, one.last) if one.last else ""
+        newest = one.runs[-1] if one.runs else ""
+        rows.append(Row((one.name, one.machine, when, coming, last, newest, status)))
+        data.append(_as_data(one, status, trouble))
+    if options.is_json:
+        console.result(console.as_json(data))
+        return
+    if rows:
+        print_table(rows, ("schedule", "machine", "when", "next", "last", "its run", "status"))
+    else:
+        console.say("no schedules: `chartloop schedule add` adds one")
+    for trouble in troubles:
+        console.say(console.plain(trouble), "yellow")
+    if rows and not workers:
+        console.say("no worker is there: `chartloop worker` starts and drives the runs", "yellow")
+
+
+def _as_data(one: CronSchedule, status: str, trouble: str) -> dict[str, Any]:
+    """A schedule as JSON data."""
+    from chartloop.run.cron import say_tick
+
+    return {
+        "name": one.name, "machine": one.machine, "hash": one.machine_hash, "cron": one.cron,
+        "timezone": one.timezone, "every_seconds": one.every, "missed": one.missed,
+        "overlap": one.overlap, "paused": one.paused, "runs_each_time": len(one.starts),
+        "next": None if one.paused else say_tick(one.next),
+        "last": say_tick(one.last) if one.last else None, "runs": [*one.runs], "status": status,
+        "note": one.note, "lacks": trouble,
+    }  # fmt: skip
+
+
+def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], Any]) -> None:
+    """Add a command that changes a schedule of a name."""
+
+    @schedule.command(verb, help=about)
+    @click.argument("name")
+    @parameters.journal_option
+    @parameters.format_option()
+    @pass_options(RunOptions)
+    def command(name: str, options: RunOptions) -> None:
+        from chartloop.cli.journal_access import open_journal
+        from chartloop.run.sync import by_hand
+
+        journal, done = open_journal(options), False
+        while not done:  # a worker may take a tick between the two
+            known: Mapping[str, CronSchedule] = {
+                one.name: one for one in by_hand(journal.cron_schedules())
+            }
+            if name not in known:
+                hint = nearest(name, known, otherwise="`chartloop schedule list` lists them")
+                raise MisuseError(f"there is no schedule `{name}`", hint=hint)
+            done = by_hand(journal.put_cron(known[name], change(known[name], journal)))
+        if options.is_json:
+            console.result(console.as_json({"schedule": name, "done": verb}))
+        else:
+            console.say(f"schedule {name}: {verb} done")
+
+
+def _resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
+    from chartloop.adapters.cron import next_tick
+    from chartloop.run.sync import by_hand
+
+    now = by_hand(journal.now())
+    return one.replace(paused=False, next=next_tick(one, now)) if one.paused else one
+
+
+_changing("pause", "Start no runs of a schedule until it is resumed.",
+          lambda one, _: one.replace(paused=True))  # fmt: skip
+_changing("resume", "Let a paused schedule go on. What it missed meanwhile is not started.",
+          _resumed)  # fmt: skip
+_changing("remove", "Remove a schedule. Its runs stay.", lambda _, __: None)

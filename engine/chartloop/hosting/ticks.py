@@ -1,0 +1,149 @@
+"""Ticks: the runs that cron schedules start, by whichever worker looks first.
+
+    due ─▶ the machine of the journal, with this worker's tools ─▶ the run, in memory ─▶ `put_cron`
+
+A run is started in memory, and written together with its request and the schedule's next tick. So
+a worker that dies before has written nothing, and of two workers one has written it all.
+
+Belongs here: starting the runs of a schedule. Never: threads, calendars.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from chartloop.adapters.cron import next_tick, ticks_until
+from chartloop.adapters.model.scripted import Scripted
+from chartloop.api import Machine, StartOptions
+from chartloop.api.plugins import recall_plugins
+from chartloop.core.errors import ChartloopError, MovedError, SetupError, SpecError
+from chartloop.hosting.machines import Machines, needs_of
+from chartloop.hosting.runs import release
+from chartloop.run.cron import CronSchedule, say_tick, tick_id, ticks_to_start
+from chartloop.run.journal import Journal, MemoryJournal, successor_of
+from chartloop.run.journal_records import WholeRun
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand
+
+_log = logging.getLogger(__name__)
+
+
+class Draft(NamedTuple):
+    """A run that is not in the journal yet, and what it needs there."""
+
+    run: WholeRun
+    request: StoredRequest
+    texts: list[str]
+    """The texts that the journal must have before: its machine and certificate."""
+    plugins: Mapping[str, str]
+
+
+def draft(machine: Machine, start: Mapping[str, Any], run_id: str, at: float) -> Draft:
+    """A run with its first record and the request to drive it, due at a time.
+
+    Raises what `Machine.start` does.
+    """
+    kept = _Drafts()
+    given = {**start, "run_id": run_id, "journal": kept, "model": Scripted([])}
+    run = machine.start(**cast("StartOptions", given))  # a worker has the model, and its key
+    run.advance()
+    release(run)
+    row, key = run.session.row, f"start-{run_id}"
+    order = StoredRequest(key, run_id, "run", key, at, {"until": ""}, needs=needs_of(kept, row))
+    events = by_hand(kept.events(run_id))
+    return Draft(WholeRun(row, events), order, kept.texts, recall_plugins(kept, run_id))
+
+
+class _Drafts(MemoryJournal):
+    """A journal in memory that hands on the texts which are stored for good."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    async def put_blob(self, data: str) -> str:
+        self.texts.append(data)
+        return await super().put_blob(data)
+
+
+def take_ticks(journal: Journal, machines: Machines, lacks: dict[str, str]) -> int:
+    """Start the runs of all schedules that are due; returns how many.
+
+    `lacks` gets why this process cannot start those of a schedule, by what they need.
+    """
+    started = 0
+    for schedule in by_hand(journal.cron_schedules(due=True)):
+        try:
+            machine = machines.to_tick(schedule)
+            started += _take(journal, schedule, machine)
+            lacks[schedule.needs] = ""
+        except (SetupError, SpecError) as error:
+            lacks[schedule.needs] = error.message
+    return started
+
+
+def _take(journal: Journal, schedule: CronSchedule, machine: Machine) -> int:
+    """Start the runs of a schedule's ticks, as long as no other worker does."""
+    started, now = 0, by_hand(journal.now())
+    ticks = ticks_to_start(schedule, now, partial(ticks_until, schedule))
+    if not ticks:
+        note = f"no worker took the ticks until {say_tick(now)}"
+        after = schedule.replace(next=next_tick(schedule, now), note=note)
+        by_hand(journal.put_cron(schedule, after))
+    for tick in ticks:
+        after, drafts = schedule.replace(next=next_tick(schedule, tick), note=""), list[Draft]()
+        if tick == ticks[-1]:
+            after = after.replace(next=next_tick(schedule, now))
+        going = _going(journal, schedule) if schedule.overlap == "skip" else ""
+        if going:
+            note = f"the tick of {say_tick(tick)} was skipped: run `{going}` has not ended"
+            after = after.replace(note=note)
+        else:
+            try:
+                drafts = _drafts(schedule, machine, tick, now)
+            except (SetupError, SpecError):
+                raise  # another worker may have what this one lacks
+            except ChartloopError as error:
+                _log.warning("schedule `%s` started no run: %s", schedule.name, error.message)
+                note = f"the tick of {say_tick(tick)} started no run: {error.message}"
+                after = after.replace(note=note)
+        if drafts:
+            ids = (*(each.run.row.run_id for each in drafts),)
+            after = after.replace(last=tick, runs=ids)
+            for text in dict.fromkeys(text for each in drafts for text in each.texts):
+                by_hand(journal.put_blob(text))
+        written = by_hand(
+            journal.put_cron(
+                schedule, after,
+                runs=[each.run for each in drafts], requests=[each.request for each in drafts],
+            )
+        )  # fmt: skip
+        if not written:
+            break
+        started += len(drafts)
+        schedule = after.replace(version=schedule.version + 1)
+    return started
+
+
+def _drafts(schedule: CronSchedule, machine: Machine, tick: float, now: float) -> list[Draft]:
+    found = list[Draft]()
+    by = {"schedule": {"name": schedule.name, "tick": say_tick(tick)}}
+    for number, start in enumerate(schedule.starts):
+        given = {**start, "metadata": {**start.get("metadata", {}), **by}}
+        found.append(draft(machine, given, tick_id(schedule, tick, number), now))
+    return found
+
+
+def _going(journal: Journal, schedule: CronSchedule) -> str:
+    """A run of the tick before that has not ended; empty for none."""
+    for run_id in schedule.runs:
+        row = by_hand(journal.row(run_id))
+        try:
+            if row is not None and not by_hand(successor_of(journal, row)).ended:
+                return run_id
+        except MovedError:  # what continued it is gone
+            continue
+    return ""

@@ -1,0 +1,168 @@
+"""Cron schedules: runs that are started at given times, again and again.
+
+    put ─▶ next ─▶ due ─▶ put: the runs of the tick, their requests, and the following `next`
+                          └──────────────── one transaction, if nobody was faster ────────┘
+
+A schedule is a row of the journal with a version. Each change names the version that it has read,
+so of two workers one starts the runs of a tick. Ticks are compared with the journal's clock.
+
+Belongs here: the record, the port, that of a journal in memory, and which ticks are started.
+Never: calendars (`adapters.cron`), tables, machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice, takewhile
+from typing import Any, Literal, Protocol
+
+from chartloop.core.values import Time, Value
+from chartloop.run.journal_records import RunRow, WholeRun
+from chartloop.run.requests import StoredRequest
+
+Missed = Literal["last", "skip", "all"]
+Overlap = Literal["skip", "allow"]
+LATE = 60.0
+"""Seconds after its time at which a tick that nobody took is missed."""
+MOST = 100
+"""The largest number of missed ticks that are started later: the newest."""
+
+
+class CronSchedule(Value, frozen=True):
+    """A schedule, as stored."""
+
+    name: str
+    machine: str
+    machine_hash: str
+    """The machine of all its runs; its text is in the journal."""
+    starts: tuple[Mapping[str, Any], ...]
+    """What each run of a tick is started with, as `Machine.start` takes it."""
+    created: Time
+    next: Time
+    """The next tick; of a paused schedule, the one at which it was paused."""
+    cron: str = ""
+    """Five fields, in the time zone; empty for an interval."""
+    timezone: str = "UTC"
+    every: Time = 0.0
+    """The seconds between two ticks, counted from `created`; 0 for a cron expression."""
+    missed: Missed = "last"
+    """Which of the ticks that no worker took in time are started: the last, none, or all."""
+    overlap: Overlap = "skip"
+    """Whether a tick is started while a run of the tick before has not ended."""
+    plugins: Mapping[str, str] = {}
+    """The plugins that its runs need."""
+    paused: bool = False
+    last: Time = 0.0
+    """The tick that started runs last; 0 for none."""
+    runs: tuple[str, ...] = ()
+    """The runs of that tick."""
+    note: str = ""
+    """Why the newest tick started none."""
+    version: int = 0
+    """How often it was changed."""
+
+    @property
+    def needs(self) -> str:
+        """What a worker must have to start its runs."""
+        return " ".join((self.machine_hash, *sorted(self.plugins)))
+
+
+class CronSchedules(Protocol):
+    """The journal's operations on cron schedules."""
+
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
+        """Put a schedule in the place of another one, and create runs with their requests.
+
+        All of it in one transaction. `before` is None for a new one, `after` for a removed one.
+        False, with nothing written, if there is another version now, or already one of its name.
+        Runs that are there already are left as they are, with their requests.
+        """
+        ...
+
+    async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:
+        """All schedules by name, or those that are due. Damaged ones are left out."""
+        ...
+
+
+def ticks_to_start(
+    schedule: CronSchedule, now: float, ticks_until: Callable[[float], Iterable[float]]
+) -> list[float]:
+    """The ticks of a due schedule for which runs are started, the oldest first.
+
+    `ticks_until` gives the ticks up to a time, the newest first.
+    """
+    newest = takewhile(lambda tick: tick >= schedule.next, ticks_until(now))
+    due = [*islice(newest, MOST if schedule.missed == "all" else 1)]
+    if schedule.missed == "skip":
+        return [tick for tick in due if now - tick <= LATE]
+    return due[::-1]
+
+
+def say_tick(at: float) -> str:
+    """A tick in UTC: ``2026-11-30T09:00:00Z``."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def tick_id(schedule: CronSchedule, at: float, number: int) -> str:
+    """The id of a run of a tick: the same for whoever starts it."""
+    time = datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M%SZ")
+    which = f"-{number + 1}" if len(schedule.starts) > 1 else ""
+    return f"{schedule.name}-{time}{which}"
+
+
+class MemoryCrons:
+    """The cron schedules of a journal in memory."""
+
+    def __init__(self) -> None:
+        self._crons: dict[str, CronSchedule] = {}
+
+        self._changes = 0
+
+    async def now(self) -> float:
+        """The journal's time."""
+        raise NotImplementedError
+
+    async def row(self, run_id: str) -> RunRow | None:
+        """The row of a run, or None."""
+        raise NotImplementedError
+
+    async def create_whole(self, runs: Sequence[WholeRun]) -> None:
+        """Create runs with their content."""
+        raise NotImplementedError
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        """Store a request."""
+        raise NotImplementedError
+
+    async def put_cron(
+        self, before: CronSchedule | None, after: CronSchedule | None, *,
+        runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
+    ) -> bool:  # fmt: skip
+        name = (before or after or _NONE).name
+        there = self._crons.get(name)
+        if (there and there.version) != (before and before.version):
+            return False
+        if after is None:
+            self._crons.pop(name, None)
+        else:
+            version = 0 if before is None else before.version + 1
+            self._crons[name] = after.replace(version=version)
+        new = {run.row.run_id for run in runs if await self.row(run.row.run_id) is None}
+        await self.create_whole([run for run in runs if run.row.run_id in new])
+        for request in requests:
+            if request.run_id in new:
+                await self.place_request(request)
+        self._changes += 1
+        return True
+
+    async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:
+        now = await self.now()
+        found = sorted(self._crons.values(), key=lambda one: one.name)
+        return [one for one in found if not due or (one.next <= now and not one.paused)]
+
+
+_NONE = CronSchedule("", "", "", (), 0.0, 0.0)
