@@ -176,7 +176,7 @@ def tables(kept: dict[str, Any]) -> dict[str, str]:
         "carries": figures_table(CARRIES, found, beside),
         "works": figures_table(WORKS, found, beside),
         "operations": kinds_table(OPERATIONS, "ms, median", found.get("operations", {})),
-        "finished": "",
+        "finished": "Not measured yet: `python benchmarks/fleet.py --only finished --write`.",
         "peers": peers_table(found.get("peers", {})),
         "load": f"{os.cpu_count()} processors. The load of the machine before each measure: {loads}.",
     }
