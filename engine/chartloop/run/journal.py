@@ -630,12 +630,8 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         return True
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:
-        below = run_id + CHILD_MARK
-        return any(
-            msg_id in log.inbox
-            for name, log in self._logs.items()
-            if name == run_id or name.startswith(below)
-        )
+        logs = self._logs.items()
+        return any(msg_id in log.inbox for name, log in logs if covers(run_id, name))
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
         inbox = (self._logs.get(run_id) or self._log(run_id)).inbox
