@@ -133,6 +133,13 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("journal", "import", EVIL),
         ("journal", "prune", "--older", "1d", "--dry-run"),
     ],
+    "limits": [
+        ("limits", "set", f"agent:{EVIL}", "--tokens", "9"),
+        ("limits",),
+        ("limits", "set", EVIL, "--tokens", "9"),
+        ("limits", "settle", EVIL),
+        ("limits", "rm", f"agent:{EVIL}"),
+    ],
     "pause": [("pause", "waits"), ("pause", EVIL)],
     "cancel": [("cancel", "waits", "--reason", EVIL, "--message", EVIL)],
     "serve": [

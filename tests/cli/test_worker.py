@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import signal
@@ -62,6 +63,18 @@ def test_what_the_grace_cuts_is_said_and_in_doubt(place: Place) -> None:
     with place.worker():
         until(lambda: len(place.effects()) > 1)
     assert len(place.doubts()) == 1
+
+
+def test_a_worker_ends_whichever_of_its_threads_gets_the_signal(place: Place) -> None:
+    place.submit("--var", "rest=0")
+    with place.worker() as worker:
+        until(place.ended)
+        libc, pid = ctypes.CDLL(None), worker.pid
+        other = max(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
+        assert other != pid
+        assert libc.tgkill(pid, other, signal.SIGTERM) == 0
+        _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0, said
 
 
 def test_a_worker_without_the_tools_claims_nothing_and_runs_says_so(place: Place) -> None:

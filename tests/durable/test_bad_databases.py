@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -162,17 +162,7 @@ def test_a_role(postgres: Cluster, made: str, tmp_path: Path, case: str) -> None
     refused(tmp_path, made.replace("postgres@", f"{role}@"), *says)
 
 
-CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
-    "newer": (
-        lambda schema: f"INSERT INTO {schema}.schema_version VALUES (99, 'later')",  # noqa: S608
-        "update chartloop",
-    ),
-    "another": (lambda schema: f"DROP TABLE {schema}.event CASCADE", "something else"),
-}
-
-
-@pytest.mark.parametrize("case", CHANGES)
-def test_tables(postgres: Cluster, made: str, tmp_path: Path, case: str) -> None:
-    change, says = CHANGES[case]
-    postgres.execute(change(made.partition("schema=")[2]))
-    refused(tmp_path, made, says)
+def test_tables_of_a_newer_version(postgres: Cluster, made: str, tmp_path: Path) -> None:
+    schema = made.partition("schema=")[2]
+    postgres.execute(f"INSERT INTO {schema}.schema_version VALUES (99, 'later')")  # noqa: S608
+    refused(tmp_path, made, "update chartloop")

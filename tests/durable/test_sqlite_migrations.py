@@ -92,6 +92,16 @@ CREATE TABLE worker (
     place TEXT NOT NULL, born TEXT NOT NULL, until REAL NOT NULL, room INTEGER NOT NULL,
     lacks TEXT NOT NULL
 );
+CREATE TABLE quota (
+    scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, most REAL NOT NULL,
+    used REAL NOT NULL, held REAL NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (scope, what, per)
+);
+CREATE TABLE reservation (
+    run_id TEXT NOT NULL, head INTEGER NOT NULL, key TEXT NOT NULL, scope TEXT NOT NULL,
+    what TEXT NOT NULL, per TEXT NOT NULL, amount REAL NOT NULL,
+    doubt INTEGER NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
+);
 PRAGMA journal_mode = WAL;
 """
 """A file as version 1 left it. Later versions must read it; it is never edited."""

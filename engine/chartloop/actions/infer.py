@@ -6,6 +6,7 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
-from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.core.errors import Category, ModelError, SetupError, ToolError
 from chartloop.core.facts import Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import (
@@ -32,11 +33,20 @@ from chartloop.core.outcome import (
 from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, ActionSpec, ArgKind, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
+from chartloop.core.transcript import (
+    Conversation,
+    Joined,
+    estimate,
+    estimate_messages,
+    estimate_tokens,
+)
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
+from chartloop.run.fleet import FleetLimit, What
+from chartloop.run.fleet_calls import CallIntent, limits_of, under_limits, used_of
+from chartloop.run.journal_records import Intent
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
 
@@ -145,7 +155,11 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
         if value is not None and not value > 0:
             message = f"`{name}` of this call is {value:,}: it must be above zero"
             return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
-    completion = await complete(ctx, request_messages(ctx), ctx.tool_schemas, call)
+    intent = Intent(ctx.key, ctx.state.name, "infer")
+    completion = await complete(
+        ctx, request_messages(ctx), ctx.tool_schemas, call,
+        intent=CallIntent(ctx.key, partial(ctx.intent, ctx.key, intent)),
+    )  # fmt: skip
     outcome, reply = _outcome(ctx, completion, call.keep), completion.reply
     if reply.tool_calls:
         outcome = _refuse_unoffered(ctx, outcome, reply.tool_calls)
@@ -173,9 +187,9 @@ class Completion(Struct, frozen=True):
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
-    call: CallSettings = NO_SETTINGS,
+    call: CallSettings = NO_SETTINGS, *, intent: CallIntent | None = None,
 ) -> Completion:  # fmt: skip
-    """Call the run's model with these messages."""
+    """Call the run's model with these messages. Without `intent`, one of the action stands."""
     model = ctx.ports.model
     if model is None:
         raise SetupError(
@@ -196,6 +210,60 @@ async def complete(
         call.tool_choice if tools else None, call.output and call.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
+    names = [
+        str(name) for name in (settings.get("name"), *(settings.get("fallbacks") or ())) if name
+    ]
+    if limits := await limits_of(ctx.host, *names):
+        most = _most(request, model, names, limits)
+
+        async def measured() -> tuple[Completion, Mapping[str, float]]:
+            made = await _traced(ctx, model, request)
+            tokens = made.spent.prompt_tokens + made.spent.completion_tokens
+            return made, used_of(tokens, made.spent.cost)
+
+        return await under_limits(ctx, most, names, intent or CallIntent(ctx.key), measured)
+    if intent is not None and intent.write is not None:
+        await intent.write()
+    return await _traced(ctx, model, request)
+
+
+def _most(
+    request: ModelRequest, model: Model, names: Sequence[str], limits: Iterable[FleetLimit]
+) -> dict[What, float]:
+    """The most that a call can use of what the limits count. `ToolError` if that is unknown."""
+    settings, what = request.settings, {limit.what: limit for limit in limits}
+    most: dict[What, float] = {"requests": 1.0}
+    if what.keys() <= {"requests"}:
+        return most
+    tools = estimate_tokens(json.dumps(request.tools, default=str)) if request.tools else 0
+    sent = estimate(request.messages) + tools
+    written = settings.get("max_tokens")
+    if written is None and (window := model.context_window(settings)) is not None:
+        written = max(window - sent, 1)
+    if written is None:
+        limit = what.get("tokens") or what["cost"]
+        raise ToolError(UNBOUNDED.format(limit.name), category=Category.CRITICAL)
+    most["tokens"] = float(sent + written)
+    if (limit := what.get("cost")) is not None:
+        costs = [_cost(name, settings, model, (sent, int(written))) for name in names or ("",)]
+        for name, cost in zip(names or ("",), costs, strict=True):
+            if cost is None:
+                raise ToolError(UNPRICED.format(limit.name, name), category=Category.CRITICAL)
+            most["cost"] = max(most.get("cost", 0.0), cost)
+    return most
+
+
+UNBOUNDED = (
+    "the limit `{}` needs the longest reply of a model call, which is unknown: say `max_tokens` in "
+    "`model`"
+)
+UNPRICED = (
+    "the limit `{}` needs the price of a model call, and `{}` has none: say `input_cost_per_token` "
+    "and `output_cost_per_token` in `model`"
+)
+
+
+async def _traced(ctx: Context, model: Model, request: ModelRequest) -> Completion:
     if ctx.ports.tracer is None:
         return await _send(ctx, model, request)
     with ctx.ports.tracer.model_call(request) as trace:
@@ -618,6 +686,8 @@ ACTIONS = (
         ),
         result=REPLY,
         effect=Effect.PAID,
+        own_intents=True,
+        settles_itself=True,
         suspends=False,
         sound=True,
         repairs="repair",

@@ -7,6 +7,7 @@ Source: 004 "Optimization Strategies", "Summarize Strategy"; 003 "Context Overfl
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from chartloop.actions.infer import complete
@@ -28,6 +29,7 @@ from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import Conversation, estimate_messages
 from chartloop.core.types import COUNT, FRACTION, STR, struct
 from chartloop.run.context import Context
+from chartloop.run.fleet_calls import CallIntent
 
 SUMMARIZE = (
     "Summarize the conversation so far for yourself: what was asked, what was decided and done, "
@@ -126,8 +128,9 @@ async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> 
     """Replace the older messages by a summary of the model."""
     if not parts.older:
         return Pruned(messages)
-    await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
-    made = await complete(ctx, parts.request)
+    about = {"state": ctx.state.name, "action": "prune_context"}
+    intent = CallIntent(ctx.key, partial(ctx.intent, ctx.key, about))
+    made = await complete(ctx, parts.request, intent=intent)
     return Pruned(parts.with_summary(made.reply.text), made.spent, made.warnings)
 
 

@@ -12,20 +12,23 @@ Source: Model Context Protocol, "Elicitation", "Sampling".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from chartloop.actions.infer import CallSettings, complete
-from chartloop.core.errors import ModelError
+from chartloop.core.errors import ModelError, ToolError
 from chartloop.core.facts import EMPTY
 from chartloop.core.fold import lookup
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent
 from chartloop.core.position import ELICITATION
+from chartloop.core.reasons import AgentStop
 from chartloop.language.server_tools import Sampling, ServerSpec
 from chartloop.machine.child_budget import OWN, budgets_of
 from chartloop.run.context import Context
 from chartloop.run.elicitation import InputRequired, RequestIds
+from chartloop.run.fleet_calls import CallIntent
 from chartloop.run.ports import SampleRequest, SamplingRefused
 
 SAMPLED = "sampled"
@@ -141,7 +144,6 @@ class ServerCall:
             self._warn(f"a model call was refused: {why}")
             raise SamplingRefused(why)
         number, self.calls.started = self.calls.started, self.calls.started + 1
-        await ctx.intent(key, {"state": ctx.state.name, "tool": self.tool})
         # the text belongs to the server: it is not streamed to the run's listeners
         quiet = replace(ctx, failed_calls=ctx.failed_calls + number, left=True)
         most = [n for n in (request.max_tokens, self._tokens_left(allowed)) if n is not None]
@@ -149,8 +151,13 @@ class ServerCall:
             max_tokens=min(most, default=None), temperature=request.temperature,
             stop=list(request.stop) or None,
         )  # fmt: skip
+        about = {"state": ctx.state.name, "tool": self.tool}
+        intent = CallIntent(key, partial(ctx.intent, key, about))
         try:
-            completion = await complete(quiet, request.messages, call=settings)
+            completion = await complete(quiet, request.messages, call=settings, intent=intent)
+        except (AgentStop, ToolError) as error:  # of limits across runs: it was not made
+            self._warn(f"a model call was refused: {error.message}")
+            raise SamplingRefused(error.message) from None
         except ModelError as error:
             used = {"failed": 1} if error.spent is None else _amounts(error.spent)
             await ctx.result(key, {"error": error.message, SAMPLED: used})

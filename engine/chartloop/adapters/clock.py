@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from chartloop.run.lease_holder import elapsed
+from chartloop.run.sync import running_loop
 
 
 class SystemClock:
@@ -39,8 +40,10 @@ class SystemClock:
         return shift
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on the event loop."""
-        if seconds > 0:
+        """Wait on the event loop, or in a thread that has none."""
+        if seconds > 0 and running_loop() is None:
+            time.sleep(seconds)  # noqa: ASYNC251  the caller's thread waits, and nothing else is on it
+        elif seconds > 0:
             await anyio.sleep(seconds)
 
     def deadline(self, at: float) -> AbstractContextManager[Deadline]:

@@ -60,6 +60,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("cancel", "Ask a run to stop before its next action."),
         Entry("submit", "Start runs that workers drive, one or one for each line of a file."),
         Entry("worker", "Drive the runs of a journal that are due, until SIGTERM."),
+        Entry("limits", "List, set and remove what the runs of a journal may spend together."),
         Entry("serve", "Serve machines and runs over HTTP."),
         Entry("mcp", "Offer machines as tools to other agents, over the Model Context Protocol."),
     )),

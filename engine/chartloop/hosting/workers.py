@@ -40,13 +40,14 @@ from chartloop.run.loop import leave
 from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
+from chartloop.run.sync import by_hand
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2
-"""Seconds between two polls of a file for changes by others, and of the journal's clock."""
-QUICK = 0.01
-"""The same for a journal that hears of changes, and is asked for nothing."""
+"""Seconds between two looks at the journal's clock while a run is due later."""
+QUICK = 0.015
+"""Seconds between two questions for news, for which no journal reads a table."""
 AGAIN = 1.0
 """Seconds after which a run is tried again that could not be driven, and dead workers are looked
 for."""
@@ -86,6 +87,9 @@ class Workers:
         self._keeper = threading.Thread(
             target=self._keep_alive, name="chartloop-keeper", daemon=True
         )
+        self._listener = threading.Thread(
+            target=self._listen, name="chartloop-listener", daemon=True
+        )
         self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
 
     def start(self) -> None:
@@ -96,6 +100,7 @@ class Workers:
             if self.engine is not None:
                 self.engine.start(self.id, self._room, self.wake)
             self._keeper.start()
+            self._listener.start()
 
     def wake(self) -> None:
         """Look for due runs at once."""
@@ -119,6 +124,7 @@ class Workers:
         self._stopped.set()
         if self._keeper.ident is not None:
             self._keeper.join(CUT)
+            self._listener.join(CUT)
             if self.engine is not None:
                 self.engine.close()
 
@@ -146,6 +152,19 @@ class Workers:
     def _room(self) -> int:
         """The number of runs that this process drives at once."""
         return self.runs.settings.workers * self.runs.settings.limits.at_once
+
+    def _listen(self) -> None:
+        """Wake the workers when anybody has written to the journal."""
+        token, pause = "", QUICK
+        while not self._stopped.is_set():
+            time.sleep(pause)  # cheaper than a wait with a timeout
+            try:
+                news, pause = by_hand(self.runs.journal.changed(token)), QUICK
+            except ChartloopError:  # `_keep_alive` tells
+                news, pause = token, AGAIN
+            if news is not None:
+                token = news
+                self.wake()
 
     def _keep_alive(self) -> None:
         """List this process, and sweep the runs of dead ones; in a thread that no action blocks."""
@@ -175,11 +194,10 @@ class _Worker(threading.Thread):
         self._journal = workers.journal
         self._news = asyncio.Event()
         self._stopping = False
-        self._token = ""
         self._following: float | None = None
         """When the next run becomes due."""
         self._looks = True
-        """Whether to claim even if nothing changed."""
+        """Whether to claim: somebody wrote, or a run ended here."""
         self._asks = 0.0
         """When to ask for the journal's time again."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -224,18 +242,17 @@ class _Worker(threading.Thread):
                 if not listed:
                     await self._workers.keep()
                     listed = True
-                token = await self._journal.changed(self._token)
                 due, at = False, self.loop.time()
                 if (following := self._following) is not None and at >= self._asks:
                     due, self._asks = following <= await self._journal.now(), at + POLL
-                if token is not None or due or self._looks:
-                    self._token, self._looks = token or self._token, False
+                if due or self._looks:
+                    self._looks = False
                     await self._claim()
             except ChartloopError as error:  # a locked journal, say: the next poll tries again
                 _log.warning("a worker could not read the journal: %s", error.message)
                 self._looks = True
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), POLL if self._journal.path else QUICK)
+                await asyncio.wait_for(self._news.wait(), POLL)
             self._news.clear()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=self._runs.settings.grace)

@@ -32,6 +32,7 @@ from chartloop.run.exceptions import (
     stop_with_parent,
     too_long,
 )
+from chartloop.run.fleet_calls import FLEET_WAIT, CallLater
 from chartloop.run.job import Job, fields_of
 from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import say_doubt
@@ -101,6 +102,9 @@ async def _call(
             if inspect.iscoroutine(outcome) or inspect.isawaitable(outcome):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
                 outcome = await (or_leave(outcome) if bounded and not action.leaves else outcome)
+    except CallLater as later:
+        context.so_far = None
+        return Blocked(later.at, FLEET_WAIT)
     except TimeoutError as error:
         if await _was_cut(context, entered):
             return _cut_off(action, context)

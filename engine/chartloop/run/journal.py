@@ -6,6 +6,7 @@
     lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
     request(key, run_id, kind, digest, at, data, outcome)  a request to drive it (`run.schedule`)
     blob(hash, data)                              large payloads, canonical specs of machines
+    quota, reservation                            limits across runs (`run.fleet`)
     snapshot(run_id, seq, data)                   a cache, never an event
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
@@ -41,6 +42,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chains
+from chartloop.run.fleet import Fleet, MemoryFleet
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
@@ -84,7 +86,7 @@ from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
 
 
-class Journal(Leases, Requests, Schedule, Chains, Copies, Protocol):
+class Journal(Leases, Requests, Schedule, Fleet, Chains, Copies, Protocol):
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -381,7 +383,7 @@ class _Log:
         self.newest: tuple[RunRow, int, float, Update | None] = row, row.head, 0.0, None
 
 
-class MemoryJournal(MemorySchedule):
+class MemoryJournal(MemorySchedule, MemoryFleet):
     """A journal that lives as long as the process. The default of the library.
 
     Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
@@ -395,6 +397,7 @@ class MemoryJournal(MemorySchedule):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemorySchedule.__init__(self, now)
+        MemoryFleet.__init__(self, now)
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
@@ -452,9 +455,19 @@ class MemoryJournal(MemorySchedule):
         log = self._log(run_id)
         refuse_moved(log.row)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
+        self.close_reservations(run_id)
         log.row = log.row.replace(epoch=log.row.epoch + 1)
         self._changes += 1
         return log.row, acquired
+
+    def intents(self, run_id: str, start: int) -> Iterable[tuple[int, str]]:
+        for event in self._log(run_id).events[start:]:
+            if event.type == "intent":
+                yield event.seq, str(event.data["key"])
+
+    def check_driver(self, run_id: str, head: int, epoch: int) -> None:
+        if (row := self._log(run_id).row).epoch != epoch:
+            raise fenced_error(row, head, epoch)
 
     async def append(
         self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
@@ -649,6 +662,7 @@ class MemoryJournal(MemorySchedule):
             below = run_id + CHILD_MARK
             for name in (run_id, *(n for n in self._logs if n.startswith(below))):
                 gone.add(name)
+                self.close_reservations(name, removed=True)
                 self._logs.pop(name, None)
             self.forget(run_id)
         self._changes += 1

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, Unpack
 from chartloop.core.durability import Durability
 from chartloop.core.records import Record
 from chartloop.run.chain import Chain
+from chartloop.run.fleet import Doubt, FleetLimit, Per, Reservation, Reserved, What
 from chartloop.run.journal import (
     Check,
     Event,
@@ -154,6 +155,28 @@ class CrashAt:
 
     async def sweep(self, *, lost: bool = False) -> int:
         return await self._write(lambda: self.journal.sweep(lost=lost))
+
+    async def set_limit(self, limit: FleetLimit) -> None:
+        await self._write(lambda: self.journal.set_limit(limit))
+
+    async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
+        return await self._write(lambda: self.journal.remove_limit(scope, what, per))
+
+    async def reserve(self, reservation: Reservation) -> Reserved:
+        return await self._write(lambda: self.journal.reserve(reservation))
+
+    async def settle_call(
+        self, run_id: str, key: str, used: Mapping[str, float], *, head: int | None = None
+    ) -> bool:
+        return await self._write(lambda: self.journal.settle_call(run_id, key, used, head=head))
+
+    async def limits(self) -> list[FleetLimit]:
+        self._live()
+        return await self.journal.limits()
+
+    async def doubts(self) -> list[Doubt]:
+        self._live()
+        return await self.journal.doubts()
 
     async def backlog(self) -> Backlog:
         self._live()

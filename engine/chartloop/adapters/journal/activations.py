@@ -49,6 +49,7 @@ _UNJUDGED = (
     f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT {_LISTED} "  # noqa: S608
     "GROUP BY needs"
 )
+_NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
 _FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
@@ -98,6 +99,11 @@ class ScheduleRows:
     def enqueue(self, write: Enqueue) -> bool:
         """Make a run due, even a parked one."""
         return self.wake(write.run_id, left=True)
+
+    def nothing_due(self) -> Claimed | None:
+        """The outcome of a claim where nothing is due; None if something is."""
+        (due,) = self.db.execute(_NEXT).fetchone()
+        return None if is_number(due) and due <= self.now() else Claimed([], {}, due)
 
     def claim(self, write: ClaimRuns) -> Claimed:
         """Claim due runs that the worker can drive."""

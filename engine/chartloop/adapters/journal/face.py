@@ -29,8 +29,12 @@ from chartloop.adapters.journal.writes import (
     PutSnapshot,
     Release,
     Remove,
+    RemoveLimit,
     Renew,
+    Reserve,
     Send,
+    SetLimit,
+    SettleCall,
     SettleRequest,
     Sweep,
     WithdrawRequest,
@@ -39,6 +43,7 @@ from chartloop.adapters.journal.writes import (
 )
 from chartloop.core.records import Record
 from chartloop.run.chain import Chain
+from chartloop.run.fleet import Doubt, FleetLimit, Per, Reservation, Reserved, What
 from chartloop.run.journal import (
     Check,
     Event,
@@ -213,6 +218,20 @@ class JournalFace(ABC):
     async def sweep(self, *, lost: bool = False) -> int:
         return await self._perform(Sweep("", lost))
 
+    async def set_limit(self, limit: FleetLimit) -> None:
+        await self._perform(SetLimit("", limit))
+
+    async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
+        return await self._perform(RemoveLimit("", scope, what, per))
+
+    async def reserve(self, reservation: Reservation) -> Reserved:
+        return await self._perform(Reserve(reservation.run_id, reservation))
+
+    async def settle_call(
+        self, run_id: str, key: str, used: Mapping[str, float], *, head: int | None = None
+    ) -> bool:
+        return await self._perform(SettleCall(run_id, key, used, head))
+
     # reading ----------------------------------------------------------------------------------
 
     @abstractmethod
@@ -283,6 +302,12 @@ class JournalFace(ABC):
 
     async def depth(self) -> Depth:
         return await self._read("", Rows.depth)
+
+    async def limits(self) -> list[FleetLimit]:
+        return await self._read("", Rows.limits)
+
+    async def doubts(self) -> list[Doubt]:
+        return await self._read("", Rows.doubts)
 
     async def blob(self, digest: str) -> str | None:
         return await self._read("", Rows.blob, digest)

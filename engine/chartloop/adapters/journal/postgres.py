@@ -18,6 +18,7 @@ Belongs here: transactions, the pool, news. The tables are in `postgres_tables`.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import time
@@ -32,9 +33,11 @@ from weakref import WeakValueDictionary
 import psycopg
 
 from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
+    SILENCE,
     Address,
     Connection,
     address,
@@ -60,8 +63,12 @@ from chartloop.adapters.journal.writes import (
     PutBlob,
     PutSnapshot,
     Release,
+    RemoveLimit,
     Renew,
+    Reserve,
     Send,
+    SetLimit,
+    SettleCall,
     SettleRequest,
     Stored,
     Sweep,
@@ -84,10 +91,12 @@ TRIES = 10
 """How often a transaction is tried that conflicts with others."""
 POLL = 0.5
 """The seconds between two questions for news where the server cannot send them."""
-_SILENT = (Read, ClaimRuns, Keep, Sweep)
+_SILENT = (Read, ClaimRuns, Keep, Sweep, SetLimit, RemoveLimit, Reserve, SettleCall)
 """The calls that make nothing due. Each worker makes them often: if they were news to the others,
 an idle fleet would not rest."""
-_REPEATABLE = (Acquire, Append, PlaceRequest, PutBlob, PutSnapshot, Release, Renew, Read)
+_REPEATABLE = (
+    Acquire, Append, PlaceRequest, PutBlob, PutSnapshot, Release, Renew, Reserve, Read,
+)  # fmt: skip
 """The calls that may be performed twice: the second time gives what the first one gave."""
 
 
@@ -268,6 +277,10 @@ class PostgresJournal(_Face):
             except CONFLICTS:
                 if tries == TRIES:
                     raise
+            except psycopg.errors.LockNotAvailable:
+                if connection is None or time.monotonic() > end:
+                    raise
+                connection.end_silent()
             except psycopg.Error as error:
                 if not is_lost(connection, error) or time.monotonic() > end:
                     raise
@@ -379,7 +392,8 @@ class _Transaction:
         """Begin, lock the runs, and send ahead what the appends will ask."""
         database = connection.database
         database.execute("BEGIN")
-        number = database.execute("SELECT pg_current_xact_id()::text")
+        sql = "SELECT pg_current_xact_id()::text, set_config('lock_timeout', %s, true)"
+        number = database.execute(sql, (SILENCE,))
         keys = [call.key for call in self.calls if isinstance(call, SettleRequest)]
         found: list[tuple[str]] = []
         if keys:
@@ -389,13 +403,17 @@ class _Transaction:
         for call in self.calls:
             if isinstance(call, Acquire):
                 claimed.update(ancestry(call.run_id))
-            elif isinstance(call, (Append, Send, PlaceRequest)):
+            elif isinstance(call, (Append, Send, PlaceRequest, Reserve)):
                 claimed.add(call.run_id)
             elif isinstance(call, CreateWhole):
                 claimed.update(each for move in call.moves for each in ancestry(move.read.run_id))
         if claimed:
             sql = "SELECT 1 FROM run WHERE run_id = ANY(?) ORDER BY run_id FOR NO KEY UPDATE"
             connection.execute(sql, (sorted(claimed),))
+        if scopes := {
+            s for c in self.calls if isinstance(c, Reserve) for s in c.reservation.scopes
+        }:
+            connection.execute(LIMITS_OF, (json.dumps(sorted(scopes)),))
         seen: set[str] = set()
         for call in self.calls:
             if isinstance(call, Append) and call.run_id not in seen:

@@ -31,6 +31,23 @@ from chartloop.core.errors import (
 
 SCHEMA = "chartloop"
 """The schema of the tables, unless the URL names one."""
+TIMEOUTS = {
+    "connect_timeout": "10", "tcp_user_timeout": "15000",
+    "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3",
+}  # fmt: skip
+"""What libpq does not have of itself: without them a network that swallows packets would hold a
+worker for a quarter of an hour."""
+SILENCE = "5s"
+"""How long others wait for a client that is silent within a transaction."""
+_SILENT = f"""
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS client
+WHERE usename = current_user AND pid <> pg_backend_pid() AND state <> 'idle'
+AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - interval '{SILENCE}'
+AND EXISTS (
+    SELECT 1 FROM pg_locks AS lock JOIN pg_class AS class ON class.oid = lock.relation
+    WHERE lock.pid = client.pid AND class.relnamespace = to_regnamespace(%s)
+)
+"""  # noqa: S608  constants
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
@@ -52,8 +69,8 @@ def address(url: str) -> Address:
     pairs = parse_qsl(query, keep_blank_values=True)
     schema = dict(pairs).get("schema", SCHEMA)
     rest = [(key, value) for key, value in pairs if key != "schema"]
-    if not any(key == "connect_timeout" for key, _ in rest):
-        rest.append(("connect_timeout", "10"))
+    named = {key for key, _ in rest}
+    rest += [(key, value) for key, value in TIMEOUTS.items() if key not in named]
     plain = f"{base}?{urlencode(rest, quote_via=quote)}"
     try:
         parts: dict[str, Any] = conninfo_to_dict(plain)
@@ -162,6 +179,13 @@ class Connection:
     def forget(self) -> None:
         """Drop what was collected for a transaction."""
         self._deferred, self._ahead = [], {}
+
+    def end_silent(self) -> None:
+        """End the connections of stopped or unreachable clients that hold rows of the journal.
+
+        `idle_in_transaction_session_timeout` does not: amid a pipeline they do not count as idle.
+        """
+        self._send(_SILENT, (f'"{self._schema}"',))
 
     def now(self) -> float:
         """The server's clock."""

@@ -8,6 +8,7 @@ writer, and have another text here:
   continues after the highest number, misses nothing. A sequence would give numbers earlier: a
   later number could be seen before an earlier one.
 * A worker's claim passes over the rows that another one is just claiming.
+* The limits that a call reserves from are locked, in one order.
 * A payload is touched before an event refers to it, and locked before it is looked whether any
   event still does. Each waits for the other, and then sees what the other wrote.
 
@@ -21,6 +22,7 @@ from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
+from chartloop.adapters.journal.fleet import LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 
@@ -51,6 +53,7 @@ _OWN = {
         )
         for claim in (CLAIM, CLAIM_OF)
     },
+    LIMITS_OF: f"{LIMITS_OF} FOR UPDATE",
     KEEP_NUMBER: "",  # `journal.newest` keeps it
     KEEP_PAYLOAD: (
         "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO UPDATE SET kept = blob.kept"
@@ -60,7 +63,10 @@ _OWN = {
         "ORDER BY hash FOR UPDATE"
     ),
 }
-_TABLES = "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version"
+_TABLES = (
+    "run|event|inbox|blob|event_blob|snapshot|lease|request|worker|journal|schema_version|quota|"
+    "reservation"
+)
 _SPELLING = (
     (r"\b(FROM|JOIN|INTO|UPDATE) (" + _TABLES + r")\b(?!\.)", r'\1 "{schema}".\2'),
     (r"SELECT value FROM json_each\(\?\)", "SELECT json_array_elements_text(?::json)"),

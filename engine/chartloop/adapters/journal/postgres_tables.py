@@ -140,6 +140,20 @@ MIGRATIONS: tuple[Migration, ...] = (
             FROM request WHERE outcome IS NULL AND worker IS NULL
                 AND due <= extract(epoch FROM now())::float8
             """,
+            """
+            CREATE TABLE quota (
+                scope TEXT COLLATE "C" NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL,
+                most FLOAT8 NOT NULL, used FLOAT8 NOT NULL, held FLOAT8 NOT NULL,
+                at FLOAT8 NOT NULL, PRIMARY KEY (scope, what, per)
+            ) WITH (fillfactor = 50)
+            """,
+            """
+            CREATE TABLE reservation (
+                run_id TEXT COLLATE "C" NOT NULL, head INT8 NOT NULL, key TEXT NOT NULL,
+                scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, amount FLOAT8 NOT NULL,
+                doubt BOOL NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
+            )
+            """,
         ),
     ),
 )

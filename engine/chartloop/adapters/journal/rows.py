@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from chartloop.adapters.journal.activations import REQUEST, read_requests
+from chartloop.adapters.journal.fleet import FleetRows
 from chartloop.adapters.journal.leases import LeaseRows
 from chartloop.adapters.journal.raw_rows import (
     COLUMNS,
@@ -51,8 +52,12 @@ from chartloop.adapters.journal.writes import (
     PutSnapshot,
     Release,
     Remove,
+    RemoveLimit,
     Renew,
+    Reserve,
     Send,
+    SetLimit,
+    SettleCall,
     SettleRequest,
     Stored,
     Sweep,
@@ -148,7 +153,7 @@ _READ = "seq, type, at, data, record, epoch"
 _KINDS = frozenset(KINDS)
 
 
-class Rows(TextRows, LeaseRows, RawRows):
+class Rows(TextRows, LeaseRows, FleetRows, RawRows):
     """The tables of a database. `now` is its clock."""
 
     def __init__(
@@ -248,8 +253,15 @@ class Rows(TextRows, LeaseRows, RawRows):
         run_id, claim = write
         refuse_moved(self.require_row(run_id))
         acquired = self.take(run_id, claim)
+        self.close_reservations(run_id)
         self.db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
         return self.require_row(run_id), acquired
+
+    def check_driver(self, run_id: str, head: int, epoch: int) -> None:
+        """Raise `Fenced` if another driver has the run."""
+        sql = "SELECT 1 FROM run WHERE run_id = ? AND epoch = ?"
+        if self.db.execute(sql, (run_id, epoch)).fetchone() is None:
+            raise fenced_error(self.require_row(run_id), head, epoch)
 
     def create_whole(self, write: CreateWhole) -> None:
         """Create runs with events and messages. `Fenced` if a moved run has continued."""
@@ -315,10 +327,19 @@ class Rows(TextRows, LeaseRows, RawRows):
         return removed
 
     def _remove(self, run_id: str) -> int:
+        self.close_reservations(run_id)
         removed = self.db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
         payloads = self.db.execute(PAYLOADS, (run_id,)).fetchall()
         self.db.execute(KEEP_NUMBER, (run_id,))
-        for table in ("event", "event_blob", "inbox", "snapshot", "lease", "request"):
+        for table in (
+            "event",
+            "event_blob",
+            "inbox",
+            "snapshot",
+            "lease",
+            "request",
+            "reservation",
+        ):
             self.db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
         for payload in payloads:
             self.db.execute(
@@ -550,6 +571,8 @@ _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     PlaceRequest: Rows.place_request, SettleRequest: Rows.settle_request,
     WithdrawRequest: Rows.withdraw_request, Enqueue: Rows.enqueue, ClaimRuns: Rows.claim,
     Keep: Rows.keep, HandBack: Rows.hand_back, Sweep: Rows.sweep,
+    SetLimit: Rows.set_limit, RemoveLimit: Rows.remove_limit, Reserve: Rows.reserve,
+    SettleCall: Rows.settle_call,
 }  # fmt: skip
 """The method of each write."""
 

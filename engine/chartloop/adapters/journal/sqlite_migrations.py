@@ -135,6 +135,20 @@ MIGRATIONS: tuple[Migration, ...] = (
                 lacks TEXT NOT NULL
             )
             """,
+            """
+            CREATE TABLE quota (
+                scope TEXT NOT NULL, what TEXT NOT NULL, per TEXT NOT NULL, most REAL NOT NULL,
+                used REAL NOT NULL, held REAL NOT NULL, at REAL NOT NULL,
+                PRIMARY KEY (scope, what, per)
+            )
+            """,
+            """
+            CREATE TABLE reservation (
+                run_id TEXT NOT NULL, head INTEGER NOT NULL, key TEXT NOT NULL, scope TEXT NOT NULL,
+                what TEXT NOT NULL, per TEXT NOT NULL, amount REAL NOT NULL,
+                doubt INTEGER NOT NULL, PRIMARY KEY (run_id, head, key, scope, what, per)
+            )
+            """,
         ),
     ),
 )
@@ -150,6 +164,8 @@ SQLite's text cannot contain. `request.due` to `parked` are the activation of an
 `chartloop.run.schedule`): `wakes` counts its causes, `events` is the newest event's number at the
 first claim, `lapses` JSON text. `lease` is a separate table because, with row locks as in
 PostgreSQL, renewals and appends would wait for each other.
+`quota` holds the limits across runs, and `reservation` what calls in flight may use of them (see
+`chartloop.run.fleet`).
 """
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from chartloop.core.codec import to_json_fast
 from chartloop.core.errors import RunError
 from chartloop.core.records import Record
+from chartloop.run.fleet import FleetLimit, Reservation
 from chartloop.run.journal import Check, Event, InboxMessage, Move, RunRow, Snapshot, Update
 from chartloop.run.journal_records import WholeRun
 from chartloop.run.lease import Claim
@@ -240,10 +241,42 @@ class Sweep(NamedTuple):
     lost: bool
 
 
+class SetLimit(NamedTuple):
+    """A limit across runs."""
+
+    run_id: str
+    limit: FleetLimit
+
+
+class RemoveLimit(NamedTuple):
+    """A limit across runs that ends."""
+
+    run_id: str
+    scope: str
+    what: str
+    per: str
+
+
+class Reserve(NamedTuple):
+    """What a model call may use of the limits across runs."""
+
+    run_id: str
+    reservation: Reservation
+
+
+class SettleCall(NamedTuple):
+    """What a model call has used. Without `head`, one in doubt."""
+
+    run_id: str
+    key: str
+    used: Mapping[str, float]
+    head: int | None
+
+
 Write: TypeAlias = (
     Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
     | Remove | PutRaw | PlaceRequest | SettleRequest | WithdrawRequest | Enqueue | ClaimRuns | Keep
-    | HandBack | Sweep
+    | HandBack | Sweep | SetLimit | RemoveLimit | Reserve | SettleCall
 )  # fmt: skip
 """`run_id` is empty for a write to no particular run."""
 

@@ -81,7 +81,7 @@ def worker(options: WorkerOptions) -> None:
     from chartloop.hosting.health import Health, HealthServer, Notifier
     from chartloop.hosting.machines import Machines
     from chartloop.hosting.runs import Runs
-    from chartloop.hosting.workers import POLL, Workers
+    from chartloop.hosting.workers import AGAIN, POLL, Workers
     from chartloop.run.sync import by_hand
 
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
@@ -98,7 +98,8 @@ def worker(options: WorkerOptions) -> None:
     if probes is not None:
         console.say(f"probes and metrics at http://{probes.host}:{probes.port}", "dim")
     notifier.tell("READY=1")
-    while not stopped.wait(POLL if options.until_idle else notifier.every):
+    while not stopped.wait(POLL if options.until_idle else notifier.every or AGAIN):
+        # a signal that another thread got is handled when this one wakes up
         if notifier.every is not None and health.alive().ok:
             notifier.tell("WATCHDOG=1")
         if options.until_idle:

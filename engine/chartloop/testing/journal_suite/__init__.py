@@ -25,6 +25,7 @@ PARTS = (
     "leases",
     "requests",
     "schedule",
+    "fleet",
     "concurrent",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
@@ -33,6 +34,7 @@ from chartloop.testing.journal_suite.chains import ChainCases  # noqa: E402
 from chartloop.testing.journal_suite.concurrent import ConcurrentCases  # noqa: E402
 from chartloop.testing.journal_suite.copies import CopyCases  # noqa: E402
 from chartloop.testing.journal_suite.desk import Desk, Opening  # noqa: E402
+from chartloop.testing.journal_suite.fleet import FleetCases, SharedFleetCases  # noqa: E402
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
 from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
@@ -43,7 +45,8 @@ __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
 
 
 class JournalSuite(
-    RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases, Opening
+    RowCases, ChainCases, CopyCases, WatchedCases, LeaseCases, RequestCases, ScheduleCases,
+    FleetCases, Opening,
 ):  # fmt: skip
     """The cases of one journal. A subclass named ``Test...`` gives `open`.
 
@@ -51,5 +54,5 @@ class JournalSuite(
     """
 
 
-class SharedJournalSuite(JournalSuite, ConcurrentCases):
+class SharedJournalSuite(JournalSuite, ConcurrentCases, SharedFleetCases):
     """The cases of a journal that several processes share: `open` is called several times."""

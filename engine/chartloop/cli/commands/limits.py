@@ -1,0 +1,218 @@
+"""`chartloop limits`: what the runs of a journal may spend together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import RunOptions, pass_options
+
+if TYPE_CHECKING:
+    from chartloop.run.fleet import FleetLimit, Per, What
+
+_PER = click.option(
+    "--per", type=click.Choice(("minute", "day", "all")),
+    help="The time that they are for: a minute, a day of UTC, or all. Default: `minute` for a"
+    " model, else `all`.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions(RunOptions):
+    """The options of `limits`: how much of what, and for which time."""
+
+    cost: float | None = None
+    tokens: int | None = None
+    requests: int | None = None
+    per: Per | None = None
+
+    @property
+    def given(self) -> dict[What, float]:
+        """What was given of each."""
+        all: dict[What, float | None] = {
+            "cost": self.cost, "tokens": self.tokens, "requests": self.requests,
+        }  # fmt: skip
+        return {what: most for what, most in all.items() if most is not None}
+
+    def time_of(self, scope: str) -> Per:
+        """The time that the limits are for."""
+        return self.per or ("minute" if scope.startswith("model:") else "all")
+
+
+class _Scope(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """Whose limit it is."""
+
+    name = "scope"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:  # fmt: skip
+        kind, sign, name = str(value).partition(":")
+        if (kind == "fleet" and not sign) or (kind in ("agent", "session", "model") and name):
+            return str(value)
+        return self.fail(
+            f"`{value}` is no scope: say fleet, agent:NAME, session:NAME or model:NAME", param, ctx
+        )
+
+
+_SCOPE = click.argument("scope", type=_Scope(), metavar="SCOPE")
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="""\b
+Examples:
+  chartloop limits set fleet --cost 50 --per day
+  chartloop limits set model:openai/gpt-4o --requests 600 --tokens 200000
+  chartloop limits set agent:writer --tokens 5000000
+  chartloop limits
+  chartloop limits rm fleet --cost --per day
+
+\b
+SCOPE is `fleet`, all runs of the journal; `agent:NAME`, the runs of an agent, or of a machine where
+they name no agent; `session:NAME`; or `model:NAME`, the calls of a model.
+""",
+)
+@parameters.journal_option
+@parameters.format_option()
+@click.pass_context
+@pass_options(RunOptions)
+def limits(ctx: click.Context, options: RunOptions) -> None:
+    """List, set and remove what the runs of a journal may spend together.
+
+    Each model call reserves the most that it can use, and settles what it used. One that must wait
+    lets its run rest; one that a budget does not allow ends its run, with `cost_limit` or
+    `token_limit`. Running processes know a changed limit after a second.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.cli.printing import Row, print_table
+    from chartloop.run.sync import by_hand
+
+    if ctx.invoked_subcommand is not None:
+        return
+    journal = open_journal(options)
+    found, doubts = by_hand(journal.limits()), by_hand(journal.doubts())
+    if options.is_json:
+        data = [_public(limit) for limit in found]
+        console.result(
+            console.as_json({"limits": data, "in_doubt": [one._asdict() for one in doubts]})
+        )
+        return
+    rows = [
+        Row((
+            one.scope, f"{one.what} {'in all' if one.per == 'all' else f'per {one.per}'}",
+            one.say(one.most), one.say(one.used), one.say(one.held), one.say(one.left),
+        ))
+        for one in found
+    ]  # fmt: skip
+    print_table(rows, ("scope", "limit", "most", "used", "in flight", "left"), right=(2, 3, 4, 5))
+    if not rows:
+        console.say("no limits", "dim")
+    for one in doubts:
+        text = f"in doubt, and counted whole: `chartloop limits settle {one.key} --cost USD`"
+        console.say(console.plain(text), "yellow")
+
+
+def _public(limit: FleetLimit) -> dict[str, Any]:
+    shown = limit._asdict()
+    shown.pop("at")
+    return {**shown, "left": limit.left}
+
+
+@limits.command("set")
+@_SCOPE
+@click.option(
+    "--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost."
+)
+@click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="The most tokens.")
+@click.option("--requests", type=click.IntRange(min=1), metavar="N", help="The most model calls.")
+@_PER
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(LimitOptions)
+def set_(scope: str, options: LimitOptions) -> None:
+    """Set limits, or change them. What they have counted stays."""
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.run.fleet import FleetLimit
+    from chartloop.run.sync import by_hand
+
+    wanted = options.given
+    if not wanted:
+        raise click.UsageError("say how much: --cost, --tokens or --requests")
+    per = options.time_of(scope)
+    if per == "minute" and "cost" in wanted:
+        raise click.UsageError("a limit of cost is for a day or in all: --per day, --per all")
+    journal = open_journal(options, make=True)
+    for what, most in wanted.items():
+        by_hand(journal.set_limit(FleetLimit(scope, what, per, float(most))))
+    _tell(scope, per, wanted, options, "set")
+
+
+@limits.command("rm")
+@_SCOPE
+@click.option("--cost", is_flag=True, help="That of cost.")
+@click.option("--tokens", is_flag=True, help="That of tokens.")
+@click.option("--requests", is_flag=True, help="That of model calls.")
+@_PER
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(LimitOptions)
+def remove(scope: str, options: LimitOptions) -> int:
+    """Remove limits. Without --cost, --tokens or --requests, all three of that time."""
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.run.fleet import WHATS
+    from chartloop.run.sync import by_hand
+
+    per, journal = options.time_of(scope), open_journal(options)
+    named = [what for what, chosen in options.given.items() if chosen] or WHATS
+    gone = [what for what in named if by_hand(journal.remove_limit(scope, what, per))]
+    _tell(scope, per, dict.fromkeys(gone, 0.0), options, "removed")
+    return 0 if gone else 1
+
+
+@limits.command()
+@click.argument("call", metavar="CALL")
+@click.option(
+    "--cost", type=click.FloatRange(min=0), metavar="USD", default=0.0, show_default=True,
+    help="What it cost.",
+)  # fmt: skip
+@click.option(
+    "--tokens", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+    help="The tokens that it used.",
+)  # fmt: skip
+@parameters.journal_option
+@parameters.format_option()
+@pass_options(RunOptions)
+def settle(call: str, cost: float, tokens: int, options: RunOptions) -> int:
+    """Say what a call in doubt has used, as the provider's bill has it.
+
+    CALL is its key, as `chartloop limits` shows it. Until then it counts as the most that it could
+    use.
+    """
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.run.sync import by_hand
+
+    journal, used = open_journal(options), {"cost": cost, "tokens": float(tokens)}
+    run_ids = [one.run_id for one in by_hand(journal.doubts()) if one.key == call]
+    done = [run_id for run_id in run_ids if by_hand(journal.settle_call(run_id, call, used))]
+    if options.is_json:
+        console.result(console.as_json({"settled": len(done)}))
+    else:
+        console.say(console.plain(f"{call}: {'settled' if done else 'no such call is in doubt'}"))
+    return 0 if done else 1
+
+
+def _tell(
+    scope: str, per: Per, limits: Mapping[What, float], options: RunOptions, done: str
+) -> None:  # fmt: skip
+    if options.is_json:
+        console.result(console.as_json({done: [*limits], "scope": scope, "per": per}))
+        return
+    names: Iterable[str] = limits
+    time = "in all" if per == "all" else f"per {per}"
+    text = f"{scope}: {', '.join(names)} {time} {done}" if limits else f"{scope}: no such limit"
+    console.say(console.plain(text))

@@ -1,0 +1,143 @@
+"""One model call under the limits across runs: reserved before its intent, settled after it.
+
+Belongs here: which limits a run is under, its waits, and its stop when a budget is spent. Never:
+the most that a call can use (`actions.infer`), the arithmetic (`run.fleet`).
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import anyio
+
+from chartloop.core.errors import ModelError
+from chartloop.core.reasons import AgentStop
+from chartloop.run.fleet import AGENT, FLEET, MODEL, SESSION, FleetLimit, Reservation, What
+
+if TYPE_CHECKING:
+    from chartloop.run.context import Context
+    from chartloop.run.journal import Journal
+    from chartloop.run.session import Session
+
+T = TypeVar("T")
+
+FLEET_WAIT = "fleet-limit"
+"""Why an action is blocked whose model call waits for a limit across runs."""
+FRESH = 1.0
+"""Seconds that a process believes what it has read about which limits there are."""
+SHORT = 1.0
+"""Seconds that a call waits in place, all in all. A longer wait is recorded, and the run rests."""
+_REASONS: Mapping[What, str] = {
+    "cost": "cost_limit", "tokens": "token_limit", "requests": "stop_requested",
+}  # fmt: skip
+_known: WeakKeyDictionary[Journal, tuple[float, list[FleetLimit]]] = WeakKeyDictionary()
+
+
+class CallIntent(NamedTuple):
+    """The intent of a model call: its key, and what writes it; None if it is written."""
+
+    key: str
+    write: Callable[[], Awaitable[None]] | None = None
+
+
+class CallLater(Exception):
+    """A model call that has to wait until `at`, on the run's clock."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        super().__init__(f"a limit across runs asks to wait until {at}")
+
+
+async def limits_of(session: Session, *models: str) -> list[FleetLimit]:
+    """The limits that calls of a run are under, as they stood at most `FRESH` seconds ago."""
+    journal = session.journal
+    at, limits = _known.get(journal, (0.0, None))
+    if limits is None or time.monotonic() > at:
+        limits = await journal.limits()
+        _known[journal] = time.monotonic() + FRESH, limits
+    return (
+        [limit for limit in limits if limit.scope in scopes_of(session, models)] if limits else []
+    )
+
+
+def forget_limits() -> None:
+    """Read anew which limits there are, before the next call."""
+    _known.clear()
+
+
+def scopes_of(session: Session, models: Sequence[str]) -> list[str]:
+    """The scopes of a run's calls. A child counts for the agent whose run began it."""
+    top = session
+    while top.above is not None:
+        top = top.above
+    run = session.position.facts.run
+    named = [FLEET, AGENT + (run.agent or top.chart.name), *(MODEL + name for name in models)]
+    return [*named, SESSION + run.session] if run.session else named
+
+
+async def under_limits(
+    ctx: Context, most: Mapping[What, float], models: Sequence[str],
+    intent: CallIntent, call: Callable[[], Awaitable[tuple[T, Mapping[str, float]]]],
+) -> T:  # fmt: skip
+    """Reserve the `most` that a call can use, write its intent, make it, and settle it.
+
+    Raises `CallLater` if it has to wait, `AgentStop` if a budget does not allow it.
+    """
+    session, journal = ctx.host, ctx.host.journal
+    key, begin = intent
+    head = await _reserve(ctx, most, models, intent)
+    used: Mapping[str, float] = dict.fromkeys(most, 0.0)  # until its intent is written
+    try:
+        if begin is not None:
+            await begin()
+        used = {}
+        made, used = await call()
+    except (Exception, CancelledError) as error:
+        if isinstance(error, ModelError) and error.spent is not None:
+            used = used_of(
+                error.spent.prompt_tokens + error.spent.completion_tokens, error.spent.cost
+            )
+        elif isinstance(error, ModelError) and error.status is not None:  # refused, so not billed
+            used = {"cost": 0.0, "tokens": 0.0}
+        if session.owned:  # else it is unknown whether its intent stands
+            with anyio.CancelScope(shield=True) if journal.suspends else nullcontext():
+                await journal.settle_call(session.run_id, key, used, head=head)
+        raise
+    await journal.settle_call(session.run_id, key, used, head=head)
+    return made
+
+
+def used_of(tokens: int, cost: float | None) -> dict[str, float]:
+    """What a call has used; without a cost, the most that it could cost."""
+    return {"tokens": float(tokens), **({} if cost is None else {"cost": cost})}
+
+
+async def _reserve(
+    ctx: Context, most: Mapping[What, float], models: Sequence[str], intent: CallIntent
+) -> int:
+    """Reserve from the limits, and return the number that the intent has at least."""
+    session, clock, slept = ctx.host, ctx.ports.clock, 0.0
+    scopes = scopes_of(session, models)
+    while True:
+        head = session.head - (intent.write is None)
+        given = Reservation(session.run_id, session.epoch, head, intent.key, scopes, most)
+        by, wait = await session.journal.reserve(given)
+        if by is None:
+            return head
+        if not wait:
+            amount = most[by.what]
+            message = (
+                f"{by.name}: {by.say(by.left)} of {by.say(by.most)} left, and this call may take "
+                f"{by.say(amount)}"
+            )
+            context = {"scope": by.scope, "per": by.per, "left": by.left, "limit": by.most}
+            raise AgentStop(message, reason=_REASONS[by.what], context=context, source=by.scope)
+        if slept + wait > SHORT and not ctx.left:
+            raise CallLater(clock.now() + wait)
+        slept += wait
+        await clock.sleep(wait)

@@ -1,0 +1,407 @@
+"""Workers that are killed, and what is true afterwards.
+
+A `Fleet` is a folder with a machine, its paid action and a journal, and some `chartloop worker`
+processes, which `victim` kills or stops where a test says. The action writes each call into a file
+and flushes it to the disk: that file, and not the journal, says what was really paid.
+
+    submit ─▶ pay ─▶ pay ─▶ rest, until its time ─▶ pay ─▶ question, until an answer ─▶ pay ─▶ end
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chartloop import load
+from chartloop.adapters.journal.opening import journal_of
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.settings import Settings
+from chartloop.run.journal import Event
+from chartloop.run.recorded import check_chain
+from chartloop.run.sync import by_hand
+from tests.cli.working import until
+
+VICTIM = Path(__file__).with_name("victim.py")
+SOON = 60.0
+"""Seconds in which what a dead worker held is taken up, however busy the machine is."""
+CALLS = 4
+"""The paid calls of a run."""
+ERRAND = """\
+chartloop: 1
+machine: errand
+states:
+  first: {do: pay, next: second}
+  second: {do: pay, next: rest}
+  rest: {ask: "Sooner?", on: {yes: third}, within: 400ms, expired: third}
+  third: {do: pay, next: question}
+  question: {ask: "Go on?", on: {yes: fourth}}
+  fourth: {do: pay, next: done}
+  done: {stop: completed}
+"""
+PAY = """\
+import asyncio, os, sys
+from chartloop import Context, action
+
+come = getattr(sys.modules["__main__"], "come", lambda place: None)
+
+def note(word, key):
+    file = os.open("effects", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+    os.write(file, f"{word} {key} {os.getpid()}\\n".encode())
+    os.fsync(file)
+    os.close(file)
+
+@action(effect="paid")
+async def pay(ctx: Context) -> dict[str, str]:
+    \"\"\"Pays, and takes a moment.\"\"\"
+    note("asked", ctx.key)
+    come("asked")
+    await asyncio.sleep(float(os.environ.get("PAY", "0.05")))
+    note("replied", ctx.key)
+    come("replied")
+    return {}
+"""
+
+
+class Kill(NamedTuple):
+    """A signal that a worker sent to itself."""
+
+    place: str
+    signal: int
+    pid: int
+    at: float
+    """Of the clock that all processes of a machine share."""
+    held: tuple[str, ...]
+    """The runs that it had claimed."""
+    taken_up: float | None
+    """The seconds until the last of them had been claimed by another; None if it held none."""
+
+
+class Story(NamedTuple):
+    """What became of a fleet's runs."""
+
+    runs: int
+    unfinished: list[str]
+    lost: list[str]
+    """Acknowledged writes that are not in the journal, as they were written."""
+    paid: int
+    """Calls that were really made."""
+    twice: list[str]
+    """Calls that were made again without a report that they are in doubt."""
+    missing: list[str]
+    """Calls that a record says were made, and were not."""
+    in_flight: Counter[tuple[str, int]]
+    """The calls with an intent and without a record, by key and process."""
+    reported: Counter[tuple[str, int]]
+    """The calls that are reported in doubt, by key and process that left them."""
+    damaged: list[str]
+    held: int
+    """Runs that a worker still holds."""
+
+
+class Fleet:
+    """Workers on one journal."""
+
+    def __init__(self, folder: Path, where: str = "", *options: str, **environment: str) -> None:
+        self.folder, self.where = folder, where or str(folder / "j.db")
+        self.options, self.environment = options, environment
+        (folder / "arm").mkdir()
+        (folder / "trace").touch()
+        (folder / "effects").touch()
+        (folder / "errand.yaml").write_text(ERRAND)
+        (folder / "pay.py").write_text(PAY)
+        spec = importlib.util.spec_from_file_location("pay_of_fleet", folder / "pay.py")
+        assert spec is not None
+        assert spec.loader is not None
+        tools: Any = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tools)
+        self.journal = journal_of(self.where)
+        settings = Settings(machines=(folder,), journal=self.journal, tools=[tools.pay])
+        self._runs = Runs(settings, self.journal, Machines(settings, self.journal))
+        self._machine = load(folder / "errand.yaml", tools=[tools.pay])
+        self.runs: list[str] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._answered: set[str] = set()
+
+    # the workers ----------------------------------------------------------------------------------
+
+    def start(self, count: int = 1, **environment: str) -> list[subprocess.Popen[bytes]]:
+        """Start workers; they may not have begun to work."""
+        command = [
+            sys.executable, str(VICTIM), "worker", "--journal", self.where, "--tools", "pay.py",
+            "--concurrency", "4", *self.options,
+        ]  # fmt: skip
+        new = [self._start(command, environment) for _ in range(count)]
+        self.workers += new
+        return new
+
+    def call(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start another command on the journal."""
+        return self._start([sys.executable, str(VICTIM), *words, "--journal", self.where], {})
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(
+                command, cwd=self.folder, stdout=said, stderr=said,
+                env={**os.environ, **self.environment, **environment},
+            )  # fmt: skip
+
+    def working(self) -> int:
+        """How many workers are alive and listed."""
+        listed = {line[2] for line in self.trace() if line[0] == "kept"}
+        return sum(one.pid in listed and one.poll() is None for one in self.workers)
+
+    def arm(self, place: str, number: int = signal.SIGKILL) -> None:
+        """The first worker that comes to a place gets a signal there."""
+        new = self.folder / "new"
+        new.write_text(str(int(number)))
+        new.rename(self.folder / "arm" / place)
+
+    def disarm(self) -> list[str]:
+        """Take back what no worker came to."""
+        left = [*(self.folder / "arm").iterdir()]
+        for one in left:
+            one.unlink(missing_ok=True)
+        return [one.name for one in left]
+
+    def stopped(self) -> list[int]:
+        """The processes that have come to a place and stopped there."""
+        return [kill.pid for kill in self.kills() if kill.signal == signal.SIGSTOP]
+
+    def lapse(self, pid: int) -> None:
+        """Let the time pass in which a process could have renewed its leases, and did not."""
+        for table in ("lease", "worker"):
+            sql = f"UPDATE {table} SET until = until - 3600 WHERE pid = {pid}"  # noqa: S608
+            if self.where.startswith("postgresql"):
+                import psycopg  # noqa: PLC0415  an extra
+
+                url, _, schema = self.where.partition("?schema=")
+                with psycopg.connect(url) as server:
+                    server.execute(sql.replace(table, f"{schema}.{table}", 1).encode())
+            else:
+                with closing(sqlite3.connect(self.where, timeout=30)) as file, file:
+                    file.execute(sql)
+
+    def said(self) -> str:
+        """What the workers printed."""
+        return (self.folder / "said").read_text()
+
+    def close(self) -> None:
+        """Stop the workers as an operator does; those that do not end are killed."""
+        for one in self.workers:
+            if one.poll() is None:
+                one.send_signal(signal.SIGCONT)
+                one.send_signal(signal.SIGTERM)
+        for one in self.workers:
+            with suppress(subprocess.TimeoutExpired):
+                one.wait(30)
+            one.kill()
+            one.wait()
+        by_hand(self.journal.close())
+
+    # the runs -------------------------------------------------------------------------------------
+
+    def submit(self, count: int) -> None:
+        """Start runs, as a server does."""
+        for _ in range(count):
+            receipt, _ = self._runs.start({"machine": "errand"}, Caller())
+            self.runs.append(str(receipt["run"]))
+
+    def answer(self) -> bool:
+        """Answer the questions that are asked; whether every run has ended."""
+        rows = by_hand(self.journal.rows())
+        for row in rows:
+            if row.state == "question" and row.run_id not in self._answered:
+                self.send(row.run_id)
+                self._answered.add(row.run_id)
+        return all(row.ended for row in rows)
+
+    def send(self, run_id: str) -> None:
+        """Answer the question of a run."""
+        self._machine.open(run_id, journal=self.journal).send("yes")
+
+    def finish(self, seconds: float = 90.0) -> None:
+        """Wait until every run has ended and is handed back."""
+        until(lambda: self.answer() and not self.held, seconds)
+
+    @property
+    def held(self) -> int:
+        """Runs that workers hold."""
+        return by_hand(self.journal.backlog()).held
+
+    # what happened --------------------------------------------------------------------------------
+
+    def trace(self) -> list[list[Any]]:
+        """What the workers noted: a word, what it is about, the process, the time."""
+        text = (self.folder / "trace").read_text()
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def effects(self) -> list[tuple[str, str, int]]:
+        """What was really done: a word, a key and a process in each line."""
+        lines = (line.split() for line in (self.folder / "effects").read_text().splitlines())
+        return [(word, key, int(pid)) for word, key, pid in lines]
+
+    def kills(self) -> list[Kill]:
+        """The signals, in order, with the time until other workers had taken up what was held."""
+        trace, found = self.trace(), list[Kill]()
+        for index, (word, *what) in enumerate(trace):
+            if word != "signal":
+                continue
+            place, number, pid, at = what
+            held = set[str]()
+            for other in trace[:index]:
+                if other[-2] == pid and other[0] in ("claimed", "handed"):
+                    (held.add if other[0] == "claimed" else held.discard)(other[1])
+            later = (e for e in trace if e[0] == "claimed" and e[-2] != pid and e[-1] > at)
+            taken = dict[str, float]()
+            for _, run_id, _, when in later:
+                taken.setdefault(run_id, when - at)
+            times = [taken.get(run_id, math.inf) for run_id in held]
+            found.append(
+                Kill(place, number, pid, at, tuple(sorted(held)), max(times, default=None))
+            )
+        return found
+
+    def story(self) -> Story:
+        """What became of the runs."""
+        events = {run_id: by_hand(self.journal.events(run_id)) for run_id in self.runs}
+        drivers = {(run, epoch): pid for word, run, *rest in self.trace()
+                   if word == "acquired" for epoch, pid, _ in [rest]}  # fmt: skip
+        asked = Counter(key for word, key, _ in self.effects() if word == "asked")
+        doubts, in_flight = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        recorded = set[str]()
+        for run_id, log in events.items():
+            for key, epoch, outcome in _calls(log):
+                pid = drivers.get((run_id, epoch), 0)
+                if outcome == "recorded":
+                    recorded.add(key)
+                else:
+                    in_flight[key, pid] += 1
+            doubts += _doubts(run_id, log, drivers)
+        by_key = Counter[str]()
+        for (key, _), count in doubts.items():
+            by_key[key] += count
+        backlog = by_hand(self.journal.backlog())
+        rows = {row.run_id: row for row in by_hand(self.journal.rows())}
+        return Story(
+            len(self.runs),
+            [run for run in self.runs if rows[run].status != "completed" or len(
+                [key for key in recorded if key.startswith(f"{run}/")]) != CALLS],
+            [*self._lost(events)],
+            asked.total(),
+            [key for key, count in asked.items() if count > 1 + by_key[key]],
+            [key for key in recorded if key not in asked],
+            in_flight, doubts,
+            [run for run in self.runs if (chain := by_hand(check_chain(self.journal, run))) is None
+             or chain.fault],
+            backlog.held,
+        )  # fmt: skip
+
+    def _lost(self, events: dict[str, list[Event]]) -> Iterator[str]:
+        for word, run_id, *rest in self.trace():
+            if word == "wrote":
+                head, epoch, count, *_ = rest
+                now = events[run_id][head : head + count]
+                if [event.epoch for event in now] != [epoch] * count:
+                    yield f"{run_id} {head}"
+
+
+def _calls(log: list[Event]) -> Iterator[tuple[str, int, str]]:
+    """Each intent of a run, with the epoch of its driver and what became of it."""
+    open_: dict[str, int] = {}
+    for event in log:
+        if event.type == "intent":
+            key = str(event.data["key"])
+            if key in open_:
+                yield key, open_[key], "left"
+            open_[key] = event.epoch
+        elif event.record is not None and event.record.input.outcome is not None:
+            for key, epoch in open_.items():
+                yield key, epoch, "recorded" if epoch == event.epoch else "left"
+            open_ = {}
+    for key, epoch in open_.items():
+        yield key, epoch, "left"
+
+
+def _doubts(
+    run_id: str, log: list[Event], drivers: dict[tuple[str, int], int]
+) -> Counter[tuple[str, int]]:
+    """The reports of doubt, with the process whose call each is about."""
+    found, epochs = Counter[tuple[str, int]](), defaultdict[str, int](int)
+    for event in log:
+        key = str(event.data.get("key", "")) if event.record is None else ""
+        if event.type == "intent":
+            epochs[key] = event.epoch
+        elif event.type == "in_doubt":
+            found[key, drivers.get((run_id, epochs[key]), 0)] += 1
+    return found
+
+
+def check(story: Story) -> None:
+    """The promises: no step lost, nothing recorded paid twice, what is in doubt reported."""
+    assert story.unfinished == []
+    assert story.lost == []
+    assert story.twice == []
+    assert story.missing == []
+    assert story.damaged == []
+    assert story.reported == story.in_flight
+    assert story.held == 0
+
+
+def report(fault: str, pair: str, fleet: Fleet, tries: int) -> None:
+    """Check a fleet's story, and write it down where `CHARTLOOP_FIGURES` says."""
+    story, kills = fleet.story(), [kill for kill in fleet.kills() if kill.signal == signal.SIGKILL]
+    if path := os.environ.get("CHARTLOOP_FIGURES"):
+        left = Counter[int]()
+        for (_, pid), count in story.reported.items():
+            left[pid] += count
+        line = {
+            "fault": fault, "pair": pair, "tries": tries, "runs": story.runs,
+            "calls": story.paid, "unfinished": len(story.unfinished), "lost": len(story.lost),
+            "twice": len(story.twice), "in_flight": story.in_flight.total(),
+            "reported": story.reported.total(),
+            "kills": [
+                {"place": kill.place, "runs": len(kill.held), "reported": left[kill.pid],
+                 "seconds": kill.taken_up}
+                for kill in kills
+            ],
+        }  # fmt: skip
+        with Path(path).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    check(story)
+    assert [kill for kill in kills if (kill.taken_up or 0) > SOON] == []
+
+
+@contextmanager
+def fleet_of(
+    folder: Path, where: str = "", *options: str, workers: int = 0, **environment: str
+) -> Generator[Fleet]:
+    """A fleet whose workers are at work."""
+    fleet = Fleet(folder, where, *options, **environment)
+    try:
+        fleet.start(workers)
+        until(lambda: fleet.working() == workers)
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def until_answering(fleet: Fleet, what: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Wait for something while a person answers."""
+
+    def look() -> bool:
+        fleet.answer()
+        return bool(what())
+
+    until(look, seconds)
