@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -218,9 +217,8 @@ def test_the_units_worker_tells_systemd_how_it_is(tmp_path: Path) -> None:
             assert listener.recv(100) == b"READY=1"
             assert listener.recv(100) == b"WATCHDOG=1"
             worker.send_signal(signal.SIGTERM)
-            end = time.monotonic() + 60
             while (state := listener.recv(100)) == b"WATCHDOG=1":
-                assert time.monotonic() < end
+                pass
             assert state == b"STOPPING=1"
             assert worker.wait(60) == 0, (tmp_path / "log").read_text()
         finally:
