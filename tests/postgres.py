@@ -38,15 +38,19 @@ USER = "postgres"
 class Cluster:
     """A server on a free port, with its data in a folder for temporary files."""
 
-    def __init__(self, *settings: str) -> None:
+    def __init__(self, *settings: str, primary: Cluster | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         if os.geteuid() == 0:
             shutil.chown(self.folder, USER)
-        self.do("initdb", "--username=postgres", "--auth=trust", "--no-sync", "--encoding=UTF8",
-                "--locale=C.UTF-8")  # fmt: skip
+        if primary is not None:  # a standby, which follows it
+            where = ("--host=127.0.0.1", f"--port={primary.port}", "--username=postgres")
+            self.do("pg_basebackup", *where, "--write-recovery-conf", "--checkpoint=fast")
+        else:
+            self.do("initdb", "--username=postgres", "--auth=trust", "--no-sync",
+                    "--encoding=UTF8", "--locale=C.UTF-8")  # fmt: skip
         wanted = (
             f"port = {self.port}", f"unix_socket_directories = '{self.folder}'", "fsync = off",
             "listen_addresses = '127.0.0.1'", "max_connections = 60", "autovacuum = off", *settings,
