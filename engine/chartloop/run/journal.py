@@ -70,6 +70,7 @@ from chartloop.run.journal_records import (
     Snapshot,
     Update,
     WholeRun,
+    events_below,
     moved_row,
 )
 from chartloop.run.lease import (
@@ -684,18 +685,3 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
 
 _place = attrgetter("created", "run_id")
 """The sort key of a run in pages."""
-
-
-def events_below(events: Sequence[Event], record_seq: int) -> int:
-    """The number of events before record `record_seq`, without that record's own intents.
-
-    An intent belongs to the record after it: a fork must not inherit one of a call that it is about
-    to make again.
-    """
-    kept = 0
-    for number, event in enumerate(events, 1):
-        if event.record is not None:
-            if event.record.seq >= record_seq:
-                break
-            kept = number
-    return kept

@@ -191,3 +191,18 @@ def moved_row(row: RunRow, to: str) -> RunRow:
     """The row of a run after its move to another one. Its event takes the number `head`."""
     after = row.replace(epoch=row.epoch + 1, head=row.head + 1, question=None, wake_at=None)
     return after.replace(status=MOVED, moved_to=to)
+
+
+def events_below(events: Sequence[Event], record_seq: int) -> int:
+    """The number of events before record `record_seq`, without that record's own intents.
+
+    An intent belongs to the record after it: a fork must not inherit one of a call that it is about
+    to make again.
+    """
+    kept = 0
+    for number, event in enumerate(events, 1):
+        if event.record is not None:
+            if event.record.seq >= record_seq:
+                break
+            kept = number
+    return kept
