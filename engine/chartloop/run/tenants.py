@@ -59,9 +59,9 @@ def refuse_stranger(run_id: str, parent: str) -> None:
     """Raise `RunError` if a run would follow, or be a child of, a run of another tenant."""
     own, other = tenant_of(run_id), tenant_of(parent)
     if parent and own != other:
-        say = lambda name: f"of tenant `{name}`" if name else "without a tenant"  # noqa: E731
+        mine, its = (f"of tenant `{of}`" if of else "without a tenant" for of in (own, other))
         raise RunError(
-            f"a run {say(own)} cannot follow run `{parent}`, which is {say(other)}",
+            f"a run {mine} cannot follow run `{parent}`, which is {its}",
             hint="leave the tenant out: a run has that of the run that it follows",
         )
 

@@ -371,9 +371,10 @@ class _Transaction:
         connection.forget()
         if failure is not None or database.info.transaction_status:
             if not database.closed:
-                # outside of the pipeline, where psycopg also forgets what it has prepared in vain
+                # outside of the pipeline. By its own method psycopg forgets what it has prepared in
+                # vain; a statement of this text it only heeds the first time.
                 self.ending = False
-                database.execute("ROLLBACK")
+                database.rollback()
             if failure is not None:
                 raise failure
         elif self._is_news:

@@ -168,9 +168,9 @@ def remove(scope: str, options: LimitOptions) -> int:
     from chartloop.run.sync import by_hand
 
     per, journal = options.time_of(scope), open_journal(options)
-    named = [what for what, chosen in options.given.items() if chosen] or WHATS
-    gone = [what for what in named if by_hand(journal.remove_limit(scope, what, per))]
-    _tell(scope, per, dict.fromkeys(gone, 0.0), options, "removed")
+    given: list[What] = [what for what, chosen in options.given.items() if chosen]
+    gone = [what for what in given or WHATS if by_hand(journal.remove_limit(scope, what, per))]
+    _tell(scope, per, {what: 0.0 for what in gone}, options, "removed")
     return 0 if gone else 1
 
 

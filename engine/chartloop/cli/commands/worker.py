@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from dataclasses import dataclass
@@ -89,6 +90,7 @@ def worker(options: WorkerOptions) -> None:
     runs = Runs(settings, journal, Machines(settings, journal))
     engine = engine_of(journal, options.schedule)
     workers, stopped = Workers(runs, lambda _, __: None, engine), threading.Event()
+    asyncio.run(workers.keep())  # a role that may not is refused before anything is started
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda _, __: stopped.set())
     health, notifier = Health(workers), Notifier()
