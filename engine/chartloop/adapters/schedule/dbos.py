@@ -104,7 +104,7 @@ class DbosSchedule:
         """Those that DBOS takes for its, at the last look: an outage may have parted the two."""
         self._stops = False
         self._end: Thread | None = None
-        self._cleaned = 0.0
+        self._cleaned = -CLEANS
 
     # the process ----------------------------------------------------------------------------------
 
@@ -218,9 +218,9 @@ class DbosSchedule:
         swept = await self._rows.sweep(lost=lost)
         if lost:
             backlog = await self._rows.backlog()
-            alive = {worker.id for worker in backlog.workers}
+            alive, now = {worker.id for worker in backlog.workers}, await self._rows.now()
             try:
-                swept += await asyncio.to_thread(self._reconcile, alive)
+                swept += await asyncio.to_thread(self._reconcile, alive, now)
             except (SQLAlchemyError, refused.DBOSException) as error:
                 raise _trouble(self._journal.address, error) from error
         return swept
@@ -231,7 +231,7 @@ class DbosSchedule:
     async def depth(self) -> Depth:
         return await self._rows.depth()
 
-    def _reconcile(self, alive: set[str]) -> int:
+    def _reconcile(self, alive: set[str], now: float) -> int:
         """End what dead workers left in DBOS, and enqueue what it does not know."""
         if self._engine is None or self._stops:
             return 0
@@ -243,9 +243,8 @@ class DbosSchedule:
         strays, self._strays = self._strays, mine - self.working
         if left := left | (strays & self._strays):
             DBOS.cancel_workflows([*left])
-        now = time.time()
-        if now - self._cleaned > CLEANS:
-            self._cleaned = now
+        if time.monotonic() - self._cleaned > CLEANS:
+            self._cleaned = time.monotonic()
             before = datetime.fromtimestamp(now - KEPT, UTC).isoformat()
             over = DBOS.list_workflows(
                 status=_OVER, completed_before=before, limit=10_000,

@@ -169,8 +169,10 @@ def remove(scope: str, options: LimitOptions) -> int:
 
     per, journal = options.time_of(scope), open_journal(options)
     given: list[What] = [what for what, chosen in options.given.items() if chosen]
-    gone = [what for what in given or WHATS if by_hand(journal.remove_limit(scope, what, per))]
-    _tell(scope, per, {what: 0.0 for what in gone}, options, "removed")
+    gone: dict[What, float] = {
+        what: 0.0 for what in given or WHATS if by_hand(journal.remove_limit(scope, what, per))
+    }
+    _tell(scope, per, gone, options, "removed")
     return 0 if gone else 1
 
 
