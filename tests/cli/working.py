@@ -123,6 +123,11 @@ class Place:
         with self.journal() as journal:
             return by_hand(journal.rows())
 
+    def working(self) -> int:
+        """The number of workers that are listed."""
+        with self.journal() as journal:
+            return len(by_hand(journal.backlog()).workers)
+
     def ended(self) -> bool:
         """Whether every run has ended."""
         return all(row.ended for row in self.rows())
@@ -156,8 +161,9 @@ def stops_in_a_call(place: Place, worker: subprocess.Popen[str]) -> bool:
 
 def kill_one_of_two(place: Place, *more: str) -> None:
     """Two workers drive twelve runs, one is killed: nothing is lost, and nothing paid twice."""
-    runs = place.submit("--inputs", "tasks.jsonl", *more)
     with place.worker("--concurrency", "6") as victim, place.worker("--concurrency", "6") as other:
+        until(lambda: place.working() == 2)  # else the first may end all before the second is there
+        runs = place.submit("--inputs", "tasks.jsonl", *more)
         until(lambda: {str(victim.pid), str(other.pid)} <= {e[2] for e in place.effects()[8:]})
         until(lambda: stops_in_a_call(place, victim))
         victim.kill()

@@ -117,11 +117,14 @@ def watch_transactions(journal: Any) -> None:
                 come(f"before-{kind}")
 
     def after(calls: Sequence[Any], outcomes: Sequence[Any]) -> None:
-        for call, done in zip(calls, outcomes, strict=True):
-            if done.error is None:
-                trace(call, done.value)
-                for kind in kinds(call, done.value):
-                    come(f"after-{kind}")
+        done = [
+            (call, one.value) for call, one in zip(calls, outcomes, strict=True) if not one.error
+        ]
+        for call, value in done:  # all of them: the signal comes after the whole transaction
+            trace(call, value)
+        for call, value in done:
+            for kind in kinds(call, value):
+                come(f"after-{kind}")
 
     def watched(self: Any, calls: Sequence[Any]) -> Any:
         before(calls)
