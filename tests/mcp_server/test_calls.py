@@ -125,7 +125,7 @@ def test_each_call_of_an_approval_is_decided_by_itself(
             assert told["output"] == "Done."
 
     play(client())
-    assert bought == [("a", 300), ("pen", 2), ("a", 300)]
+    assert (sorted(bought[:2]), bought[2:]) == ([("a", 300), ("pen", 2)], [("a", 300)])
     texts = [text for text, _ in eve.asked]
     assert len(texts) == 3
     assert '1. buy {"item": "a", "usd": 300}' in texts[0]
