@@ -102,7 +102,7 @@ def test_a_killed_workers_runs_are_taken_up(postgres: Cluster, tmp_path: Path) -
     said = place.call("journal", "migrate", "--schedule", "dbos")
     assert said.endswith("tables of version 1 made; DBOS delivers its runs\n")
     assert place.call("journal", "migrate").endswith("up to date; DBOS delivers its runs\n")
-    kill_one_of_two(place, "--var", "rest=0.8")
+    kill_one_of_two(place)
     schema = place.where.rpartition("=")[2]
     drives = postgres.execute(f"SELECT count(*) FROM {schema}_dbos.workflow_status")  # noqa: S608
     assert drives[0][0] >= 12

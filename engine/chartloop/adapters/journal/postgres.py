@@ -36,7 +36,6 @@ from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_lo
 from chartloop.adapters.journal.grouped import GroupedJournal
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
-    SILENCE,
     Address,
     Connection,
     address,
@@ -393,8 +392,7 @@ class _Transaction:
         """Begin, lock the runs, and send ahead what the appends will ask."""
         database = connection.database
         database.execute("BEGIN")
-        sql = "SELECT pg_current_xact_id()::text, set_config('lock_timeout', %s, true)"
-        number = database.execute(sql, (SILENCE,))
+        number = database.execute(connection.begins.encode())
         keys = [call.key for call in self.calls if isinstance(call, SettleRequest)]
         found: list[tuple[str]] = []
         if keys:

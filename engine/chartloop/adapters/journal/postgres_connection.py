@@ -130,12 +130,21 @@ class Connection:
             where.url, autocommit=True, prepare_threshold=1, fallback_application_name="chartloop",
         )  # fmt: skip
         found = self.ask(
-            "SELECT current_setting('synchronous_commit'), pg_postmaster_start_time()::text"
+            "SELECT current_setting('synchronous_commit'), pg_postmaster_start_time()::text, "
+            "pg_backend_pid()"
         )
+        self.begins = (
+            f"SELECT pg_current_xact_id()::text, set_config('lock_timeout', '{SILENCE}', true)"
+        )
+        """The first statement of a transaction, for its number and settings: behind a pooler those
+        of a connection would be others'."""
         if found[0] == "off":  # else a restart of the server would lose what was acknowledged
-            self.database.execute("SET synchronous_commit = on")
+            self.begins += ", set_config('synchronous_commit', 'on', true)"
         self.born: str = found[1]
         """When the server was started."""
+        if found[2] != self.database.info.backend_pid:
+            # a pooler: what is prepared may be looked for, or run, by others
+            self.database.prepare_threshold = None
         self._deferred: list[Sequence[Any]] = []
         self._ahead: dict[tuple[str, Sequence[Any]], _Answer] = {}
 
