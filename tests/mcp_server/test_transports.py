@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +319,56 @@ def test_a_token_that_only_reads_starts_nothing(make: Make) -> None:
     with serving(make(tokens=tokens)) as address:
         play(client(address, "0123456789abcdef", True))
         play(client(address, "fedcba9876543210", False))
+
+
+def test_a_tenant_learns_nothing_of_the_runs_of_another(make: Make) -> None:
+    import httpx2  # noqa: PLC0415
+    from mcp import Client  # noqa: PLC0415
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    from chartloop.server import Token  # noqa: PLC0415
+
+    tokens = (Token("0123456789abcdef", "edit", "eve", "beta"),
+              Token("fedcba9876543210", "edit", "eve", "acme"))  # fmt: skip
+    more = {"answer": {"event": "approve"}, "enqueue": {"tasks": ["x"]}}
+
+    @asynccontextmanager
+    async def talking(address: str, token: Token) -> AsyncGenerator[Any]:
+        headers = {"Authorization": f"Bearer {token.secret}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            transport = streamable_http_client(address, http_client=http)
+            async with Client(transport) as talk:
+                yield talk
+
+    async def own(address: str) -> str:
+        async with talking(address, tokens[0]) as beta:
+            await beta.call_tool("start", {"machine": "review", "task": "x"})
+            return await first_run(beta)
+
+    async def other(address: str, run: str) -> list[str]:
+        wrong = list[str]()
+        async with talking(address, tokens[1]) as acme:
+            for tool in (await acme.list_tools()).tools:
+                if "run" not in tool.input_schema.get("properties", {}):
+                    continue
+                told = list[str]()
+                for name in (run, run.removeprefix("beta:"), "beta:none", "none"):
+                    arguments = {"run": name, **more.get(tool.name, {})}
+                    given = await acme.call_tool(tool.name, arguments)
+                    told.append(f"{given.is_error} {given.content}".replace(name, "NAME"))
+                asked.append(tool.name)
+                if told[:2] != told[2:] or not told[0].startswith("True"):
+                    wrong.append(f"{tool.name}: {told}")
+            if run in str(await acme.call_tool("status", {})):
+                wrong.append("status lists it")
+        return wrong
+
+    asked = list[str]()
+    with serving(make(tokens=tokens)) as address:
+        run = play(own(address))
+        assert run.startswith("beta:")
+        assert play(other(address, run)) == []
+    assert {*asked} == {"answer", "status", "cancel", "resume", "why"}
 
 
 @pytest.mark.slow("starts processes")
