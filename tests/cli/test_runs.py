@@ -19,6 +19,7 @@ from tests.cli.shell import ADD, ASK, Shell
 
 ROW = [
     "run",
+    "tenant",
     "machine",
     "status",
     "state",

@@ -65,7 +65,7 @@ def test_the_name_of_a_token_signs_runs_and_answers(serve: Serve, machines: Path
     served = signed(serve, machines, tokens=(BOB, ANSWER))
     bob: Any = {"headers": bearer(BOB)}
     eve: Any = {"headers": bearer(ANSWER)}
-    assert served.get("/me", **eve) == {"name": "eve", "scope": "answer"}
+    assert served.get("/me", **eve) == {"name": "eve", "scope": "answer", "tenant": ""}
     body = {"machine": "signed", "task": "x", "run_id": "r"}
     refused = served.post("/runs", {**body, "submitter": "eve"}, 403, **bob)
     assert refused["errors"][0]["at"] == "/submitter"
@@ -87,7 +87,7 @@ def test_the_name_of_a_token_signs_runs_and_answers(serve: Serve, machines: Path
 
 def test_without_names_the_caller_says_who_it_is(serve: Serve, machines: Path) -> None:
     served = signed(serve, machines)
-    assert served.get("/me") == {"name": "", "scope": "edit"}
+    assert served.get("/me") == {"name": "", "scope": "edit", "tenant": "*"}
     missing = served.post("/runs", {"machine": "signed", "task": "x"}, 422)
     assert missing["errors"][0]["at"] == "/submitter"
     run = served.start("signed", submitter="bob")

@@ -259,7 +259,7 @@ def test_a_page_has_only_blocks_that_are_played(page: Path) -> None:
     unknown = [
         b
         for b in blocks(page)
-        if b.language not in {*PLAYS, "html", "js", "markdown", "sh", "text"}
+        if b.language not in {*PLAYS, "html", "js", "markdown", "sh", "sql", "text"}
     ]
     assert not unknown
 
