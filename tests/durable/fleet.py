@@ -232,13 +232,14 @@ class Fleet:
         self._machine.open(run_id, journal=self.journal).send("yes")
 
     def finish(self, seconds: float = 90.0) -> None:
-        """Wait until every run has ended and is handed back."""
-        until(lambda: self.answer() and not self.held, seconds)
+        """Wait until every run has ended, and its order is settled."""
+        until(lambda: self.answer() and not self.open, seconds)
 
     @property
-    def held(self) -> int:
-        """Runs that workers hold."""
-        return by_hand(self.journal.backlog()).held
+    def open(self) -> int:
+        """Runs that a worker holds or has still to take: of a dead one also those that ended."""
+        backlog = by_hand(self.journal.backlog())
+        return backlog.held + backlog.due
 
     # what happened --------------------------------------------------------------------------------
 

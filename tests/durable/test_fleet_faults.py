@@ -171,7 +171,7 @@ def test_an_answer_at_the_moment_of_its_deadline_counts_or_is_refused(
                     with suppress(ChartloopError):
                         fleet.send(row.run_id)
                         sent[row.run_id] = "sent"
-            return fleet.answer() and not fleet.held
+            return fleet.answer() and not fleet.open
 
         until(answer)
         assert sent
