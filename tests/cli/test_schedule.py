@@ -126,11 +126,13 @@ def test_a_tick_starts_a_run_that_says_by_whom(at: Shell) -> None:
 
 def test_each_line_is_a_run_and_a_run_that_goes_on_skips_the_next_tick(at: Shell) -> None:
     at.write("tasks.jsonl", '{"task": "one"}\n{"task": "two", "vars": {"who": "Bo"}}\n')
-    at(*ADD, "--inputs", "tasks.jsonl")
+    at(*ADD, "--inputs", "tasks.jsonl", "--tenant", "acme")
     time = Time()
     journal = reopened(at, time)
     assert take(journal) == 2
     first = [row.run_id for row in by_hand(journal.rows())]
+    assert {row.tenant for row in by_hand(journal.rows())} == {"acme"}
+    assert {request.run_id for request in by_hand(journal.requests())} == {*first}
     time.at += 60
     assert take(journal) == 0
     (listed,) = at("schedule", "list", "--format", "json").json
