@@ -33,12 +33,7 @@ from chartloop.core.outcome import (
 from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, ActionSpec, ArgKind, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import (
-    Conversation,
-    Joined,
-    estimate,
-    estimate_messages,
-)
+from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names

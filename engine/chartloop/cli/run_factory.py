@@ -100,7 +100,7 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
     from chartloop.adapters.model.scripted import Scripted
     from chartloop.hosting.machines import needs_of
     from chartloop.hosting.runs import release
-    from chartloop.run.requests import StoredRequest
+    from chartloop.run.requests import start_order
     from chartloop.run.sync import by_hand
 
     row = by_hand(journal.row(str(options.run_id)))
@@ -111,10 +111,7 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
         run.advance()
         release(run)
         row = run.session.row
-    at, key = by_hand(journal.now()), f"start-{row.run_id}"
-    order = StoredRequest(
-        key, row.run_id, "run", key, at, {"until": ""}, needs=needs_of(journal, row)
-    )
+    order = start_order(row.run_id, by_hand(journal.now()), needs_of(journal, row))
     return by_hand(journal.place_request(order)) is order
 
 

@@ -45,7 +45,7 @@ from chartloop.run.journal import Journal, RunRow, refuse_moved
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
-from chartloop.run.requests import StoredRequest
+from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
     ALL_TENANTS,
@@ -257,7 +257,7 @@ class Runs:
         drive = body.get("drive", "run")
         if drive != "none":
             # the key is the run's: a request repeated after a crash places the missing order
-            self._place(drive, run_id, {"until": body.get("until", "")}, key=f"start-{run_id}")
+            self._place(drive, run_id, {"until": body.get("until", "")}, key=start_key(run_id))
         row = self.row(run_id)
         receipt = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
         return receipt, is_new
@@ -401,9 +401,8 @@ class Runs:
         return self._once("back", run_id, {"records": records}, caller, work)
 
     def _make_fork(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
-        fork_id = in_tenant(
-            tenant_of(run.id), f"f{key[:15]}"
-        )  # by the key: a repetition after a crash finds the same fork
+        # by the key: a repetition after a crash finds the same fork
+        fork_id = in_tenant(tenant_of(run.id), f"f{key[:15]}")
         if by_hand(self.journal.row(fork_id)) is None:
             run.fork(first(), run_id=fork_id)
         return {"made": fork_id}

@@ -25,7 +25,7 @@ from chartloop.hosting.runs import release
 from chartloop.run.cron import CronSchedule, say_tick, tick_id, ticks_to_start
 from chartloop.run.journal import Journal, MemoryJournal, successor_of
 from chartloop.run.journal_records import WholeRun
-from chartloop.run.requests import StoredRequest
+from chartloop.run.requests import StoredRequest, start_order
 from chartloop.run.sync import by_hand
 
 _log = logging.getLogger(__name__)
@@ -52,10 +52,9 @@ def draft(machine: Machine, start: Mapping[str, Any], run_id: str, at: float) ->
     run.advance()
     release(run)
     row = run.session.row
-    run_id, key = row.run_id, f"start-{row.run_id}"
-    order = StoredRequest(key, run_id, "run", key, at, {"until": ""}, needs=needs_of(kept, row))
-    events = by_hand(kept.events(run_id))
-    return Draft(WholeRun(row, events), order, kept.texts, recall_plugins(kept, run_id))
+    order = start_order(row.run_id, at, needs_of(kept, row))
+    events = by_hand(kept.events(row.run_id))
+    return Draft(WholeRun(row, events), order, kept.texts, recall_plugins(kept, row.run_id))
 
 
 class _Drafts(MemoryJournal):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from chartloop.core.units import say_count
 
@@ -289,8 +289,3 @@ def doubts_of(rows: Iterable[tuple[str, str, str, float]]) -> list[Doubt]:
         amounts = found.setdefault((run_id, key), {})
         amounts[what] = max(amount, amounts.get(what, 0.0))
     return [Doubt(*of, amounts) for of, amounts in sorted(found.items())]
-
-
-def limit_of(row: Sequence[Any]) -> FleetLimit:
-    """A limit from the columns of a row."""
-    return FleetLimit(*row)

@@ -41,6 +41,17 @@ class StoredRequest(NamedTuple):
         return self.outcome is None
 
 
+def start_key(run_id: str) -> str:
+    """The key of the order to drive a run that was just started: whoever repeats it finds it."""
+    return f"start-{run_id}"
+
+
+def start_order(run_id: str, at: float, needs: str) -> StoredRequest:
+    """The order to drive a run that was just started, due at a time, to its end."""
+    key = start_key(run_id)
+    return StoredRequest(key, run_id, "run", key, at, {"until": ""}, needs=needs)
+
+
 class Requests(Protocol):
     """The journal's operations on requests."""
 

@@ -20,7 +20,6 @@ from chartloop.run.fleet import (
     Reserved,
     ask,
     doubts_of,
-    limit_of,
     sent_keys,
 )
 
@@ -53,7 +52,7 @@ class FleetRows:
         """All limits, as they stand now."""
         sql = f"SELECT {_COLUMNS} FROM quota ORDER BY scope, what, per"  # noqa: S608
         now = self.now() if (rows := self.db.execute(sql).fetchall()) else 0.0
-        return [limit_of(row).later(now) for row in rows]
+        return [FleetLimit(*row).later(now) for row in rows]
 
     def set_limit(self, write: SetLimit) -> None:
         """Set a limit; what it has counted stays."""
@@ -69,7 +68,7 @@ class FleetRows:
         """The limits of these scopes as they stand now; other transactions wait to change them."""
         found = self.db.execute(LIMITS_OF, (json.dumps(sorted(scopes)),)).fetchall()
         now = self.now() if found else 0.0
-        return {row[:3]: limit_of(row).later(now) for row in map(tuple, found)}
+        return {row[:3]: FleetLimit(*row).later(now) for row in map(tuple, found)}
 
     def _count(self, limit: FleetLimit) -> None:
         self.db.execute(_COUNT, (limit.used, limit.held, limit.at, *limit[:3]))
