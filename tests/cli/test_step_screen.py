@@ -61,9 +61,10 @@ class Screen:
         return self._stepping.run
 
     async def press(self, *keys: str) -> None:
-        """Press keys, and wait until what they began is done and shown."""
-        await self.pilot.press(*keys)
-        await self.rest()
+        """Press keys, each when what the one before it began is done and shown."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.rest()
 
     async def type(self, line: str) -> None:
         await self.pilot.press("colon")

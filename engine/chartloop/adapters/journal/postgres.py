@@ -45,7 +45,6 @@ from chartloop.adapters.journal.postgres_connection import (
 from chartloop.adapters.journal.postgres_tables import (
     MIGRATIONS,
     Migration,
-    check_server,
     check_tables,
     migrate,
     version_of,
@@ -122,7 +121,6 @@ def migrate_database(
     where, connection = address(url), None
     try:
         connection = Connection(where)
-        check_server(connection.database, where.name)
         before = version_of(connection.database, where.schema, where.name)
         if before < migrations[-1].number:
             migrate(connection.database, where.schema, where.name, migrations)
@@ -205,7 +203,6 @@ class PostgresJournal(_Face):
         try:
             first = self._pool.take()
             try:
-                check_server(first.database, where.name)
                 check_tables(
                     first.database, where.schema, where.name, make=make, migrations=migrations
                 )

@@ -19,7 +19,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
 from chartloop.adapters.journal.postgres_dialect import DEFERRED, NUMBERED, Statement, spell
-from chartloop.adapters.journal.postgres_tables import Database
+from chartloop.adapters.journal.postgres_tables import Database, check_server
 from chartloop.core.errors import (
     ChartloopError,
     JournalCorrupt,
@@ -122,17 +122,22 @@ class _Answer:
 
 
 class Connection:
-    """An open connection. It is used by one thread at a time."""
+    """An open connection to a server that can hold a journal. One thread at a time uses it."""
 
     def __init__(self, where: Address) -> None:
         self._schema = where.schema
         self.database: Database = psycopg.connect(
             where.url, autocommit=True, prepare_threshold=1, fallback_application_name="chartloop",
         )  # fmt: skip
-        found = self.ask(
-            "SELECT current_setting('synchronous_commit'), pg_postmaster_start_time()::text, "
-            "pg_backend_pid()"
-        )
+        try:
+            check_server(self.database, where.name)
+            found = self.ask(
+                "SELECT current_setting('synchronous_commit'), pg_postmaster_start_time()::text, "
+                "pg_backend_pid()"
+            )
+        except BaseException:
+            self.database.close()
+            raise
         self.begins = (
             f"SELECT pg_current_xact_id()::text, set_config('lock_timeout', '{SILENCE}', true)"
         )
