@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from chartloop import catalog, load
-from chartloop.proofs.bound import Figure
+from chartloop.analysis.proofs.bound import Figure
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- bounds: written by docs/bounds_table.py -->", "<!-- end of bounds -->"

@@ -25,7 +25,7 @@ PYTHON_HEAD = """\
 What has a heading of its own is imported from `chartloop`; what is for tests, from
 [`chartloop.testing`](../testing.md), and scenarios from `chartloop.scenarios`; what counts and
 shortens conversations, from
-[`chartloop.context_window`](../steps.md#the-context-window-by-hand). Beside a method
+[`chartloop.compat.context_window`](../steps.md#the-context-window-by-hand). Beside a method
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Machines": (

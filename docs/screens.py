@@ -52,7 +52,7 @@ def run() -> Run:
 
 async def taken(shot: Shot) -> str:
     """The screen as SVG."""
-    from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
+    from chartloop.ui.tui.app import StepApp  # noqa: PLC0415 - an extra
 
     app = StepApp(StepControls(run()))
     async with app.run_test(size=shot.size) as pilot:

@@ -1,7 +1,7 @@
 """A reader of pictures in characters: it follows lines, as a person does.
 
 It knows nothing of how a picture is laid out. It sees characters, which of them are words, and
-where each box is; the rules by which it follows are those that `view.text.draw` states.
+where each box is; the rules by which it follows are those that `pictures.text.draw` states.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chartloop.view.text.cells import clusters
-from chartloop.view.text.draw import Drawing
-from chartloop.view.text.place import Area
+from chartloop.pictures.text.cells import clusters
+from chartloop.pictures.text.draw import Drawing
+from chartloop.pictures.text.place import Area
 
 WORDS = ("label",)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from chartloop import Run, load
 from chartloop.run.progress import meters_of, standing_of
 from chartloop.testing import ManualClock
-from chartloop.view.live.live_picture import LivePicture
-from chartloop.view.report.run_picture import RunPicture
+from chartloop.pictures.live.live_picture import LivePicture
+from chartloop.pictures.report.run_picture import RunPicture
 
 HERE = Path(__file__).resolve().parent
 CALLS = {"text": "", "tool_calls": [{"name": "send_message", "arguments": {"message": "Moment."}}]}

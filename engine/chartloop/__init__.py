@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
     from chartloop.adapters.tracer.otel import OpenTelemetry
-    from chartloop.analysis.coverage.coverage import Coverage
-    from chartloop.analysis.coverage.measure import coverage
-    from chartloop.analysis.simulation.simulate import simulate, simulated_run
-    from chartloop.analysis.simulation.simulation import Simulation
-    from chartloop.analysis.stats.stats import Stats, stats
-    from chartloop.analysis.upgrade import Upgraded, upgrade
-    from chartloop.analysis.whatif.result import Sweep, WhatIf
-    from chartloop.analysis.whatif.whatif import sweep, whatif
+    from chartloop.studies.coverage.coverage import Coverage
+    from chartloop.studies.coverage.measure import coverage
+    from chartloop.studies.simulation.simulate import simulate, simulated_run
+    from chartloop.studies.simulation.simulation import Simulation
+    from chartloop.studies.stats.stats import Stats, stats
+    from chartloop.studies.upgrade import Upgraded, upgrade
+    from chartloop.studies.whatif.result import Sweep, WhatIf
+    from chartloop.studies.whatif.whatif import sweep, whatif
     from chartloop.api import Machine, Run, check, draw, load
     from chartloop.core.errors import (
         AheadError,
@@ -79,10 +79,10 @@ if TYPE_CHECKING:
     from chartloop.core.specs import ToolSpec
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
-    from chartloop.notebook.live import Live, live
-    from chartloop.notebook.panel.open import panel
-    from chartloop.proofs.bound import Bound
-    from chartloop.proofs.query.query_answer import Answer
+    from chartloop.ui.notebook.live import Live, live
+    from chartloop.ui.notebook.panel.open import panel
+    from chartloop.analysis.proofs.bound import Bound
+    from chartloop.analysis.proofs.query.query_answer import Answer
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
@@ -120,19 +120,19 @@ if TYPE_CHECKING:
     from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
     from chartloop.run.tracing import Tracer
-    from chartloop.versions.diff.diff import Diff, diff
-    from chartloop.view.picture import Picture
+    from chartloop.analysis.versions.diff.diff import Diff, diff
+    from chartloop.pictures.picture import Picture
 
 _WHERE = {
     "action": "chartloop.actions.declare",
     "AgentStatus": "chartloop.core.facts",
     "AgentStop": "chartloop.core.reasons",
     "AheadError": "chartloop.core.errors",
-    "Answer": "chartloop.proofs.query.query_answer",
+    "Answer": "chartloop.analysis.proofs.query.query_answer",
     "AnsweredError": "chartloop.core.errors",
     "AnswerError": "chartloop.core.errors",
     "ArgumentsError": "chartloop.core.errors",
-    "Bound": "chartloop.proofs.bound",
+    "Bound": "chartloop.analysis.proofs.bound",
     "Breakpoints": "chartloop.run.breakpoints",
     "Cancellation": "chartloop.adapters.cancel",
     "Category": "chartloop.core.errors",
@@ -147,14 +147,14 @@ _WHERE = {
     "Tail": "chartloop.run.journal_pages",
     "Context": "chartloop.run.context",
     "Continuation": "chartloop.core.reasons",
-    "Coverage": "chartloop.analysis.coverage.coverage",
-    "coverage": "chartloop.analysis.coverage.measure",
+    "Coverage": "chartloop.studies.coverage.coverage",
+    "coverage": "chartloop.studies.coverage.measure",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
     "ReasoningDelta": "chartloop.run.events",
     "ToolCallDelta": "chartloop.run.events",
-    "Diff": "chartloop.versions.diff.diff",
-    "diff": "chartloop.versions.diff.diff",
+    "Diff": "chartloop.analysis.versions.diff.diff",
+    "diff": "chartloop.analysis.versions.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
@@ -175,8 +175,8 @@ _WHERE = {
     "JournalTooOld": "chartloop.core.errors",
     "JournalUnavailable": "chartloop.core.errors",
     "LimitError": "chartloop.core.errors",
-    "live": "chartloop.notebook.live",
-    "Live": "chartloop.notebook.live",
+    "live": "chartloop.ui.notebook.live",
+    "Live": "chartloop.ui.notebook.live",
     "load": "chartloop.api",
     "Machine": "chartloop.api",
     "MachineChangedError": "chartloop.core.errors",
@@ -192,8 +192,8 @@ _WHERE = {
     "Notifier": "chartloop.run.ports",
     "OpenTelemetry": "chartloop.adapters.tracer.otel",
     "Outcome": "chartloop.core.outcome",
-    "panel": "chartloop.notebook.panel.open",
-    "Picture": "chartloop.view.picture",
+    "panel": "chartloop.ui.notebook.panel.open",
+    "Picture": "chartloop.pictures.picture",
     "Place": "chartloop.core.errors",
     "Question": "chartloop.run.question",
     "Record": "chartloop.core.records",
@@ -218,22 +218,22 @@ _WHERE = {
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
-    "simulate": "chartloop.analysis.simulation.simulate",
-    "simulated_run": "chartloop.analysis.simulation.simulate",
-    "Simulation": "chartloop.analysis.simulation.simulation",
+    "simulate": "chartloop.studies.simulation.simulate",
+    "simulated_run": "chartloop.studies.simulation.simulate",
+    "Simulation": "chartloop.studies.simulation.simulation",
     "SpecError": "chartloop.core.errors",
     "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
     "StateProfile": "chartloop.run.tally",
-    "Stats": "chartloop.analysis.stats.stats",
-    "stats": "chartloop.analysis.stats.stats",
+    "Stats": "chartloop.studies.stats.stats",
+    "stats": "chartloop.studies.stats.stats",
     "StatusError": "chartloop.core.errors",
     "Step": "chartloop.run.steps",
     "StopReason": "chartloop.core.reasons",
     "StopSignal": "chartloop.core.reasons",
     "StopSignals": "chartloop.core.reasons",
-    "Sweep": "chartloop.analysis.whatif.result",
-    "sweep": "chartloop.analysis.whatif.whatif",
+    "Sweep": "chartloop.studies.whatif.result",
+    "sweep": "chartloop.studies.whatif.whatif",
     "Task": "chartloop.core.facts",
     "TaskError": "chartloop.core.errors",
     "Tokenizer": "chartloop.run.ports",
@@ -244,11 +244,11 @@ _WHERE = {
     "Tracer": "chartloop.run.tracing",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
-    "upgrade": "chartloop.analysis.upgrade",
-    "Upgraded": "chartloop.analysis.upgrade",
+    "upgrade": "chartloop.studies.upgrade",
+    "Upgraded": "chartloop.studies.upgrade",
     "WaitError": "chartloop.core.errors",
-    "WhatIf": "chartloop.analysis.whatif.result",
-    "whatif": "chartloop.analysis.whatif.whatif",
+    "WhatIf": "chartloop.studies.whatif.result",
+    "whatif": "chartloop.studies.whatif.whatif",
 }
 
 __all__ = [

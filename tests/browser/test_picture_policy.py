@@ -27,7 +27,7 @@ FILL = "getComputedStyle(document.querySelector('svg > g > polygon, g text')).fi
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    from chartloop.server import Settings  # noqa: PLC0415
+    from chartloop.hosting.server import Settings  # noqa: PLC0415
 
     (tmp_path / "machines").mkdir()
     text = REVIEW.replace("  draft: {", '  draft: {label: "A < B & C > D", ')

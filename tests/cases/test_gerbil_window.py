@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Run, SpecError, load
-from chartloop.context_window import (
+from chartloop.compat.context_window import (
     ContextUsage,
     ContextWindow,
     Strategy,

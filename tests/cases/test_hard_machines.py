@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop.api import Machine, examine
-from chartloop.checker.loops import LOOPS
-from chartloop.proofs.bound import bound
-from chartloop.proofs.query import Questions
+from chartloop.analysis.checker.loops import LOOPS
+from chartloop.analysis.proofs.bound import bound
+from chartloop.analysis.proofs.query import Questions
 
 _FILE = Path(__file__).parents[2] / "benchmarks" / "machines.py"
 

@@ -18,7 +18,7 @@ from chartloop.core.facts import ErrorFacts, ProgressFacts, UsageFacts
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.scenarios import load_scenario, run_scenario
 from chartloop.testing import ManualClock
-from chartloop.view.flowchart import Arrow, Box
+from chartloop.pictures.flowchart import Arrow, Box
 from tests.cases.moderating import (
     BROKEN,
     BUSY,

@@ -11,7 +11,7 @@ import pytest
 
 from chartloop.actions import builtin
 from chartloop.catalog import shipped_machines
-from chartloop.checker.trust import needs_trust
+from chartloop.analysis.checker.trust import needs_trust
 from chartloop.core.facts import FACTS
 from chartloop.extras import install
 from chartloop.language.file.schema import schema

@@ -31,7 +31,7 @@ from chartloop.core.types import (
     map_of,
 )
 from chartloop.machine.budget_use import Budget
-from chartloop.view_model.table import table_lines
+from chartloop.ui.view_model.table import table_lines
 
 # values -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.review.comment import MARKER, MOST
+from chartloop.studies.review.comment import MARKER, MOST
 from tests.cli.shell import ADDER, Done, Shell, Terminal, program
 
 pytestmark = pytest.mark.system("git", install="apt-get install git")
@@ -266,7 +266,7 @@ def test_a_picture_without_an_engine_is_not_taken_for_a_difference(
     sh: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sh.write("other.yaml", ADDER.replace("next: think}\n  done", "next: done}\n  done"))
-    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.pictures.picture.find_engine", lambda: "mermaid")
     done = sh("diff", "adder.yaml", "other.yaml", "-o", "d.svg")
     assert done.code == 2
     assert "there is no Graphviz" in done.err
@@ -449,7 +449,7 @@ def test_a_picture_that_cannot_be_drawn_costs_no_comment(
     repo: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(repo, "asker.yaml", "ok: done", "ok: done\n      again: think")
-    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.pictures.picture.find_engine", lambda: "mermaid")
     done = repo("review", "main", "--pictures", "out", "--link", "https://x.example/{picture}")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert "not drawn: asker.changes.svg, asker.full.svg: there is no Graphviz" in done.err

@@ -18,7 +18,7 @@ from tests.cli.shell import ADDER, ASKER, LOOPER
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from chartloop.tui.app import StepApp
+    from chartloop.ui.tui.app import StepApp
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
     "textual", install='pip install -e ".[tui]"'
@@ -116,7 +116,7 @@ def on_screen(
     run: Run, play: Callable[[Screen], Awaitable[None]], size: tuple[int, int] = (160, 50)
 ) -> StepApp:
     """Play with a run on a screen of this size; gives the app, closed."""
-    from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
+    from chartloop.ui.tui.app import StepApp  # noqa: PLC0415 - an extra
 
     stepping = StepControls(run)
     app = StepApp(stepping)

@@ -100,7 +100,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _settings(folder: Path) -> Any:
-    from chartloop.server import Settings, Token  # noqa: PLC0415
+    from chartloop.hosting.server import Settings, Token  # noqa: PLC0415
 
     machines = folder / "machines"
     machines.mkdir()

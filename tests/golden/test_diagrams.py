@@ -16,10 +16,10 @@ from chartloop.interchange.documents import flowcharts
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.interchange.verify import Verdict, verify
 from chartloop.machine.graph import graph
-from chartloop.view.compare.difference import differences
-from chartloop.view.flowchart import Box, Flowchart, one_line
-from chartloop.view.from_graph import flowchart
-from chartloop.view.ids import safe_ids
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.flowchart import Box, Flowchart, one_line
+from chartloop.pictures.from_graph import flowchart
+from chartloop.pictures.ids import safe_ids
 
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAMS = ROOT / "diagrams"

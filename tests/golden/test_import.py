@@ -12,7 +12,7 @@ from chartloop.interchange.documents import Read, flowcharts, read
 from chartloop.interchange.import_chart import import_chart
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.interchange.verify import verify
-from chartloop.view.compare.difference import differences
+from chartloop.pictures.compare.difference import differences
 
 CASES = Path(__file__).parents[1] / "cases"
 DOCUMENTS = [

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine
-from chartloop.proofs.query import Answer, Questions
+from chartloop.analysis.proofs.query import Answer, Questions
 from chartloop.run.events import Recorded
 from tests.gated import TOOLS, built_gated, gated_machines, naming_adversaries, played_gated
 from tests.laws.test_query_laws import Happened, Moment, agrees

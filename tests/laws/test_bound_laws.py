@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from chartloop.api import Machine
 from chartloop.core.facts import Facts
-from chartloop.proofs.bound import Assume, Bound, Figure, bound
-from chartloop.proofs.bound.prove import paid
-from chartloop.proofs.bound.unbounded_loops import uncut_loops
+from chartloop.analysis.proofs.bound import Assume, Bound, Figure, bound
+from chartloop.analysis.proofs.bound.prove import paid
+from chartloop.analysis.proofs.bound.unbounded_loops import uncut_loops
 from chartloop.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
 from tests.harder import harder_machines

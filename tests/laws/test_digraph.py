@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.proofs.digraph import Digraph
+from chartloop.analysis.proofs.digraph import Digraph
 
 NODES = st.integers(0, 9)
 EDGES = st.lists(st.tuples(NODES, NODES), max_size=40)

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chartloop.api import Machine, lifecycle
-from chartloop.checker import examine
+from chartloop.analysis.checker import examine
 from chartloop.core.errors import Finding
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec

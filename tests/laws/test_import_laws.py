@@ -15,9 +15,9 @@ from chartloop.interchange.documents import flowcharts, read
 from chartloop.interchange.import_chart import Imported, import_chart
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.interchange.verify import verify
-from chartloop.view.compare.difference import differences
-from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape
-from chartloop.view.mermaid import to_mermaid
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, Shape
+from chartloop.pictures.mermaid import to_mermaid
 
 HOSTILE = [
     *('"', "'", "`x`", "{x}", "{{x}}", "{limits.x}", "}", "# x", "a: b", "- x", "\\", "null"),

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop.view.dot.engine import Engine
-from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
-from chartloop.view.live.live_picture import LivePicture
-from chartloop.view.live.outline import Outline
-from chartloop.view.live.plan import Planner
-from chartloop.view.live.progress import How, Meter, Standing
-from chartloop.view.report.run_picture import RunPicture
+from chartloop.pictures.dot.engine import Engine
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
+from chartloop.pictures.live.live_picture import LivePicture
+from chartloop.pictures.live.outline import Outline
+from chartloop.pictures.live.plan import Planner
+from chartloop.pictures.live.progress import How, Meter, Standing
+from chartloop.pictures.report.run_picture import RunPicture
 from tests.laws.test_view_laws import HOSTILE, charts, ids, labels
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django

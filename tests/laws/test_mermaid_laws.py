@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_flowchart
 from chartloop.interchange.repair import repair_text
-from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape, one_line
-from chartloop.view.ids import KEYWORDS, safe_ids
-from chartloop.view.mermaid import to_mermaid
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, Shape, one_line
+from chartloop.pictures.ids import KEYWORDS, safe_ids
+from chartloop.pictures.mermaid import to_mermaid
 from tests.mermaid import Oracle, ours
 
 pytestmark = pytest.mark.node("mermaid")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chartloop.api import Machine
 from chartloop.language.expression import Expression, Scope, no_oracle, parse
-from chartloop.versions.diff.guards import Shift
+from chartloop.analysis.versions.diff.guards import Shift
 from tests.unit.test_review_changes import machine
 
 BODY = """\

@@ -19,8 +19,8 @@ from chartloop.api import load as load_machine
 from chartloop.language.dump import dump
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec
-from chartloop.versions.diff.change import GROUPS
-from chartloop.versions.diff.compare import compare
+from chartloop.analysis.versions.diff.change import GROUPS
+from chartloop.analysis.versions.diff.compare import compare
 from tests.strategies import machines
 from tests.support import actions
 

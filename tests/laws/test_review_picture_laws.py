@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from chartloop.api import Machine, lifecycle
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.machine.build import Chart
-from chartloop.versions.diff.diff import Diff
-from chartloop.versions.diff.mermaid import MOST
-from chartloop.view.compare.difference import differences
-from chartloop.view.flowchart import one_line
-from chartloop.view.focus import HIDDEN
-from chartloop.view.ids import safe_ids
+from chartloop.analysis.versions.diff.diff import Diff
+from chartloop.analysis.versions.diff.mermaid import MOST
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.flowchart import one_line
+from chartloop.pictures.focus import HIDDEN
+from chartloop.pictures.ids import safe_ids
 from tests.laws.test_review_laws import changed, nodes, spec_of
 from tests.strategies import machines
 

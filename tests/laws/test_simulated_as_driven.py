@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from chartloop import load, tool
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
-from chartloop.analysis.simulation.assumptions import family_of
-from chartloop.analysis.simulation.play import Player, Simulated, opaque_guards, summary
-from chartloop.analysis.simulation.simulate import make_plan, world_for
-from chartloop.analysis.simulation.world import NOBODY, World
+from chartloop.studies.simulation.assumptions import family_of
+from chartloop.studies.simulation.play import Player, Simulated, opaque_guards, summary
+from chartloop.studies.simulation.simulate import make_plan, world_for
+from chartloop.studies.simulation.world import NOBODY, World
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.core.errors import Category, ModelError, ToolError
 from chartloop.core.outcome import Blocked, Outcome

@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from chartloop import load, simulate, simulated_run
-from chartloop.analysis.simulation.play import UNFINISHED
-from chartloop.analysis.simulation.sample import sample
-from chartloop.analysis.simulation.simulate import make_plan, world_for
-from chartloop.analysis.simulation.simulation import Simulation
-from chartloop.analysis.simulation.statistics import Spread
+from chartloop.studies.simulation.play import UNFINISHED
+from chartloop.studies.simulation.sample import sample
+from chartloop.studies.simulation.simulate import make_plan, world_for
+from chartloop.studies.simulation.simulation import Simulation
+from chartloop.studies.simulation.statistics import Spread
 from chartloop.api import Machine
 from chartloop.core.records import Record
 from tests.exploring import built

@@ -32,9 +32,9 @@ from chartloop.core.traits import ActionTraits
 from chartloop.core.types import DURATION, INT, STR
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
-from chartloop.proofs.bound import Assume, bound
-from chartloop.proofs.query import Questions
-from chartloop.proofs.query.query_text import names_of
+from chartloop.analysis.proofs.bound import Assume, bound
+from chartloop.analysis.proofs.query import Questions
+from chartloop.analysis.proofs.query.query_text import names_of
 from chartloop.run.context import Context
 from chartloop.run.events import Recorded
 from chartloop.run.exceptions import outcome_of_call

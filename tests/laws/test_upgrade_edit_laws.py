@@ -31,8 +31,8 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import Names, as_now
 from chartloop.testing.clock import ManualClock
-from chartloop.versions.migration.judge import Upgrade
-from chartloop.versions.migration.verdict import Verdict
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.driving import Made, machine_of, made
 from tests.laws.test_upgrade_laws import begun, moments, recorded, said, to_the_end
 from tests.strategies import guards, machines

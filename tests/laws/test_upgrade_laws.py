@@ -21,8 +21,8 @@ from chartloop.run.renaming import as_now
 from chartloop.run.replay import replay
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
-from chartloop.versions.migration.judge import Upgrade
-from chartloop.versions.migration.verdict import Verdict
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.driving import Made, begin, help_on, machine_of, made
 from tests.strategies import machines
 

@@ -19,10 +19,10 @@ from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, visited_graph
-from chartloop.view.compare.difference import Difference, differences
-from chartloop.view.dot.engine import render
-from chartloop.view.dot.write import svg_ids, to_dot
-from chartloop.view.flowchart import (
+from chartloop.pictures.compare.difference import Difference, differences
+from chartloop.pictures.dot.engine import render
+from chartloop.pictures.dot.write import svg_ids, to_dot
+from chartloop.pictures.flowchart import (
     Arrow,
     Box,
     Direction,
@@ -33,11 +33,11 @@ from chartloop.view.flowchart import (
     printable,
     visited_part,
 )
-from chartloop.view.from_graph import flowchart
-from chartloop.view.ids import KEYWORDS, safe_ids
-from chartloop.view.mermaid import WIDE, to_mermaid
-from chartloop.view.picture import Picture
-from chartloop.view.text.outline import to_outline
+from chartloop.pictures.from_graph import flowchart
+from chartloop.pictures.ids import KEYWORDS, safe_ids
+from chartloop.pictures.mermaid import WIDE, to_mermaid
+from chartloop.pictures.picture import Picture
+from chartloop.pictures.text.outline import to_outline
 from tests.effort import calls
 from tests.laws.test_machine_laws import spec_of
 from tests.strategies import machines

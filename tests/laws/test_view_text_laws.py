@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from chartloop import load
 from chartloop.catalog import shipped_machines
-from chartloop.view.flowchart import Arrow, Box, Flowchart, printable
-from chartloop.view.text.cells import size, wrap_text
-from chartloop.view.text.draw import FORMS, draw
-from chartloop.view.text.neighborhood import Note, neighbourhood
-from chartloop.view.text.order import all_nodes, order_chart
-from chartloop.view.text.place import ENTRY, HERE, MARKS, Form
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, printable
+from chartloop.pictures.text.cells import size, wrap_text
+from chartloop.pictures.text.draw import FORMS, draw
+from chartloop.pictures.text.neighborhood import Note, neighbourhood
+from chartloop.pictures.text.order import all_nodes, order_chart
+from chartloop.pictures.text.place import ENTRY, HERE, MARKS, Form
 from tests.following import Found, Reader
 from tests.laws.test_view_laws import charts
 

@@ -13,8 +13,8 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from chartloop import whatif
-from chartloop.analysis.whatif.question import reading
-from chartloop.analysis.whatif.verdict import Verdict
+from chartloop.studies.whatif.question import reading
+from chartloop.studies.whatif.verdict import Verdict
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Blocked
 from tests.driving import Made, machine_of, made

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chartloop import sweep, whatif
-from chartloop.analysis.whatif.verdict import RunVerdict, Verdict
+from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.outcome import Blocked
 from chartloop.run.journal import MemoryJournal

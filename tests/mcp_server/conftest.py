@@ -21,8 +21,8 @@ from tests.server.conftest import REVIEW, wait_for
 if TYPE_CHECKING:
     from mcp import Client
 
-    from chartloop.mcp_server.tool_calls import Calls
-    from chartloop.server import Settings
+    from chartloop.hosting.mcp_server.tool_calls import Calls
+    from chartloop.hosting.server import Settings
 
 needs_mcp = pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')  # noqa: S610 - no Django
 TRIAGE = """\
@@ -142,7 +142,7 @@ Make = Callable[..., "Settings"]
 @pytest.fixture
 def make(machines: Path, tmp_path: Path) -> Make:
     """Makes the settings of a server on the journal of this test."""
-    from chartloop.server import Settings  # noqa: PLC0415
+    from chartloop.hosting.server import Settings  # noqa: PLC0415
 
     def settings(script: Sequence[Any] = ("First.", "Second."), **given: Any) -> Settings:
         every: dict[str, Any] = {
@@ -164,8 +164,8 @@ async def talking(settings: Settings, *, mode: Any = "auto", **more: Any) -> Asy
     """A client of a server in this process: everything of both but the bytes between them."""
     from mcp import Client  # noqa: PLC0415
 
-    from chartloop.mcp_server.protocol import ProtocolServer  # noqa: PLC0415
-    from chartloop.mcp_server.transports import open_calls, working  # noqa: PLC0415
+    from chartloop.hosting.mcp_server.protocol import ProtocolServer  # noqa: PLC0415
+    from chartloop.hosting.mcp_server.transports import open_calls, working  # noqa: PLC0415
 
     calls = open_calls(settings)
     async with working(calls), Client(ProtocolServer(calls).server(), mode=mode, **more) as client:
@@ -249,7 +249,7 @@ def command(folder: Path, *more: str) -> Any:
 @contextmanager
 def serving(settings: Settings) -> Generator[str]:
     """A real server over HTTP on a free port of loopback, in a thread; its address."""
-    from chartloop.mcp_server.transports import StreamableHttpServer  # noqa: PLC0415
+    from chartloop.hosting.mcp_server.transports import StreamableHttpServer  # noqa: PLC0415
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = StreamableHttpServer(settings, log_level="warning")

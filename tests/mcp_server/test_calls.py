@@ -381,7 +381,7 @@ def test_a_run_that_cannot_be_driven_is_an_error_of_its_call(make: Make, machine
 
 
 def test_secrets_do_not_leave(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from chartloop.server import Token  # noqa: PLC0415
+    from chartloop.hosting.server import Token  # noqa: PLC0415
 
     monkeypatch.setenv("SHOP_TOKEN", "hunter2-hunter2")
     token = Token("0123456789-the-tokens-own", "drive")  # the journal does not know it
@@ -410,7 +410,7 @@ def test_secrets_do_not_leave(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_machine_with_the_name_of_another_tool_is_refused(make: Make, machines: Path) -> None:
     from chartloop.core.errors import SetupError  # noqa: PLC0415
-    from chartloop.mcp_server.transports import open_calls  # noqa: PLC0415
+    from chartloop.hosting.mcp_server.transports import open_calls  # noqa: PLC0415
 
     (machines / "other.yaml").write_text("chartloop: 1\nmachine: status\nstates: {}\n")
     with pytest.raises(SetupError, match="the machine `status` has the name of a tool"):

@@ -9,7 +9,7 @@ import pytest
 
 from chartloop.core.errors import AnswerError
 from chartloop.core.types import ANY, BOOL, DURATION, INT, STR, Type, enum_of, list_of, map_of
-from chartloop.mcp_server.elicitation_form import form_of, read_form
+from chartloop.hosting.mcp_server.elicitation_form import form_of, read_form
 from chartloop.run.question import Question
 
 

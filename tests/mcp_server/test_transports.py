@@ -290,7 +290,7 @@ def test_http_is_guarded_as_the_api_is(
 ) -> None:
     import httpx  # noqa: PLC0415
 
-    from chartloop.server import Token  # noqa: PLC0415
+    from chartloop.hosting.server import Token  # noqa: PLC0415
 
     token = Token("0123456789abcdef", "drive", "tester")
     body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -303,7 +303,7 @@ def test_a_token_that_only_reads_starts_nothing(make: Make) -> None:
     from mcp import Client  # noqa: PLC0415
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    from chartloop.server import Token  # noqa: PLC0415
+    from chartloop.hosting.server import Token  # noqa: PLC0415
 
     tokens = (Token("0123456789abcdef", "read"), Token("fedcba9876543210", "drive"))
 
@@ -326,7 +326,7 @@ def test_a_tenant_learns_nothing_of_the_runs_of_another(make: Make) -> None:
     from mcp import Client  # noqa: PLC0415
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    from chartloop.server import Token  # noqa: PLC0415
+    from chartloop.hosting.server import Token  # noqa: PLC0415
 
     tokens = (Token("0123456789abcdef", "edit", "eve", "beta"),
               Token("fedcba9876543210", "edit", "eve", "acme"))  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chartloop.analysis.coverage.targets import Kind
+from chartloop.studies.coverage.targets import Kind
 from chartloop.api import load
 from chartloop.catalog import shipped_machines
 from chartloop.core.facts import FACTS

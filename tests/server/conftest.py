@@ -16,9 +16,9 @@ import pytest
 if TYPE_CHECKING:
     import httpx
 
-    from chartloop.server import Settings
-    from chartloop.server.serve import Server
-    from chartloop.server.watch import Page
+    from chartloop.hosting.server import Settings
+    from chartloop.hosting.server.serve import Server
+    from chartloop.hosting.server.watch import Page
 
 REVIEW = """\
 chartloop: 1
@@ -99,7 +99,7 @@ def serving(settings: Settings) -> Generator[Served]:
     """A real uvicorn on a free port of loopback, in a thread."""
     import httpx  # noqa: PLC0415
 
-    from chartloop.server.serve import Server  # noqa: PLC0415
+    from chartloop.hosting.server.serve import Server  # noqa: PLC0415
 
     listener = socket.create_server(("127.0.0.1", 0))
     server = Server(settings, log_level="warning")
@@ -147,7 +147,7 @@ Serve = Callable[..., Served]
 @pytest.fixture
 def serve(machines: Path, tmp_path: Path) -> Iterator[Serve]:
     """Starts servers on the journal of this test; all end with it."""
-    from chartloop.server import Settings  # noqa: PLC0415
+    from chartloop.hosting.server import Settings  # noqa: PLC0415
 
     with ExitStack() as stack:
 

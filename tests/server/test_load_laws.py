@@ -26,7 +26,7 @@ from tests.server.conftest import Serve, Served, events_of, wait_for
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.hosting.runs import Runs
-    from chartloop.server.watch import Hub
+    from chartloop.hosting.server.watch import Hub
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -58,7 +58,7 @@ class Read(NamedTuple):
 def read(machines: Path, tmp_path: Path) -> Read:
     from chartloop.hosting.machines import Machines  # noqa: PLC0415
     from chartloop.hosting.runs import Runs  # noqa: PLC0415
-    from chartloop.server import Settings  # noqa: PLC0415
+    from chartloop.hosting.server import Settings  # noqa: PLC0415
 
     journal = SqliteJournal(tmp_path / "journal.db")
     settings = Settings(machines=(machines,), journal=journal)
@@ -188,7 +188,7 @@ class CountedRedactor(Redactor):
 async def delivered(watchers: int, events: int) -> tuple[Counter[str], int]:
     """What the journal was asked, and what was encoded, until all had all of them."""
     from chartloop.hosting.settings import Limits  # noqa: PLC0415
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     journal, redactor = CountedJournal(), CountedRedactor()
     hub = Hub(journal, Limits(watchers=watchers), redactor)
@@ -227,7 +227,7 @@ def test_an_event_costs_the_same_for_two_and_for_many_watchers() -> None:
 def test_text_between_two_events_leaves_their_order() -> None:
     from chartloop.hosting.settings import Limits  # noqa: PLC0415
     from chartloop.run.events import Delta  # noqa: PLC0415
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     async def scene() -> None:
         journal = MemoryJournal()
@@ -258,7 +258,7 @@ def test_text_between_two_events_leaves_their_order() -> None:
 
 def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
     from chartloop.hosting.settings import Limits  # noqa: PLC0415
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     async def scene() -> None:
         journal = CountedJournal()
@@ -293,7 +293,7 @@ def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
 
 def test_a_stream_of_a_run_has_its_children_and_no_other(served: Served) -> None:
     from chartloop.hosting.settings import Limits  # noqa: PLC0415
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     async def scene() -> None:
         journal = MemoryJournal()

@@ -82,7 +82,7 @@ def test_every_route_is_there_with_a_summary_and_its_problems(served: Served) ->
 def test_every_body_has_an_example_that_it_takes(served: Served) -> None:
     from pydantic import TypeAdapter  # noqa: PLC0415
 
-    from chartloop.server import routes_agent, shapes  # noqa: PLC0415
+    from chartloop.hosting.server import routes_agent, shapes  # noqa: PLC0415
 
     schemas = served.get("/openapi.json")["components"]["schemas"]
     bodies = {**vars(shapes), **vars(routes_agent)}

@@ -68,14 +68,14 @@ def test_every_file_that_the_page_names_is_there(served: Served) -> None:
         assert answer.status_code == 200, name
         named = re.findall(r'(?:"\./|/page/)([\w.]+)"', answer.text)
         wanted |= {*named} - seen
-    from chartloop.server import page  # noqa: PLC0415
+    from chartloop.hosting.server import page  # noqa: PLC0415
 
     own = {p.name for p in Path(page.__file__).parent.iterdir() if p.suffix in (".js", ".css")}
     assert own <= seen
 
 
 def test_the_files_ask_nobody_outside_and_make_no_markup_of_text(served: Served) -> None:
-    from chartloop.server import page  # noqa: PLC0415
+    from chartloop.hosting.server import page  # noqa: PLC0415
 
     for path in Path(page.__file__).parent.iterdir():
         if path.suffix not in (".js", ".css", ".html"):
@@ -99,7 +99,7 @@ def test_only_the_files_of_the_page_are_given(served: Served, name: str) -> None
 
 
 def test_the_page_needs_no_token_and_what_it_shows_does(serve: Serve) -> None:
-    from chartloop.server import Token  # noqa: PLC0415
+    from chartloop.hosting.server import Token  # noqa: PLC0415
 
     served = serve(tokens=(Token("a-secret-of-16-letters", "read"),))
     assert served.client.get("/runs", headers=HTML).status_code == 200
@@ -179,7 +179,7 @@ def test_a_moment_that_the_run_has_not(served: Served, waits: str) -> None:
 
 def test_spending_is_thinned_to_its_ends() -> None:
     from chartloop.run.tally import Tally  # noqa: PLC0415
-    from chartloop.view_model.moment import Spent, spending_of  # noqa: PLC0415
+    from chartloop.ui.view_model.moment import Spent, spending_of  # noqa: PLC0415
 
     steps = range(1, 1000)
     tally = Tally(

@@ -693,7 +693,7 @@ def test_no_path_python_or_machine_comes_with_a_request(serve: Serve, case: Give
 
 
 def test_an_application_refuses_a_journal_as_every_door_does(tmp_path: Path) -> None:
-    from chartloop.server import create_app  # noqa: PLC0415
+    from chartloop.hosting.server import create_app  # noqa: PLC0415
 
     url = "mysql://ann:s3cret@db/runs"
     with pytest.raises(SetupError) as opened:

@@ -58,7 +58,7 @@ class NotedRedactor(Redactor):
 
 @pytest.mark.parametrize("what", ["all", "run", "family"])
 def test_a_page_is_encoded_once_off_the_loop_for_all_who_catch_up(what: str) -> None:
-    from chartloop.server.watch import SIZE, Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import SIZE, Hub  # noqa: PLC0415
 
     events, readers = 24, 20
 
@@ -90,7 +90,7 @@ def test_a_page_is_encoded_once_off_the_loop_for_all_who_catch_up(what: str) -> 
 
 
 def test_readers_who_began_at_different_events_soon_share_pages() -> None:
-    from chartloop.server import watch  # noqa: PLC0415
+    from chartloop.hosting.server import watch  # noqa: PLC0415
 
     events = 3 * watch.PAGE
 
@@ -116,7 +116,7 @@ def test_readers_who_began_at_different_events_soon_share_pages() -> None:
 
 def test_the_streams_end_that_wait_longest_if_all_hold_too_much() -> None:
     """However large an event is, and wherever in the journal each reader stands."""
-    from chartloop.server.watch import Hub, Watcher  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub, Watcher  # noqa: PLC0415
 
     most, readers = 1_000_000, 12
 
@@ -149,7 +149,7 @@ def test_the_streams_end_that_wait_longest_if_all_hold_too_much() -> None:
 
 
 def test_what_comes_is_kept_in_a_bounded_number_of_bytes() -> None:
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     most, runs = 2_000_000, 6
 
@@ -263,7 +263,7 @@ def test_a_reader_that_takes_all_of_it_gets_every_byte(serve: Serve, tmp_path: P
 def test_a_secret_is_hidden_where_a_part_ends_within_it(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chartloop.server.watch import PART  # noqa: PLC0415
+    from chartloop.hosting.server.watch import PART  # noqa: PLC0415
 
     secret = "s3cret-of-the-environment-42"
     journal = SqliteJournal(tmp_path / "journal.db", redactor=None)

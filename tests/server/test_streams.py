@@ -185,7 +185,7 @@ def test_nobody_misses_an_event_while_many_runs_are_driven(serve: Serve) -> None
 
 def test_a_watcher_whose_place_has_left_the_log_reads_on_from_the_journal() -> None:
     """What the log holds is bounded; what it no longer holds is read from the journal, once more."""
-    from chartloop.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     journal = MemoryJournal()
     count = 50

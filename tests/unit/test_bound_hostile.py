@@ -9,7 +9,7 @@ import pytest
 
 from chartloop import load
 from chartloop.core.errors import LimitError, SetupError
-from chartloop.proofs.bound import Assume, bound
+from chartloop.analysis.proofs.bound import Assume, bound
 from tests.exploring import adversaries, built, playing
 from tests.laws.test_bound_laws import exceeded, overshot
 

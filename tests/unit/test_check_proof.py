@@ -11,9 +11,9 @@ from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, INT, STR, Type, struct
 from chartloop.extras import install
 from chartloop.language.expression import Scope, parse
-from chartloop.proofs.guards.domains import World
-from chartloop.proofs.guards.prover import Claim, Prover
-from chartloop.proofs.guards.z3_solver import Z3
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim, Prover
+from chartloop.analysis.proofs.guards.z3_solver import Z3
 
 COUNT = Type("int", nonneg=True)
 SCOPE = Scope(

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.analysis.coverage.targets import items_of
-from chartloop.analysis.coverage.unreachable import unreachable
+from chartloop.studies.coverage.targets import items_of
+from chartloop.studies.coverage.unreachable import unreachable
 from chartloop.api import Machine, load
 
 HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nvars: {on: true}\n"

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from chartloop import coverage, guard, load
-from chartloop.analysis.coverage.coverage import Coverage, from_json, to_json, wanted_of
-from chartloop.analysis.coverage.figures import Figure
-from chartloop.analysis.coverage.heatmap import LOST as NOT_REACHED
-from chartloop.analysis.coverage.heatmap import NEVER, SHADES, HeatPicture, Scale, Shade
-from chartloop.analysis.coverage.measure import coverage_of
-from chartloop.analysis.coverage.targets import items_of
-from chartloop.analysis.coverage.unreachable import Search
+from chartloop.studies.coverage.coverage import Coverage, from_json, to_json, wanted_of
+from chartloop.studies.coverage.figures import Figure
+from chartloop.studies.coverage.heatmap import LOST as NOT_REACHED
+from chartloop.studies.coverage.heatmap import NEVER, SHADES, HeatPicture, Scale, Shade
+from chartloop.studies.coverage.measure import coverage_of
+from chartloop.studies.coverage.targets import items_of
+from chartloop.studies.coverage.unreachable import Search
 from chartloop.api import Machine
 from chartloop.core.errors import RunError, SetupError
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun
 from chartloop.scenarios import Covering, collecting, scenario
 from chartloop.testing import ManualClock
-from chartloop.view.ids import safe_ids
+from chartloop.pictures.ids import safe_ids
 
 SHOP = """\
 chartloop: 1

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.analysis.coverage.deciding_atoms import Value, deciding, shape_of, value_of
+from chartloop.studies.coverage.deciding_atoms import Value, deciding, shape_of, value_of
 from chartloop.core.types import BOOL, INT, struct
 from chartloop.language.expression import Expression, Scope, parse
 from chartloop.language.expression.runtime import no_oracle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chartloop import Machine, load
-from chartloop.analysis.upgrade import upgrade
+from chartloop.studies.upgrade import upgrade
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.ports import SandboxResult
 from chartloop.testing import ManualClock

@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from chartloop.language.yaml.reading import read
-from chartloop.versions.diff.change import Effect
+from chartloop.analysis.versions.diff.change import Effect
 from tests.cli.test_review import KID, commit, git
 from tests.unit.test_docs_examples import blocks
 

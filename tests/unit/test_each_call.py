@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.proofs.query import QueryFault
+from chartloop.analysis.proofs.query import QueryFault
 from tests.gated import built_gated
 
 ASSUMED = "the tool's function is called by runs only, not by your own code"

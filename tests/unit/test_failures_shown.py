@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chartloop import live, load, tool
 from chartloop.api import Run
 from chartloop.run.record_text import outcome_of
-from chartloop.view_model.build import view_run
+from chartloop.ui.view_model.build import view_run
 
 MACHINE = """
 chartloop: 1

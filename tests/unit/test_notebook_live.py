@@ -16,10 +16,10 @@ from chartloop import Run, live, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
 from chartloop.extras import install
-from chartloop.notebook import live as live_module
-from chartloop.notebook.live import Live
+from chartloop.ui.notebook import live as live_module
+from chartloop.ui.notebook.live import Live
 from chartloop.testing import ManualClock
-from chartloop.view.picture import Picture
+from chartloop.pictures.picture import Picture
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
     "pygraphviz", install='pip install -e ".[diagrams]"'
@@ -328,7 +328,7 @@ class TestOutside:
     def test_without_graphviz_it_is_text_and_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("chartloop.view.live.live_picture.find_engine", lambda: "mermaid")
+        monkeypatch.setattr("chartloop.pictures.live.live_picture.find_engine", lambda: "mermaid")
         run, _, screen = opened()
         run.advance()
         assert set(screen.updates[-1]) == {"text/plain"}

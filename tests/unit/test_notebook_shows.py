@@ -150,8 +150,8 @@ def test_a_machine_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch
     def refuses(*_: object, **__: object) -> bytes:
         raise SetupError("Graphviz has no mind to")
 
-    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "dot")
-    monkeypatch.setattr("chartloop.view.picture.render", refuses)
+    monkeypatch.setattr("chartloop.pictures.picture.find_engine", lambda: "dot")
+    monkeypatch.setattr("chartloop.pictures.picture.render", refuses)
     bundle = shown(load("agent"))
     assert set(bundle) == {"text/plain"}
     assert "Graphviz has no mind to" in bundle["text/plain"]
@@ -173,7 +173,7 @@ def test_a_run_shows_where_it_stands_also_where_svg_is_not_drawn(run: Run) -> No
 def test_without_graphviz_a_run_shows_itself_in_characters(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chartloop.view.live.live_picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.pictures.live.live_picture.find_engine", lambda: "mermaid")
     fresh = run.fork()
     bundle = shown(fresh)
     assert set(bundle) == {"text/plain"}

@@ -18,7 +18,7 @@ from chartloop.core.conversation import assistant, calls_of, tool_reply, user
 from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.facts import ToolCall
 from chartloop.core.transcript import Conversation, sent_arguments
-from chartloop.proofs.bound import bound
+from chartloop.analysis.proofs.bound import bound
 from chartloop.run.sanitize import bare_json, read_json
 from chartloop.testing.chat_rules import is_object
 

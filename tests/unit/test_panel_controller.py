@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.notebook.panel.controller import Controller
+from chartloop.ui.notebook.panel.controller import Controller
 from chartloop.run.journal import MemoryJournal
 from tests.unit.test_view_orders import MESSAGES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chartloop import Run, load
 from chartloop.extras import install
-from chartloop.notebook.panel.panel_picture import PanelPicture
+from chartloop.ui.notebook.panel.panel_picture import PanelPicture
 
 SMALL = """
 chartloop: 1

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from chartloop import AgentStop, Context, action, load
-from chartloop.proofs.query import EFFORT, QueryFault, Questions
+from chartloop.analysis.proofs.query import EFFORT, QueryFault, Questions
 from tests.exploring import built
 
 CHECKED = Path(__file__).parents[1] / "cases" / "check"

@@ -10,7 +10,7 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.analysis.recorded_runs import recorded_runs
+from chartloop.studies.recorded_runs import recorded_runs
 from chartloop.core.codec import to_json
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import MemoryJournal

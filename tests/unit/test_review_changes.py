@@ -11,7 +11,7 @@ from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
 from chartloop.api import Machine, child_file, examine_text
 from chartloop.core.errors import SpecError
-from chartloop.versions.diff.diff import Diff, diff
+from chartloop.analysis.versions.diff.diff import Diff, diff
 
 HEAD = "chartloop: 1\nmachine: m\n"
 STATES = """\

@@ -15,16 +15,16 @@ import pytest
 from chartloop import load
 from chartloop.api import Machine
 from chartloop.extras import install
-from chartloop.versions.diff.align import Pairs
-from chartloop.versions.diff.diff import Diff, diff
-from chartloop.versions.diff.diff_picture import ReviewPicture
-from chartloop.versions.diff.diff_style import ReviewDress
-from chartloop.versions.diff.merge import Merged, focus, merge
-from chartloop.versions.diff.mermaid import ARROWS, MOST, to_review_mermaid
-from chartloop.view.dot.write import to_dot
-from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
-from chartloop.view.focus import HIDDEN
-from chartloop.view.ids import safe_ids
+from chartloop.analysis.versions.diff.align import Pairs
+from chartloop.analysis.versions.diff.diff import Diff, diff
+from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
+from chartloop.analysis.versions.diff.diff_style import ReviewDress
+from chartloop.analysis.versions.diff.merge import Merged, focus, merge
+from chartloop.analysis.versions.diff.mermaid import ARROWS, MOST, to_review_mermaid
+from chartloop.pictures.dot.write import to_dot
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line, printable
+from chartloop.pictures.focus import HIDDEN
+from chartloop.pictures.ids import safe_ids
 from tests.conftest import NODE
 from tests.unit.test_review_changes import between, ways
 
@@ -317,7 +317,7 @@ def test_a_notebook_is_shown_words_and_picture() -> None:
 def test_without_graphviz_a_notebook_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("chartloop.view.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.pictures.picture.find_engine", lambda: "mermaid")
     bundle = edited()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert set(bundle) == {"text/plain", "text/vnd.mermaid"}
     assert bundle["text/plain"].startswith("moderator: ")

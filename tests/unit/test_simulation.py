@@ -13,18 +13,18 @@ import pytest
 from chartloop import SpecError, guard, load, simulate, simulated_run
 from chartloop.actions.registry import check_traits
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.analysis.simulation.distributions import (
+from chartloop.studies.simulation.distributions import (
     Amount,
     constant,
     drawing,
     empirical,
     weighted_values,
 )
-from chartloop.analysis.simulation.learn import learn
-from chartloop.analysis.simulation.limits import limits_watched, rounded_up
-from chartloop.analysis.simulation.statistics import quantile, share, spread
-from chartloop.analysis.simulation.world import World
-from chartloop.analysis.simulation.world_file import read_world, world_data, world_of, write_world
+from chartloop.studies.simulation.learn import learn
+from chartloop.studies.simulation.limits import limits_watched, rounded_up
+from chartloop.studies.simulation.statistics import quantile, share, spread
+from chartloop.studies.simulation.world import World
+from chartloop.studies.simulation.world_file import read_world, world_data, world_of, write_world
 from chartloop.catalog import shipped_machines
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import ActionSpec

@@ -10,8 +10,8 @@ from hypothesis import given
 
 from chartloop import stats
 from chartloop.actions.declare import action
-from chartloop.analysis.stats.figures import Dist
-from chartloop.analysis.stats.stats import Stats
+from chartloop.studies.stats.figures import Dist
+from chartloop.studies.stats.stats import Stats
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import Outcome, Spent

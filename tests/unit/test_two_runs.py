@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import Run, load
-from chartloop.view_model.two_runs import BEFORE, TwoRuns, compare_runs
+from chartloop.ui.view_model.two_runs import BEFORE, TwoRuns, compare_runs
 
 LOOP = """\
 chartloop: 1

@@ -11,8 +11,8 @@ from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.sync import by_hand
 from chartloop.testing import CrashAt, Crashed, ManualClock
-from chartloop.versions.migration.judge import Upgrade
-from chartloop.versions.migration.verdict import Verdict
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.support import machine
 
 BOTH = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.compare.difference import differences
-from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 

@@ -14,10 +14,10 @@ import pytest
 
 from chartloop import diff, live, load
 from chartloop.api import Run
-from chartloop.view.dot.theme import PAPER
-from chartloop.view.live.live_picture import LivePicture
-from chartloop.view.live.progress import Standing
-from chartloop.view.report.cells import EMPTY_CELL
+from chartloop.pictures.dot.theme import PAPER
+from chartloop.pictures.live.live_picture import LivePicture
+from chartloop.pictures.live.progress import Standing
+from chartloop.pictures.report.cells import EMPTY_CELL
 
 pytestmark = pytest.mark.system("dot", install="apt-get install graphviz")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,10 +16,10 @@ import pytest
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.compare.difference import differences
-from chartloop.view.dot.engine import Engine, render
-from chartloop.view.dot.write import PAINTS, PLAIN, Dress, Style, as_shown, to_dot
-from chartloop.view.flowchart import Arrow, Box, Flowchart, Role, Shape
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.dot.engine import Engine, render
+from chartloop.pictures.dot.write import PAINTS, PLAIN, Dress, Style, as_shown, to_dot
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, Role, Shape
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -358,7 +358,7 @@ def test_what_is_drawn_with_dashes_and_dots() -> None:
 
 def test_nothing_of_graphviz_is_imported_before_something_is_drawn() -> None:
     script = (
-        "import sys, chartloop.view.picture, chartloop.view.compare.difference, chartloop.view.from_graph\n"
+        "import sys, chartloop.pictures.picture, chartloop.pictures.compare.difference, chartloop.pictures.from_graph\n"
         "print([m for m in ('graphviz', 'pygraphviz', 'networkx') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from chartloop import load
-from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.picture import Picture
-from chartloop.view.text.cells import size
-from chartloop.view.text.draw import MOST, draw
-from chartloop.view.text.neighborhood import Note, neighbourhood
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart
+from chartloop.pictures.picture import Picture
+from chartloop.pictures.text.cells import size
+from chartloop.pictures.text.draw import MOST, draw
+from chartloop.pictures.text.neighborhood import Note, neighbourhood
 from tests.following import Reader
 
 LOOP = Flowchart(

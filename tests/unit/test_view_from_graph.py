@@ -10,9 +10,9 @@ import pytest
 
 from chartloop import load
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.compare.difference import differences
-from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleDrawing
-from chartloop.view.from_graph import StateGraph, flowchart
+from chartloop.pictures.compare.difference import differences
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleDrawing
+from chartloop.pictures.from_graph import StateGraph, flowchart
 
 STOPS = {
     "steps_limit": "run.steps >= limits.steps",

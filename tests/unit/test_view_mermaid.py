@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.flowchart import Arrow, Box, Direction, Flowchart
-from chartloop.view.ids import safe_ids
-from chartloop.view.mermaid import WIDE, escape, to_mermaid
+from chartloop.pictures.flowchart import Arrow, Box, Direction, Flowchart
+from chartloop.pictures.ids import safe_ids
+from chartloop.pictures.mermaid import WIDE, escape, to_mermaid
 
 
 def test_a_chart_is_written_box_by_box_arrow_by_arrow() -> None:

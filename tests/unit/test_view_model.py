@@ -10,8 +10,8 @@ import pytest
 
 from chartloop import Machine, Run, load
 from chartloop.core.errors import ChartloopError, RunError, StatusError
-from chartloop.view_model.build import standing_of, view_run
-from chartloop.view_model.orders import (
+from chartloop.ui.view_model.build import standing_of, view_run
+from chartloop.ui.view_model.orders import (
     Answer,
     Back,
     Break,
@@ -24,9 +24,9 @@ from chartloop.view_model.orders import (
     Step,
     order_of,
 )
-from chartloop.view_model.perform import perform
-from chartloop.view_model.run_view import ChildView
-from chartloop.view_model.text import changes, standing_lines
+from chartloop.ui.view_model.perform import perform
+from chartloop.ui.view_model.run_view import ChildView
+from chartloop.ui.view_model.text import changes, standing_lines
 from tests.unit.test_panel_controller import ASKING
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from chartloop import RunError, live, load
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.focus import HIDDEN, around, near, part
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart
+from chartloop.pictures.focus import HIDDEN, around, near, part
 
 LOOP = read_mermaid("flowchart LR\n a --> b --> c --> d --> e --> a\n c --> x\n")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.core.errors import RunError
-from chartloop.view_model.orders import (
+from chartloop.ui.view_model.orders import (
     LONGEST,
     Answer,
     Back,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from chartloop import load
 from chartloop.core.errors import RunError
-from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.pages import PAPERS, Room, fitting, shorten_title, split
-from chartloop.view.picture import Picture
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart
+from chartloop.pictures.pages import PAPERS, Room, fitting, shorten_title, split
+from chartloop.pictures.picture import Picture
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 

@@ -13,10 +13,10 @@ import pytest
 
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
-from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.mermaid import to_mermaid, too_large
-from chartloop.view.picture import Picture
-from chartloop.view.save import write_whole
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart
+from chartloop.pictures.mermaid import to_mermaid, too_large
+from chartloop.pictures.picture import Picture
+from chartloop.pictures.save import write_whole
 
 CHART = Flowchart("A <title>", (Box("a", "A"), Box("b", "B")), (Arrow("a", "b", "x"),))
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django

@@ -10,7 +10,7 @@ import pytest
 
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_flowchart, read_mermaid
-from chartloop.view.flowchart import Flowchart, Role, Shape
+from chartloop.pictures.flowchart import Flowchart, Role, Shape
 
 SOURCES = Path(__file__).parents[1] / "cases" / "sources"
 

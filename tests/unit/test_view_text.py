@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
-from chartloop.view.text.neighborhood import neighbourhood
-from chartloop.view.text.outline import to_outline
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleLine
+from chartloop.pictures.text.neighborhood import neighbourhood
+from chartloop.pictures.text.outline import to_outline
 
 
 def test_the_outline_has_title_rules_boxes_and_arrows() -> None:

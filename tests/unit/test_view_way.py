@@ -10,9 +10,9 @@ import pytest
 from chartloop import load
 from chartloop.api.drawn import DrawnBound
 from chartloop.core.errors import SetupError
-from chartloop.view.live.colours import PALE, TAKEN
-from chartloop.view.picture import Picture
-from chartloop.view.witness import CLOSING, FOR_EVER
+from chartloop.pictures.live.colours import PALE, TAKEN
+from chartloop.pictures.picture import Picture
+from chartloop.pictures.witness import CLOSING, FOR_EVER
 
 LOOPS = """chartloop: 1
 machine: loops

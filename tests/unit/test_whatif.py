@@ -8,7 +8,7 @@ import pytest
 
 from chartloop import stats, sweep, whatif
 from chartloop.actions.declare import action, guard
-from chartloop.analysis.whatif.verdict import RunVerdict, Verdict
+from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Outcome, Spent

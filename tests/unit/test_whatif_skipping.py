@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.analysis.whatif.unaffected import CounterHistory, counters_of
+from chartloop.studies.whatif.unaffected import CounterHistory, counters_of
 from chartloop.api import load
 from chartloop.core.position import Position
 from chartloop.machine.evolve import evolve

@@ -21,7 +21,7 @@ from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.graph import visited_graph
 from chartloop.run.context import Context
-from chartloop.view.flowchart import visited_part
+from chartloop.pictures.flowchart import visited_part
 
 
 def summary(ctx: Context) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def account(ctx: Context) -> dict[str, Any]:
 def _path_picture(ctx: Context) -> str:
     """A Mermaid picture of the visited states and taken edges, with counts."""
     visits, taken = ctx.facts.run.visits, ctx.host.tally.taken
-    from chartloop.view.from_graph import flowchart  # noqa: PLC0415 - few runs report
-    from chartloop.view.mermaid import to_mermaid  # noqa: PLC0415
+    from chartloop.pictures.from_graph import flowchart  # noqa: PLC0415 - few runs report
+    from chartloop.pictures.mermaid import to_mermaid  # noqa: PLC0415
 
     live = visited_graph(ctx.host.chart, ctx.facts, states=visits.keys(), edges=taken.keys())
     return to_mermaid(visited_part(flowchart(live, rules="none", all=True), visits, taken))

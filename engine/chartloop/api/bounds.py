@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.api.caller_values import model_settings
 from chartloop.api.drawn import DrawnBound, drawn_bound
-from chartloop.checker.unused import variables_read
+from chartloop.analysis.checker.unused import variables_read
 from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
-from chartloop.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
+from chartloop.analysis.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
 from chartloop.run.components import Ports
 from chartloop.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
-    from chartloop.view.of_machine import OfMachine
+    from chartloop.pictures.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 """The resources for which a bound has a figure."""

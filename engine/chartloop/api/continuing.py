@@ -43,7 +43,7 @@ from chartloop.run.sync import by_hand
 from chartloop.run.tenants import in_tenant, tenant_of
 
 if TYPE_CHECKING:
-    from chartloop.versions.migration.verdict import Verdict
+    from chartloop.analysis.versions.migration.verdict import Verdict
 
 
 RECORDED = "<recorded>"
@@ -91,7 +91,7 @@ async def judge_stored_run(
     None for a run that has no record yet, or is unreadable.
     """
     # imported here: two dozen modules that a run of an unchanged machine does not need
-    from chartloop.versions.migration.judge import Upgrade  # noqa: PLC0415
+    from chartloop.analysis.versions.migration.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
     if isinstance(run, Unread):

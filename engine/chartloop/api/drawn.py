@@ -1,7 +1,7 @@
 """Bounds and answers that can be drawn: the witness of a proof on the picture of its machine.
 
 Belongs here: which part of a witness is drawn, and the results with their machine. Never: proofs
-(`proofs`), colours (`view.witness`).
+(`proofs`), colours (`pictures.witness`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
-from chartloop.proofs.bound import Bound
-from chartloop.proofs.bound.bound import WORDS
-from chartloop.proofs.query import Answer, Questions
-from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
-from chartloop.view.focus import around as around_state
+from chartloop.analysis.proofs.bound import Bound
+from chartloop.analysis.proofs.bound.bound import WORDS
+from chartloop.analysis.proofs.query import Answer, Questions
+from chartloop.pictures.flowchart import Direction, Flowchart, RuleDrawing
+from chartloop.pictures.focus import around as around_state
 
 if TYPE_CHECKING:
-    from chartloop.view.of_machine import OfMachine
-    from chartloop.view.witness import WitnessPicture
+    from chartloop.pictures.of_machine import OfMachine
+    from chartloop.pictures.witness import WitnessPicture
 
 _TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
@@ -124,7 +124,7 @@ def _image(picture: WitnessPicture, caption: str) -> str:
 def _picture(
     machine: OfMachine, rules: RuleDrawing, limits: Mapping[str, Any], *path: Any
 ) -> WitnessPicture:
-    from chartloop.view.witness import (  # noqa: PLC0415 - a bound is proven at each start
+    from chartloop.pictures.witness import (  # noqa: PLC0415 - a bound is proven at each start
         WitnessPath,
         WitnessPicture,
     )

@@ -15,8 +15,8 @@ from chartloop.api.bounds import AT_CHECK
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.api.plugins import load_plugins
-from chartloop.checker import describe_unsettled
-from chartloop.checker import examine as examine_chart
+from chartloop.analysis.checker import describe_unsettled
+from chartloop.analysis.checker import examine as examine_chart
 from chartloop.core.errors import (
     Finding,
     Findings,
@@ -32,10 +32,10 @@ from chartloop.language.load import Find, Found
 from chartloop.language.load import load as load_text
 from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.machine.build import Chart
-from chartloop.proofs.guards.z3_solver import solver
+from chartloop.analysis.proofs.guards.z3_solver import solver
 
 if TYPE_CHECKING:
-    from chartloop.view.picture import Picture
+    from chartloop.pictures.picture import Picture
 
 Own = object
 """What a file names of an application, tools, actions, guards and classes: a function, a class, a

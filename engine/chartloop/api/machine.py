@@ -32,7 +32,7 @@ from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
-from chartloop.checker.notes import notes_of
+from chartloop.analysis.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
@@ -43,7 +43,7 @@ from chartloop.language.load import load as load_text
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
-from chartloop.proofs.bound import Assume
+from chartloop.analysis.proofs.bound import Assume
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
@@ -51,10 +51,10 @@ from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
 from chartloop.run.tenants import in_tenant, refuse_stranger, tenant_of
-from chartloop.view.flowchart import Direction, RuleDrawing
+from chartloop.pictures.flowchart import Direction, RuleDrawing
 
 if TYPE_CHECKING:
-    from chartloop.view.picture import Picture
+    from chartloop.pictures.picture import Picture
 
 
 @cache
@@ -149,8 +149,8 @@ class Machine:
         are hidden: for a machine that is too large to read whole. `RunError` if the picture has no
         such state.
         """
-        from chartloop.view.from_graph import flowchart  # noqa: PLC0415 - few runs are drawn
-        from chartloop.view.picture import Picture  # noqa: PLC0415
+        from chartloop.pictures.from_graph import flowchart  # noqa: PLC0415 - few runs are drawn
+        from chartloop.pictures.picture import Picture  # noqa: PLC0415
 
         refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
         refuse_unknown("region", region, ("state", "status"))

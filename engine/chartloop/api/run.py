@@ -51,12 +51,12 @@ from chartloop.run.stream import astream, stream
 from chartloop.run.sync import off_loop, on_loop_thread, running_loop, wait
 from chartloop.run.trace import Trace, trace
 from chartloop.run.workers import on_worker
-from chartloop.view.of_machine import OfMachine
+from chartloop.pictures.of_machine import OfMachine
 
 if TYPE_CHECKING:
-    from chartloop.view.live.live_picture import LivePicture
-    from chartloop.view.picture import Picture
-    from chartloop.view.report.run_picture import Look
+    from chartloop.pictures.live.live_picture import LivePicture
+    from chartloop.pictures.picture import Picture
+    from chartloop.pictures.report.run_picture import Look
 
 T = TypeVar("T")
 
@@ -541,7 +541,7 @@ class Run:
         `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
         `report` also shows the current value of every decision and rule against its bound.
         """
-        from chartloop.view.report.run_picture import (  # noqa: PLC0415 - few runs are drawn
+        from chartloop.pictures.report.run_picture import (  # noqa: PLC0415 - few runs are drawn
             Look,
             RunPicture,
         )
@@ -558,8 +558,8 @@ class Run:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the current picture of the run."""
-        from chartloop.view.live.bundle import live_bundle  # noqa: PLC0415 - only a notebook asks
-        from chartloop.view.live.live_picture import LivePicture  # noqa: PLC0415
+        from chartloop.pictures.live.bundle import live_bundle  # noqa: PLC0415 - only a notebook asks
+        from chartloop.pictures.live.live_picture import LivePicture  # noqa: PLC0415
 
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:

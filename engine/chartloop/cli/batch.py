@@ -30,7 +30,7 @@ from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, sum_spendi
 from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
-from chartloop.view_model.text import last_failure
+from chartloop.ui.view_model.text import last_failure
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run

@@ -20,7 +20,7 @@ def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, 
     """Load each machine with its name. None, with findings on stderr, if one cannot be loaded."""
     from chartloop.actions.declare import specs_of
     from chartloop.cli.machine_loader import own_of, say_assumed
-    from chartloop.review.sources import Looking
+    from chartloop.studies.review.sources import Looking
 
     looking = Looking(specs_of(own_of(options)), dict(options.define))
     sides = [looking.at(source) for source in sources]

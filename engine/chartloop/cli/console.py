@@ -179,7 +179,7 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
 
 def plain(text: str) -> str:
     """The text with control characters replaced. Newlines and tabs stay."""
-    from chartloop.view_model.table import plain_text
+    from chartloop.ui.view_model.table import plain_text
 
     return plain_text(text)
 

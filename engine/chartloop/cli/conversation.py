@@ -34,7 +34,7 @@ from chartloop.core.approvals import arguments_shown
 from chartloop.core.visible import visible_json
 from chartloop.run.events import Delta, Event, Recorded
 from chartloop.run.record_text import outcome_of
-from chartloop.view_model.text import outcome_lines
+from chartloop.ui.view_model.text import outcome_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run

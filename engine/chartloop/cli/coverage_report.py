@@ -1,6 +1,6 @@
 """Options of the commands that show coverage: thresholds and saving.
 
-Never here: counting and reports (`analysis.coverage`).
+Never here: counting and reports (`studies.coverage`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from chartloop.cli.options import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chartloop.analysis.coverage.coverage import Coverage
-    from chartloop.analysis.coverage.targets import Kind
+    from chartloop.studies.coverage.coverage import Coverage
+    from chartloop.studies.coverage.targets import Kind
 
 threshold_option = click.option(
     "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
@@ -41,7 +41,7 @@ class CoverageGate(RunOptions):
 
 def wanted_of(options: CoverageGate) -> dict[Kind, float]:
     """Parse the thresholds, in percent by kind. Raises `MisuseError` for an invalid one."""
-    from chartloop.analysis.coverage.coverage import wanted_of as read
+    from chartloop.studies.coverage.coverage import wanted_of as read
     from chartloop.cli.error_report import MisuseError
     from chartloop.core.errors import SetupError
 
@@ -53,8 +53,8 @@ def wanted_of(options: CoverageGate) -> dict[Kind, float]:
 
 def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
     """Write the file of `--save`, if given."""
-    from chartloop.analysis.coverage.coverage import to_json
-    from chartloop.view.save import write_whole
+    from chartloop.studies.coverage.coverage import to_json
+    from chartloop.pictures.save import write_whole
 
     if (file := options.save) is not None:
         write_whole(Path(file), to_json(coverages).encode())

@@ -24,7 +24,7 @@ from chartloop.core.errors import ChartloopError, Driven, Fenced
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_elapsed
 from chartloop.run.events import Recorded
-from chartloop.view_model.text import lacks_task, last_failure, outcome_lines
+from chartloop.ui.view_model.text import lacks_task, last_failure, outcome_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -237,7 +237,7 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
 
 def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     """The commands that answer the question of a run, one for each event, with its fields."""
-    from chartloop.view_model.text import question_lines
+    from chartloop.ui.view_model.text import question_lines
 
     wait, calls = "", ()
     if (question := run.question) is not None:

@@ -117,7 +117,7 @@ def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | N
 
 def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
     """Raise `UntrustedError` if the file needs `--trust` and it was not given."""
-    from chartloop.checker.trust import needs_trust
+    from chartloop.analysis.checker.trust import needs_trust
 
     reasons = needs_trust(machine.spec)
     if reasons and not options.trust:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from chartloop.api import Machine
     from chartloop.core.records import Record
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.versions.migration.verdict import Verdict
+    from chartloop.analysis.versions.migration.verdict import Verdict
 
 
 def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:

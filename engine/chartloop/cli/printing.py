@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from chartloop.cli import console
 from chartloop.core.text_table import Line, Row, Span
-from chartloop.view_model.table import table_lines
+from chartloop.ui.view_model.table import table_lines
 
 if TYPE_CHECKING:
     from chartloop.cli.options import RunOptions

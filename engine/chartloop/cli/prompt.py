@@ -18,12 +18,12 @@ from chartloop.cli.drive import Interrupts
 from chartloop.cli.step_commands import Commands, StoppedInside
 from chartloop.cli.terminal_picture import colour_lines, columns
 from chartloop.core.text_table import Line
-from chartloop.view_model.build import standing_of
-from chartloop.view_model.text import standing_lines
+from chartloop.ui.view_model.build import standing_of
+from chartloop.ui.view_model.text import standing_lines
 
 if TYPE_CHECKING:
     from chartloop.core.records import Record
-    from chartloop.view.picture import Picture
+    from chartloop.pictures.picture import Picture
 
 
 class Prompt:

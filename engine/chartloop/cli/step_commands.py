@@ -19,12 +19,12 @@ from chartloop.core.text_table import Line, Row
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
 from chartloop.run.result import say_facts
-from chartloop.view_model.build import record_view
-from chartloop.view_model.orders import Fork, Set
-from chartloop.view_model.perform import perform, toggle_breakpoint
-from chartloop.view_model.step_display import StepDisplay
-from chartloop.view_model.table import table_lines
-from chartloop.view_model.text import record_lines
+from chartloop.ui.view_model.build import record_view
+from chartloop.ui.view_model.orders import Fork, Set
+from chartloop.ui.view_model.perform import perform, toggle_breakpoint
+from chartloop.ui.view_model.step_display import StepDisplay
+from chartloop.ui.view_model.table import table_lines
+from chartloop.ui.view_model.text import record_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -15,10 +15,10 @@ from chartloop.cli.value_options import read_value
 from chartloop.core.text_table import Line
 from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
-from chartloop.tui.board import Board
-from chartloop.view_model.build import view_run
-from chartloop.view_model.state_drawing import state_now
-from chartloop.view_model.step_display import StepDisplay
+from chartloop.ui.tui.board import Board
+from chartloop.ui.view_model.build import view_run
+from chartloop.ui.view_model.state_drawing import state_now
+from chartloop.ui.view_model.step_display import StepDisplay
 
 if TYPE_CHECKING:
     from chartloop.api import Run

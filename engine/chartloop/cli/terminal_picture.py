@@ -1,6 +1,6 @@
 """Colours and width of pictures in characters.
 
-Belongs here: which colour shows what. Never: how a picture is drawn (`view.text`).
+Belongs here: which colour shows what. Never: how a picture is drawn (`pictures.text`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chartloop.cli import console
 
 if TYPE_CHECKING:
-    from chartloop.view.text.canvas import Span
+    from chartloop.pictures.text.canvas import Span
 
 _COLOURS: Mapping[str, str] = MappingProxyType(
     {

@@ -10,7 +10,7 @@
     safety       the checks of every HTTP request: host, origin, token, rate, size; redaction
     metrics      counters in the text format of Prometheus
 
-`chartloop.server` exposes this over HTTP, `chartloop.mcp_server` over the Model Context Protocol.
+`chartloop.hosting.server` exposes this over HTTP, `chartloop.hosting.mcp_server` over the Model Context Protocol.
 
 Belongs here: what both servers need. Never: a route, a page, a protocol message.
 """

@@ -28,7 +28,7 @@ from chartloop.api.stored_run import (
     recall_upkeep,
     top_row,
 )
-from chartloop.checker.trust import needs_trust
+from chartloop.analysis.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.settings import Settings

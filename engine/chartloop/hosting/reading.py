@@ -31,7 +31,7 @@ from chartloop.run.renaming import as_now
 from chartloop.run.replay import no_record_error
 from chartloop.run.sync import by_hand
 from chartloop.run.tally import Tally
-from chartloop.view_model.moment import Past
+from chartloop.ui.view_model.moment import Past
 
 OPENED = 64
 """The most runs that are kept open for reading."""

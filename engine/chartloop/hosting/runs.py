@@ -55,12 +55,12 @@ from chartloop.run.tenants import (
     tenant_of,
     unknown_run_error,
 )
-from chartloop.view_model.build import RECORDS, children_of, view_run
-from chartloop.view_model.moment import Past
-from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
-from chartloop.view_model.perform import answer_data
-from chartloop.view_model.run_view import DecisionView, Json
-from chartloop.view_model.two_runs import compare_runs
+from chartloop.ui.view_model.build import RECORDS, children_of, view_run
+from chartloop.ui.view_model.moment import Past
+from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
+from chartloop.ui.view_model.perform import answer_data
+from chartloop.ui.view_model.run_view import DecisionView, Json
+from chartloop.ui.view_model.two_runs import compare_runs
 
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 

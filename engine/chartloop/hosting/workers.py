@@ -43,7 +43,7 @@ from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
 from chartloop.run.sync import by_hand
-from chartloop.view_model.orders import is_held
+from chartloop.ui.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2

@@ -24,8 +24,8 @@ from chartloop.interchange.machine_text import Head, write_machine
 from chartloop.interchange.mermaid.read import Note
 from chartloop.interchange.skeleton import skeleton
 from chartloop.language.yaml.reading import MAX_BYTES
-from chartloop.view.compare.difference import Difference
-from chartloop.view.flowchart import Direction, Flowchart, one_line
+from chartloop.pictures.compare.difference import Difference
+from chartloop.pictures.flowchart import Direction, Flowchart, one_line
 
 _WHY: Mapping[str, str] = {
     "fill": "a machine colours a state by what it is",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chartloop.interchange.machine_names import as_name
 from chartloop.interchange.skeleton import Edge, Skeleton, State
-from chartloop.view.flowchart import one_line, printable
+from chartloop.pictures.flowchart import one_line, printable
 
 _PLAIN = re.compile(r"[A-Za-z][\w ./()'-]*[\w.)]|[A-Za-z]")
 _NOT_TEXT = re.compile(r"(?:true|false|null|none|yes|no|on|off|~)", re.IGNORECASE)

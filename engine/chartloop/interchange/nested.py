@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from chartloop.interchange.mermaid.diagram import MOST_LINKS
 from chartloop.interchange.mermaid.read import Note, Reading
-from chartloop.view.flowchart import Arrow, Box, Direction, Flowchart, Role, Shape
+from chartloop.pictures.flowchart import Arrow, Box, Direction, Flowchart, Role, Shape
 
 DEEPEST = 60
 """The most states around a state."""

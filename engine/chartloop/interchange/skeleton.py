@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chartloop.interchange.machine_names import as_name, name_of, once
-from chartloop.view.flowchart import FILLS, Arrow, Box, Flowchart, one_line
+from chartloop.pictures.flowchart import FILLS, Arrow, Box, Flowchart, one_line
 
 _RESERVED = frozenset({"advance", "check", "expired"})
 _ROUND = frozenset(

@@ -1,7 +1,7 @@
 """Verification of a machine against a document's flowchart and its declared deviations.
 
 Belongs here: differences with their place in the document, and which of them are accepted. Never:
-comparing charts (`view.compare`), reading documents (`documents`).
+comparing charts (`pictures.compare`), reading documents (`documents`).
 
 Source:       design "language", section 1 (`deviations`)
 """
@@ -16,8 +16,8 @@ from chartloop.api.machine import Machine
 from chartloop.core.text_table import Line, Span, text_of
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read
-from chartloop.view.compare.difference import Difference, match_boxes
-from chartloop.view.dot.write import as_shown
+from chartloop.pictures.compare.difference import Difference, match_boxes
+from chartloop.pictures.dot.write import as_shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
-from chartloop.view.live.progress import How, Meter, Standing
+from chartloop.pictures.live.progress import How, Meter, Standing
 
 
 def standing_of(session: Session) -> Standing:

@@ -23,10 +23,10 @@ import pytest
 
 from chartloop import scenarios
 from chartloop.core.errors import ChartloopError
-from chartloop.view.flowchart import printable
+from chartloop.pictures.flowchart import printable
 
 if TYPE_CHECKING:
-    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.studies.coverage.coverage import Coverage
 
 SUFFIX = ".scenario.yaml"
 _COVERAGE, _FAIL_UNDER = "--chartloop-coverage", "--chartloop-coverage-fail-under"
@@ -123,7 +123,7 @@ class CoveragePlugin:
     """The coverage of all scenarios of a session; workers of pytest-xdist send their parts."""
 
     def __init__(self, config: pytest.Config, named: list[str], wanted: list[str]) -> None:
-        from chartloop.analysis.coverage.coverage import wanted_of  # noqa: PLC0415
+        from chartloop.studies.coverage.coverage import wanted_of  # noqa: PLC0415
         from chartloop.api import load  # noqa: PLC0415  when it is asked for
 
         if folders := [name for name in named if Path(name).is_dir()]:
@@ -152,7 +152,7 @@ class CoveragePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Send the part of a worker, or add all up and compare with the thresholds."""
-        from chartloop.analysis.coverage.coverage import from_json, to_json, total  # noqa: PLC0415
+        from chartloop.studies.coverage.coverage import from_json, to_json, total  # noqa: PLC0415
 
         self._collecting.__exit__(None, None, None)
         mine = self._covering.coverages()
@@ -169,7 +169,7 @@ class CoveragePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, the skipped runs and the shortfalls."""
-        from chartloop.analysis.coverage.coverage_table import coverage_lines  # noqa: PLC0415  when it is asked for
+        from chartloop.studies.coverage.coverage_table import coverage_lines  # noqa: PLC0415  when it is asked for
 
         terminalreporter.section("chartloop coverage")
         for line in coverage_lines(self._totals):

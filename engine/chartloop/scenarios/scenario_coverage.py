@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from chartloop.run.recorded import Unread
 
 if TYPE_CHECKING:
-    from chartloop.analysis.coverage.coverage import Coverage
-    from chartloop.analysis.coverage.gather import Gathering
+    from chartloop.studies.coverage.coverage import Coverage
+    from chartloop.studies.coverage.gather import Gathering
     from chartloop.api import Machine, Run
 
 
@@ -38,7 +38,7 @@ class Covering:
     @property
     def _counting(self) -> Gathering:
         """Made with the first run, because its imports are slow."""
-        from chartloop.analysis.coverage.gather import Gathering  # noqa: PLC0415  see above
+        from chartloop.studies.coverage.gather import Gathering  # noqa: PLC0415  see above
 
         if self._gathering is None:
             self._gathering = Gathering()
@@ -46,7 +46,7 @@ class Covering:
 
     def add(self, run: Run) -> None:
         """Count a run and those of its children."""
-        from chartloop.analysis.recorded_runs import recorded_runs  # noqa: PLC0415  when it is asked for
+        from chartloop.studies.recorded_runs import recorded_runs  # noqa: PLC0415  when it is asked for
 
         counting = self._counting
         counting.know(run.machine.chart)

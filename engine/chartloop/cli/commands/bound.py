@@ -14,8 +14,8 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import print_lines, print_result
 
 if TYPE_CHECKING:
-    from chartloop.proofs.bound import Assume
-    from chartloop.proofs.bound.bound import Certificate
+    from chartloop.analysis.proofs.bound import Assume
+    from chartloop.analysis.proofs.bound.bound import Certificate
 
 _FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
@@ -85,8 +85,8 @@ def bound(
     from chartloop.api.bounds import wanted_bounds, with_known_models
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import figures_of, values_of
-    from chartloop.proofs.bound.bound import WORDS
-    from chartloop.view.save import write_whole
+    from chartloop.analysis.proofs.bound.bound import WORDS
+    from chartloop.pictures.save import write_whole
 
     if (machine is None) == (of_run is None):
         raise click.UsageError("name a MACHINE, or a recorded run with --run")
@@ -118,7 +118,7 @@ def _stored_certificate(run: str, options: RunOptions) -> Certificate:
     """The certificate that was stored when the run started."""
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
-    from chartloop.proofs.bound.bound import Certificate
+    from chartloop.analysis.proofs.bound.bound import Certificate
     from chartloop.run.certificate import stored_certificate
     from chartloop.run.sync import by_hand
 
@@ -132,7 +132,7 @@ def _stored_certificate(run: str, options: RunOptions) -> Certificate:
 
 
 def _show_stored(certificate: Certificate, output: str | None, options: RunOptions) -> None:
-    from chartloop.view.save import write_whole
+    from chartloop.pictures.save import write_whole
 
     if output is not None:
         write_whole(Path(output), f"{certificate.text}\n".encode())
@@ -146,7 +146,7 @@ def _show_stored(certificate: Certificate, output: str | None, options: RunOptio
 def _assume(pairs: Any) -> Assume | None:
     from chartloop.cli.value_options import read_number
     from chartloop.core.errors import nearest
-    from chartloop.proofs.bound import Assume
+    from chartloop.analysis.proofs.bound import Assume
 
     if not pairs:
         return None

@@ -16,7 +16,7 @@ from chartloop.cli.printing import print_lines
 from chartloop.core.errors import ChartloopError, RunError
 
 if TYPE_CHECKING:
-    from chartloop.versions.diff.diff import Diff
+    from chartloop.analysis.versions.diff.diff import Diff
 
 DIFFERS = 1
 _FORMATS = ("text", "json", "mermaid", "svg", "png", "dot")
@@ -91,7 +91,7 @@ def _form_of(output: str | None) -> str:
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
     """Compare two machines. None, with findings on stderr, if a side is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
-    from chartloop.versions.diff.diff import diff as difference
+    from chartloop.analysis.versions.diff.diff import diff as difference
 
     machines = machines_at((before, after), options)
     if machines is None:
@@ -117,7 +117,7 @@ def _write(result: Diff, form: str, output: str | None, full: bool) -> None:
 
 def save(path: Path, content: str | bytes) -> None:
     """Write a file. Raises `MisuseError` on failure: exit code 1 would mean a difference."""
-    from chartloop.view.save import write_whole
+    from chartloop.pictures.save import write_whole
 
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
     try:

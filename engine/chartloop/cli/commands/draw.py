@@ -17,9 +17,9 @@ from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.view.flowchart import Direction
-    from chartloop.view.pages import Paper
-    from chartloop.view.picture import Picture
+    from chartloop.pictures.flowchart import Direction
+    from chartloop.pictures.pages import Paper
+    from chartloop.pictures.picture import Picture
 
 LARGE = 30
 """The most boxes of a picture that is easy to read on one page."""
@@ -159,7 +159,7 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
 
 def _write(picture: Picture, path: Path, form: str | None) -> None:
     """Write a picture and report its size."""
-    from chartloop.view.save import write_whole
+    from chartloop.pictures.save import write_whole
 
     if form is None:
         _save(picture, path)
@@ -187,7 +187,7 @@ def _is_text(form: str | None, output: str | None) -> bool:
 
 def _say_too_large(picture: Picture, form: str) -> None:
     """Warn if Mermaid draws the picture only with a higher limit."""
-    from chartloop.view.mermaid import too_large
+    from chartloop.pictures.mermaid import too_large
 
     if form in ("mermaid", ".mmd", ".mermaid") and (warning := too_large(picture.mermaid())):
         console.say(warning, "yellow")

@@ -67,7 +67,7 @@ them. See docs/exports.md.
 def export(machine: str, options: ExportOptions) -> None:
     """Write a machine for XState, or as SCXML."""
     from chartloop.cli.machine_loader import read_machine
-    from chartloop.view.save import write_whole
+    from chartloop.pictures.save import write_whole
 
     output = options.output
     path = None if output is None or output == "-" else Path(output)

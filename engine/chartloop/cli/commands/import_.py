@@ -92,7 +92,7 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
 
 
 def _write_whole(path: Path, text: str) -> None:
-    from chartloop.view.save import write_whole
+    from chartloop.pictures.save import write_whole
 
     if not path.parent.is_dir():
         raise MisuseError(f"there is no folder `{path.parent}`", hint="make it first")

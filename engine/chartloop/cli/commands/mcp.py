@@ -85,7 +85,7 @@ def mcp(options: McpOptions) -> None:
     from chartloop.extras import install
 
     try:
-        from chartloop.mcp_server.transports import serve_http, serve_stdio
+        from chartloop.hosting.mcp_server.transports import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise

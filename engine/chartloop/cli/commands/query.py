@@ -15,7 +15,7 @@ from chartloop.cli.printing import print_lines
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
-    from chartloop.proofs.query import Answer
+    from chartloop.analysis.proofs.query import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     from chartloop.cli.error_report import say_error
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import values_of
-    from chartloop.proofs.query import OUTSIDE, QueryFault
+    from chartloop.analysis.proofs.query import OUTSIDE, QueryFault
 
     loaded = read_machine(machine, options)
     limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, options.limit)

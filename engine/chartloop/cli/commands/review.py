@@ -15,7 +15,7 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
-    from chartloop.review.changed_machines import Reviewed, Scope
+    from chartloop.studies.review.changed_machines import Reviewed, Scope
 
 DIFFERS = 1
 
@@ -87,10 +87,10 @@ def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Rev
     from chartloop.actions.declare import specs_of
     from chartloop.cli.commands.diff import save
     from chartloop.cli.machine_loader import own_of
-    from chartloop.review.changed_machines import Scope
-    from chartloop.review.changed_machines import review as changed
-    from chartloop.review.comment import review_data
-    from chartloop.review.sources import Looking
+    from chartloop.studies.review.changed_machines import Scope
+    from chartloop.studies.review.changed_machines import review as changed
+    from chartloop.studies.review.comment import review_data
+    from chartloop.studies.review.sources import Looking
 
     scope = Scope.of(Path.cwd(), base, options.head)
     looking = Looking(specs_of(own_of(options)))
@@ -121,7 +121,7 @@ def _from_root(scope: Scope, path: str) -> str:
 
 def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
     """The file names of the pictures. With a folder, writes them and omits those that failed."""
-    from chartloop.review.comment import file_names
+    from chartloop.studies.review.comment import file_names
 
     names = file_names(found)
     if folder is None:
@@ -141,7 +141,7 @@ def _write_pictures(
 
     The others are reported, one line for each cause; the comment is written without them.
     """
-    from chartloop.review.comment import pictures
+    from chartloop.studies.review.comment import pictures
 
     missing: dict[str, list[str]] = {}
     for one in found:
@@ -163,7 +163,7 @@ def _markdown(
     scope: Scope, found: Sequence[Reviewed], names: Mapping[tuple[str, str], str],
     options: ReviewOptions,
 ) -> str:  # fmt: skip
-    from chartloop.review.comment import comment, link
+    from chartloop.studies.review.comment import comment, link
 
     def links(one: Reviewed) -> Mapping[str, str]:
         template = options.link

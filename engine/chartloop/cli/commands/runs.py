@@ -12,7 +12,7 @@ from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.core.units import say_count
-from chartloop.view_model.table import table_lines
+from chartloop.ui.view_model.table import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -78,7 +78,7 @@ def serve(options: ServeOptions) -> None:
     from chartloop.extras import install
 
     try:
-        from chartloop.server.serve import serve as serve_for_ever
+        from chartloop.hosting.server.serve import serve as serve_for_ever
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
             raise

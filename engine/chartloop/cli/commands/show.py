@@ -50,8 +50,8 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
     and `fork --at`.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.view_model.build import record_view
-    from chartloop.view_model.text import record_lines
+    from chartloop.ui.view_model.build import record_view
+    from chartloop.ui.view_model.text import record_lines
 
     journal = open_journal(options)
     row = find_run(journal, run)
@@ -91,7 +91,7 @@ def _show_question(run: Run, options: RunOptions) -> None:
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
     from chartloop.cli.terminal_picture import colour_lines
-    from chartloop.view_model.state_drawing import state_as_left
+    from chartloop.ui.view_model.state_drawing import state_as_left
 
     states = run.machine.spec.states
     if options.is_json:
@@ -106,7 +106,7 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
 def _children(journal: Journal, row: RunRow) -> list[str]:
     """Lines about the child runs, the oldest first, with their stop reasons."""
     from chartloop.run.sync import by_hand
-    from chartloop.view_model.build import children_of
+    from chartloop.ui.view_model.build import children_of
 
     own = by_hand(children_of(journal, row.run_id))
     lines = [f"{r.run} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
@@ -158,7 +158,7 @@ def _head(
 
 def _asked(run: Run) -> Iterator[tuple[str, str]]:
     """The question of a run, as much as is shown at once, and the id of its wait."""
-    from chartloop.view_model.text import question_lines
+    from chartloop.ui.view_model.text import question_lines
 
     if (asked := run.question) is None:
         return
@@ -169,7 +169,7 @@ def _asked(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _last_text(result: Result) -> str:
-    from chartloop.view_model.text import withheld_text
+    from chartloop.ui.view_model.text import withheld_text
 
     text = withheld_text(result)
     return text and f"{text} (not the result)"

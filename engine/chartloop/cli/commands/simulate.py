@@ -18,8 +18,8 @@ from chartloop.cli.run_selection import SelectionOptions
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
-    from chartloop.analysis.simulation.simulation import Simulation
-    from chartloop.analysis.simulation.world import World
+    from chartloop.studies.simulation.simulation import Simulation
+    from chartloop.studies.simulation.world import World
     from chartloop.api import Machine
     from chartloop.language.spec import MachineSpec
     from chartloop.run.recorded import RecordedRun
@@ -158,7 +158,7 @@ def simulate(
     The clock is simulated and nothing is called. Shows how often each stop reason occurs, and what
     runs cost and how long they take, next to the proven bound.
     """
-    from chartloop.analysis.simulation.simulate import simulate as play
+    from chartloop.studies.simulation.simulate import simulate as play
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import values_of
 
@@ -196,7 +196,7 @@ def simulate(
 def _world(machine: Machine, options: SimulateOptions) -> World:
     from dataclasses import replace
 
-    from chartloop.analysis.simulation.simulate import world_for
+    from chartloop.studies.simulation.simulate import world_for
     from chartloop.cli.error_report import MisuseError
 
     if options.world is not None and options.learn_from:
@@ -232,15 +232,15 @@ def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] |
 
 def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
     """The number of runs to play. `--at-most` adds three batches of `RUNS` for each limit."""
-    from chartloop.analysis.simulation.limits import RUNS, limits_watched
+    from chartloop.studies.simulation.limits import RUNS, limits_watched
 
     suggested = 0 if options.at_most is None else 3 * RUNS * len(limits_watched(spec))
     return options.runs + suggested
 
 
 def _write(world: World, path: Path) -> None:
-    from chartloop.analysis.simulation.world_file import write_world
-    from chartloop.view.save import write_whole
+    from chartloop.studies.simulation.world_file import write_world
+    from chartloop.pictures.save import write_whole
 
     write_whole(path, write_world(world).encode())
     console.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
@@ -268,10 +268,10 @@ class _progress:  # noqa: N801  used as a function
 def _show_run(
     machine: Machine, number: int, world: World, settings: dict[str, Any], options: SimulateOptions
 ) -> None:
-    from chartloop.analysis.simulation.simulate import simulated_run
+    from chartloop.studies.simulation.simulate import simulated_run
     from chartloop.cli.journal_access import open_journal
-    from chartloop.view_model.build import record_view
-    from chartloop.view_model.text import record_lines
+    from chartloop.ui.view_model.build import record_view
+    from chartloop.ui.view_model.text import record_lines
 
     journal = open_journal(options, make=True) if options.keep else None
     run = simulated_run(machine, number, world, journal=journal, **settings)
@@ -287,8 +287,8 @@ def _show_run(
 
 
 def _draw(machine: Machine, simulation: Simulation, path: Path) -> None:
-    from chartloop.view.live.progress import Standing
-    from chartloop.view.report.run_picture import RunPicture
+    from chartloop.pictures.live.progress import Standing
+    from chartloop.pictures.report.run_picture import RunPicture
 
     standing = Standing(
         visits=simulation.sample.visits, taken=simulation.sample.taken,

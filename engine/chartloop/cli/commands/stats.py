@@ -16,7 +16,7 @@ from chartloop.cli.run_selection import SelectionOptions, choice_options, select
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chartloop.analysis.stats.stats import Stats
+    from chartloop.studies.stats.stats import Stats
     from chartloop.api import Machine
     from chartloop.run.recorded import Recorded, RecordedRun
 
@@ -55,7 +55,7 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     fails. Covers the runs of MACHINE, a file or a shipped name; without it, those of every machine
     in the journal, machine by machine. RUN names single runs.
     """
-    from chartloop.analysis.stats.stats import csv_text
+    from chartloop.studies.stats.stats import csv_text
 
     machine, names = _machine_first(subjects, options)
     figures = _figures(machine, names, options)
@@ -85,7 +85,7 @@ def _machine_first(
 def _figures(
     machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
 ) -> list[Stats]:
-    from chartloop.analysis.stats.stats import stats_of
+    from chartloop.studies.stats.stats import stats_of
     from chartloop.cli.progress_bar import progress_bar
 
     selection = select_runs(names, options, machine.name if machine is not None else "")

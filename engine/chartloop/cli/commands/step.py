@@ -73,8 +73,8 @@ def _step(machine: str, task: str, to: str | None, at_screen: bool, options: Run
     from chartloop.cli.run_factory import script_of, start
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
-    from chartloop.view_model.build import standing_of
-    from chartloop.view_model.text import standing_lines
+    from chartloop.ui.view_model.build import standing_of
+    from chartloop.ui.view_model.text import standing_lines
 
     loaded = load_machine(machine, options)
     script = script_of(options)
@@ -113,7 +113,7 @@ def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run
     from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
     from chartloop.cli.step_screen import StepControls
-    from chartloop.tui.app import StepApp
+    from chartloop.ui.tui.app import StepApp
 
     stepping = StepControls(run)
     app = StepApp(stepping)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from chartloop.analysis.coverage.coverage import Coverage
+    from chartloop.studies.coverage.coverage import Coverage
     from chartloop.core.specs import Registry
     from chartloop.scenarios import Played
 
@@ -144,7 +144,7 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
 
 
 def _print_coverage(coverages: Sequence[Coverage]) -> None:
-    from chartloop.analysis.coverage.coverage_table import coverage_lines
+    from chartloop.studies.coverage.coverage_table import coverage_lines
 
     if coverages:
         print_lines([Line(""), *coverage_lines(coverages, console.width())])

@@ -27,7 +27,7 @@ from chartloop.cli.run_selection import (
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
-    from chartloop.analysis.upgrade import Upgraded
+    from chartloop.studies.upgrade import Upgraded
     from chartloop.api import Machine
     from chartloop.run.recorded import RecordedRun
 
@@ -119,7 +119,7 @@ def _judge(
     old: Machine | None, new: Machine, runs: tuple[str, ...], options: UpgradeOptions
 ) -> Upgraded:
     """Judge the selected runs. Skipped runs are reported on stderr."""
-    from chartloop.analysis.upgrade import upgrade as judge_runs
+    from chartloop.studies.upgrade import upgrade as judge_runs
 
     for machine in (new, old):
         if machine is not None:

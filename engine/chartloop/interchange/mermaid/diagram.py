@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import nearest
 from chartloop.language.yaml.reading import read as read_yaml
-from chartloop.view.mermaid_shapes import is_shape, shape_names
+from chartloop.pictures.mermaid_shapes import is_shape, shape_names
 
 MOST_LINKS = 20_000
 """The most links of a chart."""

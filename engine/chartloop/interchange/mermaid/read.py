@@ -33,10 +33,10 @@ from chartloop.interchange.mermaid.diagram import Diagram, Group, Link, Refused,
 from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
 from chartloop.interchange.mermaid.source import Source
-from chartloop.view.compare.difference import Difference, differences
-from chartloop.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
-from chartloop.view.mermaid import ARROWS, NUMBERED
-from chartloop.view.mermaid_shapes import shape_of
+from chartloop.pictures.compare.difference import Difference, differences
+from chartloop.pictures.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
+from chartloop.pictures.mermaid import ARROWS, NUMBERED
+from chartloop.pictures.mermaid_shapes import shape_of
 
 WAYS: Mapping[str, Direction] = MappingProxyType(
     {

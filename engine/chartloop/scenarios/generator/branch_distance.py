@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from chartloop.analysis.coverage.deciding_atoms import (
+from chartloop.studies.coverage.deciding_atoms import (
     Chosen,
     Inverse,
     Joined,

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from chartloop.actions import builtin
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
-from chartloop.analysis.recorded_runs import recorded_runs
+from chartloop.studies.recorded_runs import recorded_runs
 from chartloop.api import Run
 from chartloop.core.codec import to_json
 from chartloop.core.errors import RunError, SetupError
@@ -35,8 +35,8 @@ from chartloop.scenarios.play import play_scenario
 from chartloop.scenarios.recorder.scenario_keys import expected_of, keys_of, script_of
 from chartloop.scenarios.report import ScenarioReport
 from chartloop.scenarios.text import scenario_text
-from chartloop.view.of_machine import OfMachine
-from chartloop.view.save import write_whole
+from chartloop.pictures.of_machine import OfMachine
+from chartloop.pictures.save import write_whole
 
 
 @dataclass(frozen=True)

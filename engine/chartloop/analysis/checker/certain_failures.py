@@ -1,0 +1,214 @@
+"""Certain failures: divisions by zero, indices past the end, too short deadlines, cut off retries.
+
+Judged with the limits of the file, and the initial values of variables that it never changes. A
+caller may give others, so these are warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import cast
+
+from chartloop.analysis.checker.check_context import CheckContext, guards_of
+from chartloop.analysis.checker.shadowed import say_limits
+from chartloop.core.specs import Effect
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import (
+    Arith,
+    Choice,
+    Compare,
+    Each,
+    Element,
+    Fact,
+    Logic,
+    Node,
+    children,
+    facts_of,
+)
+from chartloop.language.intervals.evaluate import Known, judge, surely
+from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, Word, of_plain
+from chartloop.language.spec import Assign, Retry, Rule, StateSpec
+from chartloop.language.yaml.reading import Path
+
+_DIVIDING = ("/", "//", "%")
+
+
+def check_failing(context: CheckContext) -> None:
+    """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
+    known = as_written(context)
+    for path, expression in _expressions(context):
+        if expression.may_fail and (node := _failing(context, expression.root, known)):
+            _report(context, path, node)
+    for state in context.spec.states.values():
+        _deadline(context, state, known)
+        if state.retry is not None and state.action is not None and context.signals_stop:
+            _retry(context, state, state.retry)
+
+
+def as_written(context: CheckContext) -> Known:
+    """Return a lookup of the facts that nothing in the file changes."""
+    fixed = {name: of_plain(value) for name, value in context.fixed.items()}
+    return lambda fact: fixed.get(fact.path)
+
+
+# divisions ----------------------------------------------------------------------------------
+
+
+def _expressions(context: CheckContext) -> Iterator[tuple[Path, Expression]]:
+    """Yield the expressions that a run evaluates in a reachable state, with their places."""
+    reached = context.reached
+    for path, guard in guards_of(context.spec):
+        if path[0] != "states" or path[1] in reached:
+            yield path, guard
+    for name in context.in_order(reached):
+        state = context.spec.states[name]
+        yield from _assigned_expressions(("states", name, "set"), state.set)
+        for edge in state.edges:
+            yield from _assigned_expressions((*edge.path, "set"), edge.set)
+        for field, given in state.args.items():
+            if isinstance(given.value, Expression):
+                yield ("states", name, "with", field), given.value
+
+
+def _assigned_expressions(
+    path: Path, assigns: tuple[Assign, ...]
+) -> Iterator[tuple[Path, Expression]]:
+    for one in assigns:
+        if isinstance(one.value, Expression):
+            yield (*path, one.target), one.value
+
+
+def _failing(context: CheckContext, node: Node, known: Known) -> Arith | Element | None:
+    """Return a part that fails in every evaluation of the expression, or None."""
+    for part in _evaluated_parts(node, known):
+        if (failing := _failing(context, part, known)) is not None:
+            return failing
+    if isinstance(node, Arith) and node.op in _DIVIDING:
+        by = judge(node.right, known)
+        if isinstance(by, Range) and by.some and not by.none and by.low == by.high == 0:
+            return node
+    if isinstance(node, Element) and isinstance(node.base, Fact) and isinstance(node.key, int):
+        length = context.lengths.get(node.base.path)
+        # a negative index counts from the end
+        if length is not None and not -length <= node.key < length:
+            return node
+    return None
+
+
+def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
+    """Yield the parts of a node that every evaluation of it evaluates."""
+    match node:
+        case Logic(op=op, parts=parts):
+            for part in parts:
+                yield part
+                if surely(judge(part, known)) is not (op == "and"):
+                    return
+        case Choice(test=test, then=then, other=other):
+            yield test
+            holds = surely(judge(test, known))
+            yield from () if holds is None else (then if holds else other,)
+        case Compare(first=first, links=links):
+            yield from (first, links[0].right)
+        case Each(source=source):
+            yield source
+        case _:
+            yield from children(node)
+
+
+def _report(context: CheckContext, path: Path, node: Arith | Element) -> None:
+    if isinstance(node, Element):
+        length = context.lengths[name := cast(Fact, node.base).path]
+        message = f"`{node.text}` is past the end: `{name}` has {length}, "
+        message += "and nothing in the file changes it"
+        hint = f"ask first: `len({name}) > {node.key} and ...`"
+    else:
+        reads = sorted(facts_of(node.right))
+        why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
+        message = f"`{node.text}` divides by zero{why}"
+        hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
+    context.say("CL343", path, message, hint=hint, of=node.text)
+
+
+# deadlines ----------------------------------------------------------------------------------
+
+
+def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
+    within, action = state.within, state.action
+    seconds = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
+    if not isinstance(seconds, Range) or not seconds.some:
+        return
+    what = ""
+    if seconds.high <= 0 and action is None:
+        what = "expires as it starts: no answer can come in time"
+    elif seconds.high <= 0 and action is not None:
+        at_once = action.effect is Effect.PURE and not action.may_wait
+        what = "" if at_once else "has no time: its `within` is 0"
+    elif 0 < seconds.high < _SHORTEST_CALL and state.asks_model in ("reply", "task"):
+        what = f"has {say_elapsed(seconds.high)} for a model call: hardly any is that fast"
+    if what:
+        path = ("states", state.name, "within")
+        context.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
+
+
+_SHORTEST_CALL = 0.1
+"""Seconds in which no usual model answers."""
+
+
+# retries ------------------------------------------------------------------------------------
+
+
+def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
+    """Report extra attempts that no run makes, because a rule stops it first."""
+    for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
+        known = partial(_after_failures, _facts_after_failures(context, state, failures), context)
+        for rule in context.spec.rules:
+            if _is_evaluated_at(rule, state.name) and surely(judge(rule.when.root, known)):
+                _cut_off(context, state, rule, retry, failures)
+                return
+
+
+_MOST_TIMES = 50
+"""The most attempts of one `retry` that are examined."""
+
+
+def _is_evaluated_at(rule: Rule, name: str) -> bool:
+    if rule.kind != "stop":
+        return False
+    return name in rule.before if rule.before else not rule.at or name in rule.at
+
+
+def _facts_after_failures(
+    context: CheckContext, state: StateSpec, failures: int
+) -> Mapping[str, Value]:
+    """The known facts after this number of failed attempts."""
+    assert state.action is not None
+    at_least = Range(failures, INF)
+    known: dict[str, Value] = {
+        "run.steps": at_least, "errors.total": at_least, "last.ok": NO, "last.error": Other(),
+        "errors.last": Other(), "last.state": Word(state.name),
+        "last.action": Word(state.action.name),
+    }  # fmt: skip
+    # a detour between two attempts may reset the count of errors
+    if state.action.work and (failures == 1 or not context.chart.detours):
+        known["errors.consecutive"] = at_least
+    return known
+
+
+def _after_failures(known: Mapping[str, Value], context: CheckContext, fact: Fact) -> Value | None:
+    limit = context.as_written.limits.get(fact.path)
+    return of_plain(limit) if limit is not None else known.get(fact.path)
+
+
+def _cut_off(
+    context: CheckContext, state: StateSpec, rule: Rule, retry: Retry, failures: int
+) -> None:
+    at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
+    why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
+    effect = "is never retried" if failures == 1 else (
+        f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
+    )  # fmt: skip
+    hint = "let the rule allow more failures, or retry less often"
+    path = ("states", state.name, "retry")
+    context.say("CL349", path, f"`{state.name}` {effect}: {why}", hint=hint, key=True)

@@ -1,0 +1,268 @@
+"""The machine under check: its live transitions as graphs, and its findings so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple, cast
+
+from chartloop.analysis.checker.effects import Effects
+from chartloop.core.codes import finding
+from chartloop.core.errors import Finding, Place
+from chartloop.core.specs import Supply
+from chartloop.language.expression import Expression
+from chartloop.language.file.unreadable import Unread
+from chartloop.language.spec import MachineSpec, StateSpec, path_in_file
+from chartloop.language.yaml.document import dotted_path
+from chartloop.language.yaml.reading import MAX_FINDINGS, Path
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
+from chartloop.machine.build import Chart
+from chartloop.machine.regions import GuardedTransition
+from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Prover, Solver
+
+
+class Embedding(NamedTuple):
+    """How a parent runs a machine as its child."""
+
+    starts: frozenset[str] = frozenset()
+    """The states at which the parent starts it, instead of its own start."""
+    shared: frozenset[Supply] = frozenset()
+    """The data that the parent shares with it."""
+
+
+ALONE = Embedding()
+"""The machine is not a child."""
+
+
+class CheckContext:
+    """A chart, its graphs, and the findings so far."""
+
+    def __init__(
+        self, chart: Chart, unread: Unread, *, embedding: Embedding = ALONE,
+        solver: Solver | None = None, broken: bool = False,
+    ) -> None:  # fmt: skip
+        self.chart = chart
+        self.broken = broken
+        """Whether a part of the file could not be read."""
+        self.starts, self.shared = embedding
+        self._solver = solver
+        self.spec = chart.spec
+        self.unread = unread
+        self.findings: list[Finding] = []
+        self.order = {name: n for n, name in enumerate(self.spec.states)}
+        """The number of each state in file order."""
+        moves = [t for t in chart.step.transitions() if t.is_edge]
+        self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
+        own = [t for t in moves if t.kind != "retry"]
+        self.own = self._graph(own)
+        """The states and the file's own edges, without retries, which are bounded."""
+        self.before = self._before(own)
+        """The part of `own` in which no reason to stop has been raised."""
+        self.behind = self._graph(t for t in own if not self._off_behind_a_stop(t))
+        """The part of `own` that applies in an epilogue, where a failure acts like a success."""
+        self.stopping = {t.dest for t in own if t.stop and t.dest}
+        """The targets of edges that raise a reason, including `on_error`."""
+        self.paths = self._graph([*moves, *self.rules])
+        """All edges, with the exits of rules."""
+        self.reached = self._reachable()
+        """The reachable states."""
+
+    def _graph(self, transitions: Iterable[GuardedTransition]) -> Digraph[str]:
+        states = self.spec.states
+        edges = ((t.source, t.dest or "") for t in transitions)
+        return Digraph(states, (edge for edge in edges if edge[1] in states))
+
+    def _before(self, own: Iterable[GuardedTransition]) -> Digraph[str]:
+        graph = self._graph(t for t in own if not t.stop)
+        return graph.subgraph(n for n, s in self.spec.states.items() if not s.stop)
+
+    def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
+        """Whether an edge is off in the epilogue. Source: design "language", section 2."""
+        late = t.kind == "expired" and t.source in self.chart.acting
+        return late or t.diverts
+
+    def _reachable(self) -> set[str]:
+        """The states reachable from the start, by rules and signals, or from unread parts."""
+        spec, route = self.spec, self.chart.route
+        starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
+        starts |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(spec))}
+        if spec.on_error is not None:
+            starts.add(spec.on_error.target)
+        starts |= self.unread.words | self.starts
+        self.opened = starts
+        """The states that a run can enter without an edge."""
+        seen: set[str] = set()
+        for start in spec.states.keys() & starts:
+            seen |= self.paths.onward(start)
+        return seen
+
+    @cached_property
+    def successors(self) -> Mapping[str, set[str]]:
+        """For each state, the states that any transition leads to."""
+        return successors_of(self.chart)
+
+    @cached_property
+    def own_code(self) -> bool:
+        """Whether it runs custom actions, which may read, raise or change anything."""
+        actions = (s.action for s in self.spec.states.values())
+        return any(action is not None and not action.is_builtin for action in actions)
+
+    @cached_property
+    def signals_stop(self) -> bool:
+        """Whether a stop rule that holds always stops the run: nothing can defer signals."""
+        may_defer = any(state.traits.continues for state in self.spec.states.values())
+        return not self.own_code and not may_defer
+
+    @cached_property
+    def effects(self) -> Effects:
+        """The facts that each state may change."""
+        return Effects(self.chart)
+
+    @cached_property
+    def counting(self) -> Counting:
+        """Its counters, with the variables as the file sets them."""
+        return Counting(self.spec)
+
+    # proofs ---------------------------------------------------------------------------------
+
+    @cached_property
+    def prover(self) -> Prover:
+        """The prover for guards of this machine, at any values of its limits."""
+        acting = [s for s in self.spec.states.values() if s.action and s.name in self.reached]
+        words = {
+            "last.action": frozenset({"", *(s.action.name for s in acting if s.action)}),
+            "last.state": frozenset({"", *(s.name for s in acting)}),
+        }
+        return Prover(World(words), self._solver)
+
+    @cached_property
+    def as_written(self) -> World:
+        """The world of the prover with the limits of the file."""
+        limits = {
+            f"limits.{name}": limit.value
+            for name, limit in self.spec.limits.items()
+            if limit.value is not None
+        }
+        return World(self.prover.world.words, limits)
+
+    @cached_property
+    def fixed(self) -> Mapping[str, object]:
+        """The values of the file that nothing in it changes, by name: limits and variables."""
+        return {**self.as_written.limits, **self.counting.fixed}
+
+    @cached_property
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths of lists that nothing in the file changes."""
+        return {
+            name: len(cast("list[object]", value))
+            for name, value in self.fixed.items()
+            if isinstance(value, (list, tuple))
+        }
+
+    def has_key(self, key: str) -> bool:
+        """Whether the file has a key, if only an empty one: `tasks: []` leaves them to callers."""
+        document = self.spec.document
+        return document is not None and document.has((*self.spec.base, key))
+
+    # findings -------------------------------------------------------------------------------
+
+    def has_finding_at(self, path: Path) -> bool:
+        """Whether there is a finding at exactly this place."""
+        full = self.full(path)
+        return any(f.at == full for f in self.findings)
+
+    def is_accepted(self, code: str, path: Path) -> bool:
+        """Whether the file's `ignore` accepts a finding of this code at this place."""
+        return self.spec.accepts(finding(code, "", at=self.full(path)))
+
+    def full(self, path: Path) -> str:
+        """The path within the whole file, as in `Finding.at`."""
+        return dotted_path(self.spec.base + path_in_file(self.spec.made, path))
+
+    def say(
+        self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
+        of: str = "", at: str = "", place: Place | None = None,
+    ) -> None:  # fmt: skip
+        """Add a finding at a path of the file, or at the part `of` its text.
+
+        Findings about a state, rule or limit that could not be read in full are dropped.
+        """
+        if len(self.findings) < MAX_FINDINGS and dotted_path(path[:2]) not in self.unread.places:
+            place = place or self.spec.place(path, key=key, of=of)
+            self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
+
+    def part(self, path: Path, offset: int, width: int) -> Place | None:
+        """The place of a part of a text of the file."""
+        spec = self.spec
+        if spec.document is None:
+            return None
+        return spec.document.part(spec.base + path_in_file(spec.made, path), offset, width)
+
+    def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
+        """Add a finding that an edge is never taken, with the line of the edge that hides it."""
+        count = len(self.findings)
+        self.say(code, path, message, hint="move it up, or remove it")
+        if first and len(self.findings) > count:
+            related = ("asked first", self.spec.place(first))
+            self.findings[-1] = replace(self.findings[-1], related=related)
+
+    def say_of(self, code: str, state: StateSpec, message: str, *, hint: str = "") -> None:
+        """Add a finding about a state, at its name."""
+        self.say(code, ("states", state.name), message, hint=hint, key=True)
+
+    def whole(self, names: Iterable[str]) -> bool:
+        """Whether all of these states were read in full."""
+        return not any(f"states.{name}" in self.unread.places for name in names)
+
+    def in_order(self, names: Iterable[str]) -> list[str]:
+        """Return states in file order."""
+        return sorted(set(names), key=self.order.__getitem__)
+
+    def describe_loop(self, names: Iterable[str]) -> str:
+        """Return a loop in words: ``a → b → a``."""
+        states = self.in_order(names)
+        return " → ".join([*states[:8], *(["…"] if len(states) > 8 else []), states[0]])
+
+
+def successors_of(chart: Chart) -> Mapping[str, set[str]]:
+    """For each state of a chart, the states that any transition leads to."""
+    out: dict[str, set[str]] = {}
+    for t in chart.step.transitions():
+        if t.dest is not None and t.dest in chart.spec.states:
+            out.setdefault(t.source, set()).add(t.dest)
+    return out
+
+
+def loops(graph: Digraph[str]) -> list[list[str]]:
+    """Return the components of a graph that contain a loop."""
+    out: list[list[str]] = []
+    for component in graph.components():
+        names: list[str] = sorted(component)
+        if len(names) > 1 or graph.has_edge(names[0], names[0]):
+            out.append(names)
+    return out
+
+
+def in_topological_order(context: CheckContext) -> list[list[str]]:
+    """Return all states by component, each after those that lead to it without an action."""
+    states = context.spec.states
+    graph = context.own.without(edge for edge in context.own.edges if states[edge[1]].rests)
+    return [sorted(part) for part in graph.components()][::-1]
+
+
+def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
+    """Yield every guard of a machine with its place: rules, edges, decisions."""
+    for number, rule in enumerate(spec.rules):
+        yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
+    for state in spec.states.values():
+        if state.of is not None:
+            yield ("states", state.name, "of"), state.of
+        for edge in state.edges:
+            if edge.when is not None:
+                decides = edge.role == "then"
+                path = ("states", state.name, "when") if decides else (*edge.path, "when")
+                yield path, edge.when

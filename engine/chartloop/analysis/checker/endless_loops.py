@@ -1,0 +1,97 @@
+"""Endless loops: no guard that could end them reads a fact that changes in them.
+
+Such a loop need not cost anything. Loops of paid actions belong to `checker.loops`: a budget must
+cut them. An answer, a failure or a custom action may end a loop at any time, so loops with one are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from chartloop.analysis.checker.check_context import CheckContext, loops
+from chartloop.analysis.checker.effects import is_part
+from chartloop.analysis.checker.knowledge import groups
+from chartloop.core.specs import Effect
+from chartloop.language.expression import Expression
+from chartloop.language.spec import Edge, StateSpec
+from chartloop.analysis.proofs.digraph import Digraph
+
+
+def check_endless(context: CheckContext) -> None:
+    """Find reachable loops that have an exit but never take it."""
+    if context.broken:
+        return
+    free = [n for n in context.reached if _is_free(context.spec.states[n])]
+    for names in loops(context.own.subgraph(free)):
+        changed = frozenset(f for n in names for f, _ in context.effects.of(context.spec.states[n]))
+        if not _rules_may_end(context, changed):
+            for loop in loops(_staying(context, names, changed)):
+                _endless(context, loop)
+
+
+def _is_free(state: StateSpec) -> bool:
+    """Whether a state's effects are known, and it neither costs, waits nor fails by itself."""
+    if state.job == "wait" or state.all:
+        return False
+    action = state.action
+    if action is None or not action.is_builtin:
+        return action is None
+    return action.effect is not Effect.PAID and action.traits.fails != "by_world"
+
+
+def _rules_may_end(context: CheckContext, changed: frozenset[str]) -> bool:
+    return any(_may_change(rule.when, changed) for rule in context.spec.rules)
+
+
+def _may_change(guard: Expression, changed: frozenset[str]) -> bool:
+    """Whether a change of these facts may change a guard."""
+    return bool(guard.opaque) or any(is_part(r, fact) for r in guard.reads for fact in changed)
+
+
+def _staying(context: CheckContext, names: list[str], changed: frozenset[str]) -> Digraph[str]:
+    """The edges within a loop that are taken each time if they are taken once."""
+    graph: Digraph[str] = Digraph()
+    for name in names:
+        for edge in _steady(context.spec.states[name], changed):
+            if edge.target in names:
+                graph.add_edge(name, edge.target)
+    return graph
+
+
+def _steady(state: StateSpec, changed: frozenset[str]) -> Iterator[Edge]:
+    """Yield the edges of a state before the first whose guard may change."""
+    guards = [state.of] if state.of is not None else []
+    for group in groups(state):
+        if group[0].role in ("failed", "expired"):
+            continue
+        for edge in group:
+            evaluated = [*guards, *([edge.when] if edge.when is not None else [])]
+            if any(_may_change(guard, changed) for guard in evaluated):
+                break
+            yield edge
+
+
+def _endless(context: CheckContext, loop: list[str]) -> None:
+    states = context.spec.states
+    exits = [e for n in loop for e in states[n].edges if e.target not in loop]
+    acting = [n for n in context.in_order(loop) if states[n].action is not None]
+    guards = list(_exit_guards(context, exits)) or [rule.when for rule in context.spec.rules]
+    facts = {read for guard in guards for read in guard.reads}
+    still = {read for read in facts if not read.startswith("limits.")} or facts
+    reads = [f"`{read}`" for read in sorted(still)]
+    by_failure = any(e.role in ("failed", "expired") for e in exits)
+    if not acting or not reads or by_failure or not context.whole(loop):
+        return  # without an exit and a rule, or with one never taken, it has another finding
+    why = f"{', '.join(reads[:3])} cannot change in it"
+    message = f"nothing ends the loop {context.describe_loop(loop)} once it is entered: {why}"
+    hint = "change in it a value that its exit reads, or add a rule with `limits.steps`"
+    context.say_of("CL350", states[acting[0]], message, hint=hint)
+
+
+def _exit_guards(context: CheckContext, exits: Iterable[Edge]) -> Iterator[Expression]:
+    """Yield the guards of the states with an exit from the loop."""
+    for name in dict.fromkeys(edge.source for edge in exits):
+        state = context.spec.states[name]
+        yield from (edge.when for edge in state.edges if edge.when is not None)
+        yield from () if state.of is None else (state.of,)

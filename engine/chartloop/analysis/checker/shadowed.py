@@ -1,0 +1,197 @@
+"""Rules that never take effect, and limits that are never reached.
+
+All rules that apply at a moment are evaluated, each that holds raises its reason, and the stop with
+the lowest priority number wins; ties go to the first in the file. So a rule is hidden if another
+applies at all of its moments, holds whenever it does, and always wins.
+
+This is examined twice: for any limits, and with the limits of the file. If only the second hides
+the rule, the finding is about the limit: with another value the rule would take effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.checker.knowledge import Knowledge, Known, groups
+from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Compare, Fact, Node, facts_of
+from chartloop.language.spec import Rule
+from chartloop.language.yaml.reading import Path
+from chartloop.machine.guard_text import say_value
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim
+
+_WRITTEN_OUT = ("True", "False")
+PAIRS = 40
+"""The most rules that one rule is compared with."""
+
+
+def check_hidden(context: CheckContext, knowledge: Knowledge) -> None:
+    """Check rules, then the guards of edges that compare a fact with a limit."""
+    rules = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
+    for rule in rules:
+        path = _path(rule)
+        if not context.has_finding_at(path[:2]) and not context.has_finding_at(path):
+            _ = _alone(context, rule, path) or _hidden(context, rule, rules, path)
+    _edges(context, knowledge)
+
+
+def _path(rule: Rule) -> Path:
+    return ("rules", int(rule.id.partition(".")[2]), "when")
+
+
+def _ask(
+    context: CheckContext, claims: Sequence[Claim], path: Path, world: World | None = None
+) -> bool:
+    answer = context.prover.ask(claims, at=context.full(path), world=world)
+    return answer.possible is not False
+
+
+def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
+    """Report a rule whose guard has only one answer. True if there is such a finding."""
+    node = rule.when.root
+    if not _ask(context, [Claim(node)], path):
+        message = f"this rule never does anything: `{rule.when.text}` can never hold"
+        context.say("CL326", path, message, hint="fix the guard, or remove the rule")
+        return True
+    if not _ask(context, [Claim(node, False)], path):
+        message = f"`{rule.when.text}` always holds: from the start on this rule does"
+        context.say("CL327", path, message, hint="compare with something that can still be reached")
+        return True
+    if _reads_limit(rule.when) and not _ask(context, [Claim(node)], path, context.as_written):
+        message = f"`{rule.when.text}` can never hold with {say_limits(context, rule.when)}"
+        hint = "set the limit to what its fact can reach, or to null"
+        context.say("CL330", path, message, hint=hint)
+        return True
+    return False
+
+
+# between rules ------------------------------------------------------------------------------
+
+
+def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path) -> bool:
+    """Report a stop rule or detour that another stop rule always precedes."""
+    if rule.kind == "signal" or not context.signals_stop:
+        return False
+    compared = 0
+    for other in rules:
+        if other.kind != "stop" or other is rule or not _covers(other, rule):
+            continue
+        compared += 1
+        if compared > PAIRS:
+            context.prover.unsettled[context.full(path)] = None
+            return False
+        wins = rule.kind == "detour" or _rank(context, other) < _rank(context, rule)
+        both = [Claim(rule.when.root), Claim(other.when.root, False)]
+        if not rule.when.reads & other.when.reads and not _share_facts(rule, other):
+            continue
+        if wins and not _ask(context, both, path):
+            text = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
+            hint = "remove it, or let it read something else"
+            context.say("CL328", path, text, hint=hint)
+            return True
+        before = _counted_past(context, rule, other)
+        if before or (wins and not _ask(context, both, path, context.as_written)):
+            values = say_limits(context, rule.when, other.when)
+            at = f" with {values}" if values else ""
+            text = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
+            if not before:  # both are evaluated at the same moment
+                why = f"whenever it holds, `{other.id}` does, and comes first"
+                text = f"`{rule.when.text}` never decides{at}: {why}"
+            hint = "set the limits so that this one is reached first"
+            context.say("CL330", path, text, hint=hint)
+            return True
+    return False
+
+
+def _covers(other: Rule, rule: Rule) -> bool:
+    """Whether `other` is evaluated whenever `rule` is."""
+    if bool(other.before) != bool(rule.before):
+        return False
+    if other.before:
+        return set(rule.before) <= set(other.before)
+    return not other.at or (bool(rule.at) and set(rule.at) <= set(other.at))
+
+
+def _rank(context: CheckContext, rule: Rule) -> tuple[int, int]:
+    return context.spec.reason(rule.stop).priority, context.spec.rules.index(rule)
+
+
+def _share_facts(rule: Rule, other: Rule) -> bool:
+    """Whether both read facts of one group, such as prompt tokens and all tokens."""
+    usage = {r.partition(".")[0] for r in rule.when.reads} & {
+        r.partition(".")[0] for r in other.when.reads
+    }
+    return bool(usage - {"limits"})
+
+
+def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
+    """Whether steps, which are counted one by one, reach the other rule's bound first."""
+    if other.at or rule.kind == "detour":
+        return False
+    mine, theirs = _steps(context, rule.when), _steps(context, other.when)
+    return mine is not None and theirs is not None and theirs < mine
+
+
+def _steps(context: CheckContext, guard: Expression) -> float | None:
+    """The bound of a guard of the form ``run.steps >= bound``; None for other guards."""
+    match guard.root:
+        case Compare(first=Fact(path="run.steps"), links=(link,)) if link.op in (">=", ">"):
+            bound = _value(context, link.right)
+            return None if bound is None else bound + (link.op == ">")
+        case _:
+            return None
+
+
+def _value(context: CheckContext, node: Node) -> float | None:
+    low, high = context.as_written.range(node)
+    return low if low == high else None
+
+
+# limits -------------------------------------------------------------------------------------
+
+
+def _edges(context: CheckContext, knowledge: Knowledge) -> None:
+    """Report guards of edges that compare a fact with a limit that it does not reach there."""
+    for state in context.spec.states.values():
+        known = knowledge.at(state.name)
+        for edge in (e for group in groups(state) for e in group):
+            if edge.when is None or not _reads_limit(edge.when):
+                continue
+            decides = edge.role == "then"
+            path = ("states", state.name, "when") if decides else (*edge.path, "when")
+            if not context.has_finding_at(path) and not context.has_finding_at(edge.path):
+                mine = known if edge.role != "failed" else ()
+                _edge(context, edge.when, mine, path)
+
+
+def _edge(context: CheckContext, guard: Expression, known: Known, path: Path) -> None:
+    world, holds = context.as_written, Claim(guard.root)
+    if not _ask(context, [holds], path, world):
+        message = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
+        hint = "set the limit to what its fact can reach, or to null"
+        context.say("CL330", path, message, hint=hint)
+    elif known and not _ask(context, [*known, holds], path, world):
+        one = next((c for c in known if not _ask(context, [c, holds], path, world)), None)
+        earlier = f"`{one.node.text}` comes first" if one else "others come first"
+        values = say_limits(context, guard, *(one,) if one else ())
+        at = f" with {values}" if values else ""
+        message = f"`{guard.text}` is never reached{at}: {earlier}"
+        hint = "set the limits so that this one is reached first"
+        context.say("CL330", path, message, hint=hint)
+
+
+def _reads_limit(guard: Expression) -> bool:
+    """Whether a guard compares a fact with a limit, or a counter with a number."""
+    return any("limits." in b.bound_text or b.grows for b in guard.bounds)
+
+
+def say_limits(context: CheckContext, *guards: Expression | Claim) -> str:
+    """Return the limits that guards read, with their values in the file, in words."""
+    nodes = [g.node if isinstance(g, Claim) else g.root for g in guards]
+    names = sorted({p for n in nodes for p, fact in facts_of(n).items() if fact.is_limit})
+    values = {n: context.as_written.limits.get(n) for n in names}
+    types = {n: context.spec.limits[n.removeprefix("limits.")].type for n in names}
+    parts = [f"`{n}` at {say_value(v, types[n])}" for n, v in values.items() if v is not None]
+    return " and ".join(parts)

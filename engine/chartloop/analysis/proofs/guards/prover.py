@@ -1,0 +1,277 @@
+"""One question: can these guards hold, and those not hold, at the same moment?
+
+First the literals are compared with each other, which takes microseconds. If that does not refute
+them, a search for facts with which the real guards hold follows. What neither settles goes to a
+solver, if there is one. If that fails too, the answer is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise, product
+from math import ceil, floor, inf, isfinite, prod
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
+
+from chartloop.language.expression.compile import function
+from chartloop.language.expression.runtime import GUARD_ERRORS, Function, no_oracle
+from chartloop.language.expression.tree import Fact, Node, facts_of, walk
+from chartloop.analysis.proofs.guards.decide import PER_QUESTION, ZERO, Store, TooMuch, Work, find_unrefuted
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.formula import Formula, Term, Terms, Truth, join
+
+TRIES = 60
+"""The most sets of values that are tried to show that a guard can hold."""
+ALL = 20_000_000
+"""The work for one machine, in units of `decide.Work`: some seconds. Later questions stay open."""
+_SURE = ("Call len", "count ")
+
+
+class Claim(NamedTuple):
+    """A guard, and whether it has to hold."""
+
+    node: Node
+    holds: bool = True
+
+
+class Answer(NamedTuple):
+    """The answer to a question."""
+
+    possible: bool | None
+    """None if unknown."""
+    values: Mapping[str, Any] = {}
+    """Facts with which the claims hold; empty if there was no search or no result."""
+
+
+class Solver(Protocol):
+    """A port for questions that intervals do not settle."""
+
+    def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
+        """Whether the claims can hold together; None if it takes too long."""
+        ...
+
+
+class Prover:
+    """Answers questions about the guards of one machine, and records those that stay open."""
+
+    def __init__(self, world: World, solver: Solver | None = None, *, work: int = ALL) -> None:
+        self.world = world
+        self.solver = solver
+        self.unsettled: dict[str, None] = {}
+        """The places of guards with an unknown answer, each once and in order."""
+        self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
+        self._read: dict[tuple[int, int, bool], tuple[Formula, Mapping[str, Term], Any]] = {}
+        self._left = work
+
+    def ask(
+        self, claims: Iterable[Claim], *, at: str = "", world: World | None = None,
+        values: bool = False,
+    ) -> Answer:  # fmt: skip
+        """Whether the claims can all hold. `values`: also search for facts that show it."""
+        question, where = tuple(claims), world or self.world
+        # ids, since trees are slow to hash; the entry holds the trees, so that no id is used twice
+        key = (*((id(c.node), c.holds) for c in question), id(where), values)
+        if key not in self._answers:
+            self._answers[key] = self._answer(question, where, values), (question, where)
+        answer, _ = self._answers[key]
+        if answer.possible is None and at:
+            self.unsettled[at] = None
+        return answer
+
+    def refutes(self, claims: Iterable[Claim]) -> bool:
+        """Whether intervals alone show that the claims cannot all hold.
+
+        False if they do not, or if the work for the machine is used up.
+        """
+        question = tuple(claims)
+        key = (*((id(c.node), c.holds) for c in question), "refuted")
+        if key not in self._answers:
+            try:
+                answer = Answer(None if self._literals(question, self.world) else False)
+            except (TooMuch, RecursionError):
+                answer = Answer(None)
+            self._answers[key] = answer, question
+        return self._answers[key][0].possible is False
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the work for the machine is used up: later questions stay open."""
+        return self._left <= 0
+
+    def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
+        try:
+            store = self._literals(claims, world)
+        except (TooMuch, RecursionError):
+            return Answer(self.solver.possible(claims, world) if self.solver else None)
+        if store is None:
+            return Answer(False)
+        sure = _independent(store)
+        if not sure or values:
+            facts = _values(claims, store, world)
+            if facts is not None:
+                return Answer(True, facts)
+        if sure:
+            return Answer(True)
+        return Answer(self.solver.possible(claims, world) if self.solver else None)
+
+    def _literals(self, claims: tuple[Claim, ...], world: World) -> Store | None:
+        """The literals of the claims; None if refuted. Raises `TooMuch` if it takes too long."""
+        work = Work(min(PER_QUESTION, self._left))
+        if self._left <= 0:
+            raise TooMuch
+        try:
+            pairs = [self._formula(claim, world) for claim in claims]
+            terms = {name: term for _, known in pairs for name, term in known.items()}
+            formulas = [formula for formula, _ in pairs]
+            return find_unrefuted([*formulas, *_axioms(terms)], terms, work)
+        finally:
+            self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
+
+    def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
+        """The formula of a claim and its terms, cached: many questions share a claim."""
+        key = (id(world), id(claim.node), claim.holds)
+        if key not in self._read:
+            terms = Terms(world)
+            formula = terms.formula(claim.node, holds=claim.holds)
+            self._read[key] = formula, terms.known, (claim, world)
+        return self._read[key][:2]
+
+
+def _axioms(known: Mapping[str, Term]) -> list[Formula]:
+    """The formulas that always hold between the facts of a question."""
+    out = list[Formula]()
+    if {"last.ok", "last.error is None"} <= known.keys():
+        out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
+    return out
+
+
+def _independent(store: Store) -> bool:
+    """Whether the terms of the store are independent of each other, apart from the differences."""
+    used = {name for pair in store.differences for name in pair} - {ZERO}
+    used |= {*store.truths, *store.words}
+    if store.sums:
+        return False
+    seen: set[str] = set()
+    for name in used:
+        term = store.terms[name]
+        sure = term.plain or name in store.truths or name.startswith(_SURE)
+        if not sure or (not term.plain and not term.facts):
+            return False
+        mine = term.facts or frozenset({name})
+        if not term.plain and mine & seen:
+            return False
+        seen |= mine
+    return True
+
+
+# witnesses ----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _compile_node(node: Node) -> Function:
+    return function(node)
+
+
+def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str, Any] | None:
+    """Search for facts with which every claim holds; None if the search fails."""
+    facts = {path: f for c in claims for path, f in facts_of(c.node).items()}
+    texts = [v for c in claims for n in walk(c.node) if isinstance(v := _literal(n), str)]
+    choices: list[list[Any]] = []
+    for path, fact in facts.items():
+        fixed = world.value(fact)
+        if fixed is not None:
+            choices.append([fixed])
+            continue
+        candidates = list(dict.fromkeys(_candidates(path, fact, store, texts)))
+        if not candidates:
+            return None
+        choices.append(candidates)
+    try:
+        guards = [(_compile_node(c.node), c.holds) for c in claims]
+    except (RecursionError, AssertionError):
+        return None
+    trial = _Facts(facts)
+    for values in _sample_choices(choices):
+        trial.set(values)
+        try:
+            if all(bool(fn(trial.root, no_oracle)) == holds for fn, holds in guards):
+                named = zip(facts.items(), values, strict=True)
+                return {path: value for (path, fact), value in named if not fact.is_limit}
+        except GUARD_ERRORS:
+            continue
+    return None
+
+
+def _sample_choices(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Yield combinations of values: all, or the first and a random sample with a fixed seed."""
+    if prod(map(len, choices)) <= TRIES:
+        yield from product(*choices)
+        return
+    yield tuple(values[0] for values in choices)
+    chance = Random(len(choices))  # noqa: S311 - not a secret
+    for _ in range(TRIES):
+        yield tuple(chance.choice(values) for values in choices)
+
+
+def _literal(node: Node) -> object:
+    return getattr(node, "value", None)
+
+
+def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:
+    """Yield values that a fact might have, likely ones first."""
+    absent = store.truths.get(f"{path} is None")
+    if absent is True or (absent is None and fact.type.nullable and not fact.is_limit):
+        yield None
+        if absent is True:
+            return
+    match fact.type.kind:
+        case "bool":
+            truth = store.truths.get(path)
+            yield from (True, False) if truth is None else (truth,)
+        case "str" | "enum":
+            only, never = store.words.get(path, (None, frozenset[str]()))
+            words = only if only is not None else {*fact.type.values} or {*texts, "", "x"}
+            yield from sorted(words - never)
+        case "int" | "float" | "fraction" | "duration":
+            yield from _numbers(*store.range(path), fact)
+        case _:
+            return
+
+
+def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
+    if fact.type.nonneg:
+        low = max(low, 0)
+    whole = fact.type.kind == "int"
+    ends = [low, low + 1, high, high - 1, (low + high) / 2, 0, 1, low + 2, low * 2, 10, 1000]
+    for value in ends:
+        if isfinite(value) and low <= value <= high:
+            rounded = ceil(value) if whole else value
+            yield rounded if rounded <= high else floor(high)
+    if low == -inf:
+        yield -1 if high >= -1 else floor(high)
+
+
+class _Facts:
+    """Facts in the shape that guards read, built once; `set` only replaces the values."""
+
+    def __init__(self, facts: Mapping[str, Fact]) -> None:
+        self.root: Any = SimpleNamespace()
+        self._last: list[tuple[dict[str, Any], str]] = []
+        """For each fact the section that holds it, and its key there."""
+        for fact in facts.values():
+            here: dict[str, Any] = self.root.__dict__
+            for step, after in pairwise(fact.steps):
+                section: Any = here.setdefault(step.name, _section(after.keyed))
+                here = section if after.keyed else section.__dict__
+            self._last.append((here, fact.steps[-1].name))
+
+    def set(self, values: Iterable[Any]) -> None:
+        """Replace the value of each fact."""
+        for (section, name), value in zip(self._last, values, strict=True):
+            section[name] = value
+
+
+def _section(keyed: bool) -> Any:
+    return dict[str, Any]() if keyed else SimpleNamespace()

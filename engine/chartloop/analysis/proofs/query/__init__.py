@@ -1,0 +1,85 @@
+"""Queries about the paths of a machine: which a run can take, and which it never takes.
+
+    query_text        parses a query against the names of a machine
+    query_answer      the answer, with a run as its witness
+    each_call         the answer about each call of a tool and the answer that accepted it
+    events            what happens on each route
+    open_tool_calls   the tools that may have an open call at a point of a path
+    reachability      the routes that no run takes within given limits
+
+They search the graph of `machine.abstract`, which has every path that the engine can take: what
+never happens there never happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import Any
+
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.position import TooLarge
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.build import Chart
+from chartloop.analysis.proofs.query.each_call import answer_each
+from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
+from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
+from chartloop.analysis.proofs.query.reachability import STEPS, open_routes
+
+__all__ = ["EFFORT", "OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
+
+
+EFFORT = 10_000_000
+"""The most events that one search looks at: some seconds."""
+
+
+class Questions:
+    """Queries of one machine, whose graph is built once. `limits`: only for runs with these.
+
+    `effort`: the most events that a search may look at; an answer that needs more is unknown.
+    """
+
+    def __init__(
+        self, chart: Chart, limits: Mapping[str, Any] | None = None, effort: int = EFFORT
+    ) -> None:
+        self.chart = chart
+        self._effort = effort
+        counting = Counting(chart.spec)
+        counters = counting.counters & {STEPS} if limits else frozenset[str]()
+        self.unknown = ""
+        self.routes: Routes | None = None
+        self._open: frozenset[int] | None = None
+        try:
+            self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
+            if counters:
+                self._open = open_routes(self.routes)
+        except TooLarge as error:
+            self.unknown = str(error)
+
+    def ask(self, text: str, *, cancels: bool = True) -> Answer:
+        """Answer a query. Raises `QueryFault` if it is not a query of this machine.
+
+        `cancels`: a stop from outside may come at any moment.
+        """
+        return self.answer(read(text, self.chart), cancels=cancels)
+
+    def answer(self, query: Query, *, cancels: bool = True) -> Answer:
+        """Answer a query that was read. See `ask`."""
+        if self.routes is None:
+            return Answer(query.text, None, self.unknown)
+        search = partial(
+            answer, routes=self.routes, cancels=cancels, open_=self._open, effort=self._effort
+        )
+        try:
+            if query.form != "each":
+                return search(query)
+            below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
+            return answer_each(query, self.chart.spec, search, below)
+        except TooLarge as error:
+            return Answer(query.text, None, str(error))
+
+    @cached_property
+    def _children(self) -> Mapping[str, Questions]:
+        chart = self.chart
+        return {n: Questions(chart.child(n), effort=self._effort) for n in chart.spec.machines}

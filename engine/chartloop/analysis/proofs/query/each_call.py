@@ -1,0 +1,105 @@
+"""The answer to `each TOOL after its own EVENT`: did a person accept every call, by itself?
+
+Where `approve` holds the tool back it follows from the engine, on whatever path a run gets there:
+an action executes such a call only if `ask_approval` showed it and the answer to that very question
+accepted it (`actions.approval`). Elsewhere paths are searched, since an execution may lack even an
+answer. If none does it is still unknown whether the person saw the calls: a wait of the file shows
+what its `ask` says.
+
+A child machine counts: its calls are those of the run that a person watches.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from chartloop.core.approvals import ACCEPT
+from chartloop.language.approval import ACTION
+from chartloop.language.expression.syntax import read as read_expression
+from chartloop.language.spec import Approve, MachineSpec
+from chartloop.analysis.proofs.query.query_answer import Answer
+from chartloop.analysis.proofs.query.query_text import Query
+
+ASSUMED = (
+    "the tool's function is called by runs only, not by your own code",
+    "a call that is tried again after a failure or a crash is the same call",
+)
+
+
+def answer_each(
+    query: Query, spec: MachineSpec, search: Callable[[Query], Answer], below: Mapping[str, Answer]
+) -> Answer:
+    """The answer for a machine. `search` follows its paths; `below`: those of its children."""
+    answers = [_of_machine(query, spec, search)]
+    for name, child in below.items():
+        shown = f": {' → '.join(child.witness)}" if child.witness else ""
+        reason = f"child machine `{name}`: {child.reason}{shown}"
+        answers.append(replace(child, reason=reason, witness=(), edges=()))
+    # `no` decides; a tool that nothing calls says the least
+    return min(
+        answers,
+        key=lambda a: (a.holds is not False, bool(a), not a.unless, a.assumptions != ASSUMED),
+    )
+
+
+def _of_machine(query: Query, spec: MachineSpec, search: Callable[[Query], Answer]) -> Answer:
+    tool, approve = query.a.name, spec.approve
+    never = search(query._replace(form="never", b=None))
+    if never:
+        return never
+    if approve is None or tool not in approve.tools:
+        loose = f"only `approve: {{tools: [{tool}]}}` ties an answer to the calls that it is for"
+        return _searched(query, search, loose)
+    gap = _gap(query, spec, approve)
+    if gap:
+        found = _searched(query, search, gap)
+        return found if found.holds is None else replace(found, reason=f"{found.reason}: {gap}")
+    if approve.when is not None and not (query.when and _are_equal(query.when, approve.when.text)):
+        held = approve.when.text
+        if query.when:
+            reason = f"`approve` holds back the calls with `{held}`; ask with that very condition"
+            return Answer(query.text, None, reason, assumptions=ASSUMED)
+        ask = f"ask `each tool:{tool} when {held} after its own {ACCEPT}`"
+        found = search(query)
+        reason = f"{found.reason}: `approve` holds back only those with `{held}`; {ask}"
+        return replace(found, holds=False, reason=reason, assumptions=_assumed(found))
+    calls = f"each call of {query.a}" + (f" with `{query.when}`" if query.when else "")
+    again = ", again once a person changed them" if approve.edit else ""
+    reason = (
+        f"`approve` shows the arguments of {calls}{again}, and executes the call once, after its "
+        f"own `{ACCEPT}`"
+    )
+    return Answer(query.text, True, reason, assumptions=ASSUMED)
+
+
+def _searched(query: Query, search: Callable[[Query], Answer], loose: str) -> Answer:
+    """The answer from paths, which is never `yes`. `loose`: why it cannot be."""
+    found = search(query)
+    if found:
+        found = replace(found, holds=None, reason=f"{found.reason}, but {loose}")
+    return replace(found, assumptions=_assumed(found))
+
+
+def _assumed(found: Answer) -> tuple[str, ...]:
+    return (*ASSUMED, *found.assumptions)
+
+
+def _gap(query: Query, spec: MachineSpec, approve: Approve) -> str:
+    """Why calls that `approve` holds back may lack their own answer; empty if none does."""
+    assert query.b is not None
+    if query.b.name != ACCEPT:
+        return f"`approve` executes what is answered with `{ACCEPT}`"
+    asks, made = spec.registry.actions.get(ACTION), (*approve.states, *approve.made)
+    for name, state in spec.states.items():
+        if state.named_tool == query.a.name:
+            return f"`{name}` calls the tool itself"
+        if state.action is asks and name not in made:
+            return f"`{name}` puts the question to a wait of the file"
+    return "an answer with `remember` is also for later calls" if approve.remember else ""
+
+
+def _are_equal(one: str, other: str) -> bool:
+    """Whether two conditions differ at most in blanks, quotes and brackets."""
+    return ast.dump(read_expression(one)[0]) == ast.dump(read_expression(other)[0])

@@ -1,0 +1,462 @@
+"""A machine as a flat list of named parts, each with its aspects.
+
+Everything in a file is an aspect of some part: a law changes every key of every shipped machine and
+sees a difference. Only what has no meaning is left out: the order of keys in a mapping, `start` if
+it names the first state, the notation of a quantity or an expression.
+
+Belongs here: parts and aspects in comparable form, and as text for people. Never: comparing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from chartloop.core.types import Type
+from chartloop.core.units import say_number, write_duration
+from chartloop.language.expression import Expression
+from chartloop.language.label import Label
+from chartloop.language.spec import (
+    Assign,
+    Edge,
+    Given,
+    MachineSpec,
+    Rule,
+    Save,
+    StateSpec,
+)
+from chartloop.language.template.template import Template
+from chartloop.language.yaml.document import Path, dotted_path
+from chartloop.machine.guard_text import say_value
+from chartloop.analysis.versions.diff.change import What
+from chartloop.analysis.versions.diff.guards import plain
+
+_VISITS = re.compile(r"\brun\.visits\.(\w+)")
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """The states of one machine, mapped to their names in another."""
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def state(self, name: str) -> str:
+        """Return the name of a state in the other machine."""
+        return self.names.get(name, name)
+
+    def text(self, text: str) -> str:
+        """Rewrite the states in an expression or template: ``run.visits.plan``."""
+        if not self.names:
+            return text
+        return _VISITS.sub(lambda match: f"run.visits.{self.state(match[1])}", text)
+
+
+SAME = Renaming()
+
+
+class Aspect(NamedTuple):
+    """One property of a part."""
+
+    value: str
+    """The canonical text for comparing: equal exactly if the meaning is."""
+    text: str
+    """The text for people."""
+    path: Path
+    guard: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A state, edge, limit or other named part of one machine."""
+
+    what: What
+    id: str
+    name: str
+    path: Path
+    aspects: Mapping[str, Aspect] = field(default_factory=dict[str, Aspect])
+    text: str = ""
+    """A description in one line, shown if the part was added or removed."""
+
+    def says(self, *aspects: str) -> tuple[str | None, ...]:
+        """Return the values of some aspects, None for those that it lacks."""
+        return tuple(a.value if (a := self.aspects.get(n)) else None for n in aspects)
+
+
+# values -------------------------------------------------------------------------------------
+
+
+def _data(value: Any) -> Any:
+    """A value of a spec as plain data, equal exactly if the meaning is."""
+    match value:
+        case Expression(text=text):
+            return {"=": plain(text)}
+        case Template(text=text) | Label(text=text):
+            return text
+        case Given(value=inner):
+            return _data(inner)
+        case Type():
+            return str(value)
+        case Mapping():
+            mapping = cast("Mapping[str, Any]", value)
+            return {str(k): _data(v) for k, v in mapping.items()}
+        case list() | tuple():
+            return [_data(v) for v in cast("list[Any] | tuple[Any, ...]", value)]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def canonical(value: Any) -> str:
+    """Return the canonical text of a value: equal for values with equal meaning."""
+    return json.dumps(_data(value), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def format_value(value: Any) -> str:
+    """Return a value of a spec as text for people."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return say_number(value)
+        case str():
+            return value
+        case Expression(text=text) | Template(text=text) | Label(text=text):
+            return " ".join(text.split()) if isinstance(value, Expression) else text
+        case Given(value=inner):
+            return format_value(inner)
+        case _:
+            return json.dumps(_read(value), ensure_ascii=False, default=str)
+
+
+def _read(value: Any) -> Any:
+    data = _data(value)
+    if isinstance(data, dict):
+        known = cast("dict[str, Any]", data)
+        return known["="] if set(known) == {"="} else {k: _read(v) for k, v in known.items()}
+    return [_read(v) for v in cast("list[Any]", data)] if isinstance(data, list) else data
+
+
+def _seconds(value: Expression | float) -> str:
+    return format_value(value) if isinstance(value, Expression) else write_duration(value)
+
+
+class _Aspects(dict[str, Aspect]):
+    """The aspects of a part under construction, without those that the file does not give."""
+
+    def __init__(self, base: Path, renaming: Renaming = SAME) -> None:
+        super().__init__()
+        self.base = base
+        self.renaming = renaming
+
+    def add(
+        self, name: str, value: Any, path: Path = (), *, text: str | None = None,
+        guard: Expression | None = None,
+    ) -> None:  # fmt: skip
+        """Add an aspect; `path` is relative to the part's."""
+        if value in (None, "", (), False) and not isinstance(value, (int, float)):
+            return
+        if value is False:
+            return
+        at = (*self.base, *(path or name.split(".")))
+        comparable = self.renaming.text(canonical(value))
+        self[name] = Aspect(comparable, format_value(value) if text is None else text, at, guard)
+
+    def guard(self, name: str, guard: Expression | None, path: Path = ()) -> None:
+        """Add an expression."""
+        self.add(name, guard, path, guard=guard)
+
+    def sets(self, assigns: Iterable[Assign]) -> None:
+        """Add a `set`, one aspect for each variable."""
+        for one in assigns:
+            text = f"append {format_value(one.value)}" if one.append else format_value(one.value)
+            self.add(f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text)
+
+    def saves(self, saves: Iterable[Save]) -> None:
+        """Add a `save`, one aspect for each variable."""
+        for one in saves:
+            source = _format_save(one)
+            text = f"append {source}" if one.append else source
+            self.add(f"save.{one.target}", [source, one.append], ("save", one.target), text=text)
+
+
+def _format_save(save: Save) -> str:
+    if save.template is not None:
+        return save.template.text
+    steps = (f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ())
+    return f"result{''.join(steps)}"
+
+
+# parts --------------------------------------------------------------------------------------
+
+
+def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
+    """Return a state without its edges, with state names of the other machine by `names`."""
+    base: Path = ("states", state.name)
+    aspects = _Aspects(base, names)
+    aspects.add("job", state.job, ())
+    aspects.add("do", state.action.name if state.action else None)
+    for name, given in state.args.items():
+        seconds = _is_duration(state, name) and isinstance(given.value, float)
+        text = write_duration(given.value) if seconds else None
+        aspects.add(f"with.{name}", given, ("with", name), text=text)
+    aspects.saves(state.save)
+    aspects.guard("of", state.of)
+    then = next((e for e in state.edges if e.role == "then"), None)
+    aspects.guard("when", then.when if then else None)
+    if state.warn_at is not None:
+        aspects.add("warn_at", state.warn_at, text=_share(state.warn_at))
+    if state.within is not None:
+        read = state.within if isinstance(state.within, Expression) else None
+        aspects.add("within", state.within, text=_seconds(state.within), guard=read)
+    if state.retry is not None:
+        retry = state.retry
+        waits = f"{write_duration(retry.base)} × {format_value(retry.factor)}"
+        aspects.add(
+            "retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}"
+        )
+        aspects.add("retry.times", retry.times, text=f"{retry.times}")
+        aspects.add("retry.base", retry.base, text=write_duration(retry.base))
+        aspects.add("retry.factor", retry.factor)
+        aspects.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
+        aspects.add("retry.most", retry.most, text=write_duration(retry.most))
+    aspects.add("failed", "next" if state.failed_next else None)
+    if state.allow is not None:
+        aspects.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
+    aspects.add("in_doubt", state.in_doubt)
+    aspects.sets(state.set)
+    for name in ("status", "stop", "message", "end", "label", "ask", "about", "role"):
+        aspects.add(name, getattr(state, name))
+    aspects.add("shape", state.shape or None)
+    return Part("state", state.name, state.name, base, aspects, _state_line(state))
+
+
+def _is_duration(state: StateSpec, name: str) -> bool:
+    arg = state.action.arg(name) if state.action is not None else None
+    return arg is not None and (arg.kind == "duration" or arg.type.kind == "duration")
+
+
+def _share(value: Expression | float) -> str:
+    return format_value(value) if isinstance(value, Expression) else f"{value * 100:g}%"
+
+
+def _state_line(state: StateSpec) -> str:
+    """A state in one line: ``decides: errors.rate >= limits.rate``."""
+    match state.job:
+        case "act":
+            message = f"acts: {state.action.name if state.action else ''}"
+        case "decide":
+            question = next((e.when for e in state.edges if e.role == "then"), None) or state.of
+            message = f"decides: {format_value(question)}" if question else "decides"
+        case "wait":
+            events = dict.fromkeys(e.trigger for e in state.edges if e.role == "on")
+            message = f"waits for {', '.join(events)}"
+        case "fork":
+            message = f"checks all of {', '.join(state.all)}"
+        case "pass":
+            message = "goes on"
+        case "end":
+            message = "ends"
+    stop = f"stops: {state.stop}" if state.stop else ""
+    message = "" if stop and state.job in ("pass", "end") else message
+    onward = ", ".join(dict.fromkeys(e.target for e in state.edges))
+    return "; ".join(part for part in (message, stop, f"to {onward}" if onward else "") if part)
+
+
+def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
+    """Return an edge. The guard of a `then` belongs to its state."""
+    aspects = _Aspects(edge.path, names)
+    aspects.add("to", names.state(edge.target), ("to",), text=edge.target)
+    if edge.role in ("next", "on"):
+        aspects.guard("when", edge.when)
+    aspects.add("label", edge.label)
+    aspects.sets(edge.set)
+    aspects.add("stop", edge.stop)
+    aspects.add("message", edge.message)
+    for name, type in edge.data:
+        aspects.add(f"data.{name}", type, ("data", name), text=str(type))
+    name = dotted_path(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
+    when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
+    return Part("edge", edge.id, name, edge.path, aspects, f"to {edge.target}{when}")
+
+
+def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
+    """Return a rule, named after the reason that it raises or the state that it leads to."""
+    aspects = _Aspects(("rules", number), names)
+    aspects.guard("when", rule.when)
+    aspects.add("stop", rule.stop)
+    aspects.add("signal", rule.signal)
+    aspects.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
+    for name in ("at", "before"):
+        states = cast("tuple[str, ...]", getattr(rule, name))
+        aspects.add(name, tuple(sorted(map(names.state, states))), text=", ".join(states))
+    aspects.add("message", rule.message)
+    if rule.warn_at is not None:
+        aspects.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
+    title = rule.stop or rule.signal or f"to {rule.to}"
+    raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
+    does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
+    line = f"when {format_value(rule.when)}: {does}"
+    return Part("rule", rule.id, title, ("rules", number), aspects, line)
+
+
+def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
+    """Yield the parts that have a name: limits, variables, definitions, reasons and so on."""
+    for name, limit in spec.limits.items():
+        aspects = _Aspects(("limits", name))
+        text = "off" if limit.value is None else say_value(limit.value, limit.type)
+        aspects.add("value", [limit.value], ("value",), text=text)
+        aspects.add("type", str(limit.type.without_none()), ("type",))
+        yield Part("limit", name, name, ("limits", name), aspects, text)
+    for name, var in spec.vars.items():
+        aspects = _Aspects(("vars", name))
+        text = (
+            write_duration(var.value)
+            if _is_seconds(var.type, var.value)
+            else format_value(var.value)
+        )
+        aspects.add("value", [var.value], ("value",), text=text or '""')
+        aspects.add("type", str(var.type), ("type",))
+        yield Part("variable", name, name, ("vars", name), aspects, text or '""')
+    for name, expression in spec.define.items():
+        aspects = _Aspects(("define", name), names)
+        aspects.guard("", expression)
+        aspects[""] = aspects[""]._replace(path=("define", name))
+        yield Part("definition", name, name, ("define", name), aspects, format_value(expression))
+    for name, reason in spec.reasons.items():
+        aspects = _Aspects(("reasons", name))
+        aspects.add("priority", [reason.priority], text=f"{reason.priority}")
+        aspects.add("forced", [reason.forced], text=format_value(reason.forced))
+        aspects.add("status", [reason.status], text=str(reason.status))
+        line = f"priority {reason.priority}, {reason.status}"
+        yield Part("reason", name, name, ("reasons", name), aspects, line)
+    for name, block in spec.memory.items():
+        aspects = _Aspects(("memory", name))
+        aspects.add("value", [block.value], text=block.value or '""')
+        for one in ("limit", "label", "template", "on_demand"):
+            aspects.add(one, getattr(block, one))
+        yield Part("memory", name, name, ("memory", name), aspects, block.value)
+    for name, value in spec.model.items():
+        aspects = _Aspects(("model", name))
+        text = write_duration(value) if name == "timeout" and isinstance(value, float) else None
+        aspects.add(
+            "", [value], ("model", name), text=format_value(value) if text is None else text
+        )
+        aspects[""] = aspects[""]._replace(path=("model", name))
+        yield Part("model", name, name, ("model", name), aspects, aspects[""].text)
+    for number, name in enumerate(spec.tools):
+        yield Part("tool", name, name, ("tools", number), _lock_aspects(spec, name))
+    yield from _server_parts(spec)
+    yield from _notes(spec)
+
+
+def _server_parts(spec: MachineSpec) -> Iterator[Part]:
+    """The MCP servers; their tools are parts of their own."""
+    for name, server in spec.servers.items():
+        aspects = _Aspects(("mcp_servers", name))
+        for one in ("command", "args", "cwd", "url"):
+            aspects.add(one, getattr(server, one))
+        for one in ("env", "headers"):
+            for key, value in getattr(server, one).items():
+                aspects.add(f"{one}.{key}", [value], (one, key), text=value)
+        aspects.add("effect", str(server.effect))
+        aspects.add("timeout", server.timeout, text=write_duration(server.timeout))
+        aspects.add(
+            "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
+        )
+        asks, sampling = server.elicitation, server.sampling
+        aspects.add("elicitation.within", asks.within, text=write_duration(asks.within))
+        aspects.add("elicitation.questions", asks.questions, text=str(asks.questions))
+        if sampling is not None:
+            tokens = "" if sampling.tokens is None else f", tokens: {sampling.tokens:,}"
+            aspects.add("sampling", "allowed", text=f"{{calls: {sampling.calls:,}{tokens}}}")
+            for key in ("calls", "tokens"):
+                if (value := getattr(sampling, key)) is not None:
+                    aspects.add(f"sampling.{key}", value, text=f"{value:,}")
+        yield Part("server", name, name, ("mcp_servers", name), aspects, server.reaches)
+
+
+def _lock_aspects(spec: MachineSpec, tool: str) -> _Aspects:
+    """The aspects of an MCP server's tool in the lock; none for a Python function."""
+    server, _, name = tool.partition(".")
+    lock = spec.servers[server].tools.get(name) if server in spec.servers else None
+    aspects = _Aspects(("mcp_servers", server))
+    if lock is not None:
+        for key, value in lock.to_dict().items():
+            for part, inner in _leaves({key: value}):
+                aspects.add(part, [inner], ("lock",), text=format_value(inner))
+    return aspects
+
+
+def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a schema with their dotted paths."""
+    for name, inner in value.items():
+        at = f"{path}.{name}" if path else name
+        if isinstance(inner, Mapping) and inner:
+            yield from _leaves(cast("Mapping[str, Any]", inner), at)
+        else:
+            yield at, inner
+
+
+def _is_seconds(type: Type, value: Any) -> bool:
+    return type.kind == "duration" and isinstance(value, (int, float))
+
+
+def _notes(spec: MachineSpec) -> Iterator[Part]:
+    """The parts that people and programs read, but no run."""
+    notes: list[tuple[str, Path, Any]] = [
+        *((f"metadata.{n}", ("metadata", n), v) for n, v in spec.metadata.items()),
+        *((f"renamed.{old}", ("renamed", old), new) for old, new in spec.renamed.items()),
+        *(
+            (f"ignore {i.code} {i.at}".strip(), ("ignore", n), i.reason)
+            for n, i in enumerate(spec.ignore)
+        ),
+        *(
+            (f"deviation {d.difference}", ("deviations", n), d.reason)
+            for n, d in enumerate(spec.deviations)
+        ),
+    ]  # fmt: skip
+    seen: dict[str, int] = {}
+    for name, path, value in notes:
+        seen[name] = seen.get(name, 0) + 1
+        title = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        aspects = {"": Aspect(canonical([value]), format_value(value), path)}
+        yield Part("note", title, title, path, aspects, format_value(value))
+
+
+def task_parts(spec: MachineSpec) -> list[Part]:
+    """Return the tasks of a file."""
+    out: list[Part] = []
+    for number, task in enumerate(spec.tasks if isinstance(spec.tasks, tuple) else ()):
+        aspects = _Aspects(("tasks", number))
+        for name, value in task.items():
+            aspects.add(name, [value], text=format_value(value))
+        out.append(
+            Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), aspects, task["text"])
+        )
+    return out
+
+
+def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
+    """Return the machine as a whole, without its parts."""
+    aspects = _Aspects((), names)
+    aspects.add("machine", spec.name)
+    for name in ("title", "about", "source", "instructions", "agent"):
+        aspects.add(name, getattr(spec, name))
+    aspects.add("in_doubt", spec.in_doubt)
+    aspects.add("start", names.state(spec.start), text=spec.start)
+    aspects.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
+    if isinstance(spec.tasks, str):
+        aspects.add("tasks", spec.tasks)
+    output = spec.output
+    if isinstance(output, Mapping):
+        for name, expression in output.items():
+            aspects.guard(f"output.{name}", expression, ("output", name))
+    else:
+        aspects.guard("output", output)
+    return Part("machine", spec.name, spec.name, (), aspects)

@@ -1,0 +1,77 @@
+"""The colours of a run: the current state, the path taken, the parts not reached.
+
+Belongs here: colours and widths, and their meaning. Never: a format.
+
+Source: design "look", `live.png`
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chartloop.pictures.dot.write import PAINTS, Paint
+from chartloop.pictures.flowchart import Box
+from chartloop.pictures.live.progress import How
+
+NOW = Paint("#fde68a", "#b45309")
+TAKEN = "#2563eb"
+PALE = "#858e9b"
+"""Borders and arrows of parts not reached."""
+PALE_INK = "#5b6472"
+"""The text of parts not reached: faded, with a contrast of 4.5 to 1 on every faded fill."""
+FADE = 0.45
+"""The share of its fill that a box not reached keeps."""
+
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
+_BOLD = 24
+"""The longest line that has room to be bold, in characters."""
+_BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#92400e", "natural": "#166534"})
+FAILED = "#b91c1c"
+"""The colour of texts about failures."""
+
+MANY = 200
+"""The count above which an arrow was taken by many runs, or by a very long one."""
+
+
+def paint_of(how: How) -> Paint:
+    """The colours of the box that a run is in: amber, or by how the run ended."""
+    if not how:
+        return NOW
+    return PAINTS["completed" if how == "natural" else "stop"]
+
+
+def badge_ink(how: How) -> str:
+    """The colour of the badge."""
+    return _BADGE_INK.get(how, FAILED)
+
+
+def visited_border(box: Box) -> str:
+    """The border of a visited box: stops keep the colour of a stop."""
+    return PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN
+
+
+def stands_out(box: Box) -> bool:
+    """Whether the label may be bold while the run is in the box: a long one would overflow."""
+    return max(map(len, box.label.split("\n"))) <= _BOLD
+
+
+def width(times: int, most: int = 0) -> float:
+    """The width of an arrow taken `times` times, where no arrow was taken more than `most` times.
+
+    For one run it grows with the logarithm of the count. For many runs, whose logarithms would all
+    be similar, it grows with the share of the most.
+    """
+    if most > MANY:
+        return round(1.0 + 3.4 * math.sqrt(times / most), 2)
+    return round(1.6 + 1.1 * math.log10(max(times, 1)), 2)
+
+
+def pale(fill: str) -> str:
+    """A fill faded on white. Names of colours, which documents use, become white."""
+    if not _HEX.fullmatch(fill):
+        return "#ffffff"
+    parts = (int(fill[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - FADE * (255 - part)):02x}" for part in parts)

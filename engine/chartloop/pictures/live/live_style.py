@@ -1,0 +1,188 @@
+"""The looks of the live picture: with placeholders, and painted.
+
+Belongs here: the placeholders in boxes, on arrows and under the title, which the painter replaces;
+and the same look for a single moment, without placeholders, for files and for formats without
+styles. Never: SVG.
+
+Graphviz measures the placeholders, so that nothing moves when other texts replace them.
+
+Source: design "look", `live.png`
+"""
+
+from __future__ import annotations
+
+from chartloop.pictures.dot.write import (
+    BOLD,
+    FONT,
+    INK,
+    Dress,
+    Html,
+    Style,
+    arrow_style,
+    box_style,
+    dot_text,
+    html_text,
+    title_style,
+)
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line
+from chartloop.pictures.live.colours import (
+    FAILED,
+    PALE,
+    PALE_INK,
+    TAKEN,
+    badge_ink,
+    paint_of,
+    pale,
+    stands_out,
+    visited_border,
+    width,
+)
+from chartloop.pictures.live.plan import Plan, last_boxes, say_times
+
+BADGE = "o NOW"
+"""The placeholder of the badge of the current state."""
+REASON = "o stopped by a reason"
+"""The placeholder of the badge where a run may end, which gives the reason."""
+COUNT = "x0000"
+"""The placeholder of an arrow's count."""
+CAPTION = "o how the run stands in a few words"
+"""The placeholder of the caption under the title."""
+LEFT = '<BR ALIGN="LEFT"/>'
+SPACE = "\u00a0"
+"""A space that browsers keep at the start of a text. It separates labels from their arrows."""
+
+
+class LiveDress(Dress):
+    """The plain look, with one more line in each box and a few more characters on each arrow."""
+
+    def __init__(self, chart: Flowchart) -> None:
+        self._last = last_boxes(chart)
+
+    def title(self, chart: Flowchart) -> Style:
+        """The title, with a line under it."""
+        return title_style(chart) | {
+            "label": Html(f"<{title_label(chart, self.caption())}{LEFT} {LEFT}>")
+        }
+
+    def box(self, box: Box) -> Style:
+        """A box with a line for the badge under its label."""
+        return box_style(box) | {"label": self.box_label(box)}
+
+    def arrow(self, arrow: Arrow) -> Style:
+        """An arrow with its count after its label, if arrows of its kind are counted."""
+        style = arrow_style(arrow)
+        return style | {"label": self.arrow_label(arrow)} if arrow.id else style
+
+    def box_label(self, box: Box) -> str:
+        """The text in a box."""
+        listed = box.role == "rules" and "\n" in box.label
+        label = "\n".join(part for part in (box.label.strip("\n"), self.badge(box)) if part)
+        return dot_text(label, left=listed)
+
+    def arrow_label(self, arrow: Arrow) -> str:
+        """The text on an arrow."""
+        lines = arrow.drawn_text.strip().splitlines() or [""]
+        message = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
+        return dot_text(f"{message}{self.count(arrow)} ", left=True)
+
+    def caption(self) -> str:
+        """The text under the title."""
+        return CAPTION
+
+    def badge(self, box: Box) -> str:
+        """The text under a label."""
+        return REASON if box.id in self._last else BADGE
+
+    def count(self, arrow: Arrow) -> str:
+        """The text after the label of an arrow."""
+        return COUNT
+
+
+def title_label(chart: Flowchart, caption: str) -> str:
+    """The inside of an HTML label: the title, and a smaller line under it."""
+    title = f"{html_text(text)}{LEFT}" if (text := one_line(chart.title)) else ""
+    # the large space sets the height of the line
+    return f'{title}{under(caption)}<FONT POINT-SIZE="20"> </FONT>'
+
+
+def under(text: str) -> str:
+    """A line in the small print under the title."""
+    return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(text)}</FONT>'
+
+
+class PaintedDress(LiveDress):
+    """The look of one moment, with its texts and colours.
+
+    It will not be repainted, so it has no placeholders.
+    """
+
+    def __init__(self, chart: Flowchart, plan: Plan) -> None:
+        super().__init__(chart)
+        self._plan = plan
+        self._taken = {chart.arrows[place]: times for place, times in plan.counts.items()}
+        self._most = max(plan.counts.values(), default=0)
+
+    def box(self, box: Box) -> Style:
+        """A box as the moment paints it."""
+        plan, style = self._plan, dict(super().box(box))
+        if box.id == plan.now:
+            paint = paint_of(plan.how)
+            style |= {"fillcolor": paint.fill, "color": paint.border, "penwidth": "2.8"}
+            return style | {"fontname": BOLD} if stands_out(box) else style
+        if not plan.counted or box.origin == "rule":
+            return style
+        if box.id in plan.visited:
+            return style | {"color": visited_border(box), "penwidth": "1.9"}
+        return style | {"color": PALE, "fillcolor": pale(style["fillcolor"]), "fontcolor": PALE_INK}
+
+    def arrow(self, arrow: Arrow) -> Style:
+        """An arrow as the moment paints it."""
+        style = super().arrow(arrow)
+        if not self._plan.counted or not arrow.id:
+            return style
+        times = self._taken.get(arrow)
+        if times is None:
+            return {**style, "color": PALE, "fontcolor": PALE_INK}
+        return {
+            **style,
+            "color": TAKEN,
+            "penwidth": str(width(times, self._most)),
+            "fontcolor": INK,
+        }
+
+    def box_label(self, box: Box) -> str:
+        """The label, and under it the badge in its colour."""
+        if not (text := self.badge(box)):
+            return super().box_label(box)
+        line = LEFT if box.role == "rules" and "\n" in box.label else "<BR/>"
+        badge = f"<B>{html_text(text)}</B>"
+        ink = self.ink(box)
+        label = [html_text(part) for part in box.label.strip("\n").split("\n") if part]
+        lines = [*label, f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>']
+        return Html(f"<{''.join(f'{one}{line}' for one in lines)}>")
+
+    def arrow_label(self, arrow: Arrow) -> str:
+        """The label, and after it the count in colour."""
+        times = self._taken.get(arrow, 0)
+        if not times:
+            return super().arrow_label(arrow) if one_line(arrow.drawn_text) else ""
+        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.drawn_text.split("\n")]
+        count = f'<FONT COLOR="{TAKEN}"><B>{say_times(times)}</B></FONT> '
+        return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
+
+    def caption(self) -> str:
+        """The status of the run."""
+        return self._plan.caption or " "
+
+    def badge(self, box: Box) -> str:
+        """The badge of the current box; for others, the failures there."""
+        return self._plan.badge if box.id == self._plan.now else self._plan.failed.get(box.id, "")
+
+    def ink(self, box: Box) -> str:
+        """The colour of a box's badge."""
+        return badge_ink(self._plan.how) if box.id == self._plan.now else FAILED
+
+    def count(self, arrow: Arrow) -> str:
+        """How often an arrow was taken."""
+        times = self._taken.get(arrow, 0)
+        return say_times(times)

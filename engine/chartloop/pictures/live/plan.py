@@ -1,0 +1,119 @@
+"""The plan of a live picture: what to show at each box and arrow. Pure.
+
+Belongs here: the current box, the parts visited and taken, the texts of badge, counts and caption.
+Never: their look; CSS, DOT and plain text each have a module.
+
+Source: design "look", `live.png`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from chartloop.pictures.flowchart import Arrow, Box, Flowchart, shorten
+from chartloop.pictures.from_graph import rule_boxes
+from chartloop.pictures.live.progress import How, Standing
+
+_MARKS: Mapping[How, str] = {"": "●", "natural": "✓", "human": "■", "limit": "■", "error": "✗"}
+_REASON = 22
+"""The most characters of a reason that fit into a badge."""
+_CAPTION = 60
+"""The most characters that fit under the title."""
+
+
+class Plan(NamedTuple):
+    """One picture of one moment."""
+
+    now: str
+    """The id of the box that the run is in; empty if that is not drawn."""
+    how: How
+    badge: str
+    """The text in that box: `● NOW`, or how the run ended."""
+    failed: Mapping[str, str]
+    """The texts in the boxes of other states with failures: `✗ 2 failed`."""
+    caption: str
+    visited: frozenset[str]
+    """The boxes that the run visited."""
+    counts: Mapping[int, int]
+    """How often each arrow was taken, by its place in the chart; 0 for one of several arrows of the
+    same edge, for which only the total is known."""
+    counted: bool
+    """Whether there are counts; without them nothing is faded."""
+
+
+class Planner:
+    """Makes the plans of one chart. Parts that do not change between steps are computed once."""
+
+    def __init__(self, chart: Flowchart) -> None:
+        self.boxes: Mapping[str, Box] = {box.id: box for box in chart.boxes}
+        self.last = last_boxes(chart)
+        """The boxes in which a run may end."""
+        self._listed = rule_boxes(chart)
+        self._alone: list[tuple[int, str]] = []
+        self._shared: list[tuple[int, str, str]] = []
+        edges: dict[str, list[int]] = {}
+        for place, arrow in enumerate(chart.arrows):
+            if arrow.id:
+                edges.setdefault(edge_of(arrow), []).append(place)
+        for edge, places in edges.items():
+            if len(places) == 1:
+                self._alone.append((places[0], edge))
+            else:
+                self._shared += [(place, edge, chart.arrows[place].source) for place in places]
+
+    def plan(self, standing: Standing) -> Plan:
+        """The plan for a standing."""
+        now = standing.state if standing.state in self.boxes else ""
+        if not now and standing.how:  # it ended in a state not drawn: show the rule that ended it
+            now = self._listed.get(standing.by, "")
+        visits = standing.visits
+        visited = frozenset(name for name in self.boxes if visits.get(name))
+        taken = standing.taken
+        return Plan(
+            now, standing.how, self._badge(now, standing), self._failure_counts(now, standing),
+            shorten(standing.caption, _CAPTION), visited,
+            {} if taken is None else self._counts(taken, visited), taken is not None,
+        )  # fmt: skip
+
+    def _counts(self, taken: Mapping[str, int], visited: frozenset[str]) -> dict[int, int]:
+        counts = {place: times for place, edge in self._alone if (times := taken.get(edge))}
+        for place, edge, source in self._shared:
+            if taken.get(edge) and source in visited:
+                counts[place] = 0
+        return counts
+
+    def _failure_counts(self, now: str, standing: Standing) -> dict[str, str]:
+        counts = standing.failed.items()
+        return {name: f"✗ {n} failed" for name, n in counts if name != now and name in self.boxes}
+
+    def _badge(self, now: str, standing: Standing) -> str:
+        mark = _MARKS[standing.how]
+        if not standing.how:
+            return f"{mark} NOW"
+        if now not in self.last or not standing.reason:
+            return f"{mark} END"
+        return f"{mark} {shorten(standing.reason, _REASON)}"
+
+
+def last_boxes(chart: Flowchart) -> frozenset[str]:
+    """The boxes that nothing leads out of, and the lists of rules, of which some end a run."""
+    leaving = {arrow.source for arrow in chart.arrows if arrow.kind != "rule"}
+    asked = {box.id for box in chart.boxes if box.origin == "rule" and box.role == "decision"}
+    return frozenset(box.id for box in chart.boxes) - leaving - asked
+
+
+def edge_of(arrow: Arrow) -> str:
+    """The id of the machine's edge that an arrow draws, as a run counts it.
+
+    Several arrows may draw one way back; the id of each ends with its target.
+    """
+    return arrow.id.partition("→")[0] if arrow.kind == "return" else arrow.id
+
+
+def say_times(times: int) -> str:
+    """A count in at most six characters: `×3`, `×9999`, `×12k`."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if times >= 10 * size:
+            return f"×{times // size}{unit}"
+    return f"×{times}" if times else ""

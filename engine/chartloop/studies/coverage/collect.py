@@ -1,0 +1,200 @@
+"""Counts of a chart's items, collected by deciding the records of its runs again.
+
+The work of a record does not depend on how many came before it. A run counts only if all of its
+records are decided again as they were recorded.
+
+Belongs here: one chart, its runs, numbers. Never: which items a chart has (`targets`), words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chartloop.studies.coverage.deciding_atoms import Shape, Value, deciding, shape_of
+from chartloop.studies.coverage.targets import atom_kind
+from chartloop.core.errors import RunError, StatusError
+from chartloop.core.facts import Facts
+from chartloop.core.records import Record
+from chartloop.language.expression import GUARD_ERRORS, Expression
+from chartloop.language.expression.compile import function
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision, Look
+from chartloop.machine.evolve import evolve
+from chartloop.machine.regions import Holds
+from chartloop.run.replay import as_now
+
+_BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
+"""Errors that deciding a record of another machine may raise."""
+
+
+class NotDecided(RunError):
+    """This machine does not decide a run as it was recorded."""
+
+
+class Seeing:
+    """Counters of one chart's items by key, to which runs are added."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.counts: Counter[str] = Counter()
+        self.status: Counter[str] = Counter()
+        """Counts of the items of the lifecycle machine, which runs beside each run."""
+        self.runs = 0
+        self.records = 0
+        self._rules = [_GuardReader(rule.id, rule.when) for rule in chart.spec.rules]
+        self._signalling = {r.id for r in chart.spec.rules if r.kind == "signal"}
+        self._edges: dict[tuple[str, str, str], tuple[_Branch, ...]] = {}
+
+    def add(self, run_id: str, records: Iterable[Record]) -> None:
+        """Count a run. `NotDecided` leaves the counters unchanged."""
+        counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
+        for decision, ended in self._decide_again(run_id, records):
+            number += 1
+            self._note(counts, status, decision)
+            if ended and decision.winner:
+                counts[f"reason:{decision.winner}"] += 1
+        self.counts += counts
+        self.status += status
+        self.runs += 1
+        self.records += number
+
+    def _decide_again(
+        self, run_id: str, records: Iterable[Record]
+    ) -> Iterator[tuple[Decision, bool]]:
+        """Decide the records again: each decision, and whether the run had then ended."""
+        chart = self.chart
+        position, renamed = chart.position(run_id), chart.spec.renamed
+        for recorded in records:
+            record = as_now(recorded, renamed)
+            try:
+                position, decision = evolve(chart, position, record.input, trace=True)
+            except _BROKEN as error:
+                message = f"record {record.seq} cannot be decided again: {error}"
+                raise NotDecided(message) from error
+            if (decision.taken, position.state) != (record.taken, record.next):
+                raise NotDecided(f"record {record.seq} at `{record.state}` is decided differently")
+            yield decision, position.ended
+
+    def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:
+        for state in decision.path:
+            counts[f"state:{state}"] += 1
+        for origin in decision.taken:
+            counts[f"rule:{origin}" if origin.startswith("rules.") else f"edge:{origin}"] += 1
+        for signal in decision.signals:
+            if signal.source in self._signalling:
+                counts[f"rule:{signal.source}"] += 1
+        outcome = decision.input.outcome
+        if outcome is not None and outcome.result is not None and self.chart.spec.machines:
+            for name in _machines_of(outcome.result):
+                counts[f"child:{decision.state}/{name}"] += 1
+        for look in decision.looks:
+            match look.kind:
+                case "rules":
+                    self._note_rules(counts, look)
+                case "edges":
+                    self._note_edges(counts, look)
+                case "status":
+                    self._note_edges(status, look)
+
+    def _note_rules(self, counts: Counter[str], look: Look) -> None:
+        recall = look.oracle.recall
+        for number in dict.fromkeys(look.rules):
+            for key in self._rules[number].keys(look.facts, recall):
+                counts[key] += 1
+
+    def _note_edges(self, counts: Counter[str], look: Look) -> None:
+        """Count the atoms of a state's guards in order, up to the branch that was taken."""
+        recall = look.oracle.recall
+        place = (look.kind, look.state, look.trigger)
+        tried = self._edges.get(place)
+        if tried is None:
+            tried = self._edges[place] = tuple(self._branches(look))
+        for branch in tried:
+            if branch.guard is not None:
+                for key in branch.guard.keys(look.facts, recall):
+                    counts[key] += 1
+                if not look.taken and branch.guard.raises(look.facts, recall):
+                    return
+            if branch.origin == look.taken:
+                if look.kind == "status":
+                    _note_status(counts, branch)
+                return
+
+    def _branches(self, look: Look) -> Iterator[_Branch]:
+        """The branches of a state at a trigger, each once even where it has several targets."""
+        region = self.chart.status if look.kind == "status" else self.chart.step
+        event = region.triggers.get(look.trigger)
+        seen: set[str] = set()
+        for t in event.at(look.state) if event is not None else ():
+            if t.origin not in seen:
+                seen.add(t.origin)
+                guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
+                reader = None if guard is None else _GuardReader(t.origin, guard)
+                yield _Branch(t.origin, t.dest or "", reader)
+
+
+class _GuardReader:
+    """A guard that is evaluated atom by atom."""
+
+    def __init__(self, owner: str, guard: Expression) -> None:
+        self._functions = [function(atom.node) for atom in guard.atoms]
+        self._shape: Shape = shape_of(guard.root)
+        self._names = [f"{atom_kind(guard, n)}:{owner}#{n}" for n in range(len(guard.atoms))]
+        self._known: dict[tuple[Value, ...], tuple[str, ...]] = {}
+        self._guard = guard.fn
+
+    def keys(self, facts: Facts, recall: Any) -> Sequence[str]:
+        """The keys of the atoms that decided, each with its value; empty if the guard raises."""
+        values: list[Value] = []
+        for evaluate in self._functions:
+            try:
+                values.append(bool(evaluate(facts, recall)))
+            except GUARD_ERRORS:
+                values.append(None)
+        if None in values and self.raises(facts, recall):
+            return ()
+        pattern = tuple(values)
+        keys = self._known.get(pattern)
+        if keys is None:
+            keys = self._known[pattern] = tuple(
+                f"{self._names[number]}={'true' if value else 'false'}"
+                for number, value in deciding(self._shape, pattern)
+            )
+        return keys
+
+    def raises(self, facts: Facts, recall: Any) -> bool:
+        """Whether the guard raises; the branches after it were then not tried."""
+        try:
+            self._guard(facts, recall)
+        except GUARD_ERRORS:
+            return True
+        return False
+
+
+class _Branch(NamedTuple):
+    """One branch of a state, with its guard if the file gives one."""
+
+    origin: str
+    to: str
+    guard: _GuardReader | None
+
+
+def _note_status(counts: Counter[str], branch: _Branch) -> None:
+    counts[f"edge:{branch.origin}"] += 1
+    counts[f"state:{branch.to}"] += 1
+    if branch.to in ("completed", "error"):
+        counts[f"reason:{branch.to}"] += 1
+
+
+def _machines_of(result: Any) -> Iterator[str]:
+    """The machines of the children whose results an action returned."""
+    if not isinstance(result, Mapping):
+        return
+    data = cast("Mapping[str, Any]", result)
+    if {"run", "machine", "reason", "kind"} <= data.keys():
+        yield str(data["machine"])
+    elif isinstance(several := data.get("children"), (list, tuple)):
+        for one in cast("Sequence[Any]", several):
+            yield from _machines_of(one)
