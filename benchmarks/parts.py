@@ -22,23 +22,23 @@ from typing import Any
 from chartloop import catalog, live, sweep, upgrade, whatif
 from chartloop.actions import builtin
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.studies.coverage.collect import Seeing
-from chartloop.studies.simulation.distributions import Amount
-from chartloop.studies.simulation.play import Player
-from chartloop.studies.simulation.simulate import make_plan
-from chartloop.studies.simulation.world import Behaviour, World
+from chartloop.analysis.proofs.bound import bound
 from chartloop.api import examine, lifecycle, load
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.records import Input, Record
 from chartloop.language.load import load as load_text
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.bound import bound
+from chartloop.pictures.live.bundle import live_bundle
 from chartloop.run.journal import Event, MemoryJournal, RunRow, Update
 from chartloop.run.loop import advance
 from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import generate
-from chartloop.pictures.live.bundle import live_bundle
+from chartloop.studies.coverage.collect import Seeing
+from chartloop.studies.simulation.distributions import Amount
+from chartloop.studies.simulation.play import Player
+from chartloop.studies.simulation.simulate import make_plan
+from chartloop.studies.simulation.world import Behaviour, World
 from machines import (
     STEPS,
     TALK,

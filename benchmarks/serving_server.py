@@ -22,9 +22,9 @@ from typing import Any
 
 from chartloop import tool
 from chartloop.core.facts import ToolCall
+from chartloop.hosting.server.serve import Server
 from chartloop.hosting.settings import Limits, Settings
 from chartloop.run.ports import ModelReply, ModelRequest
-from chartloop.hosting.server.serve import Server
 
 PAUSE = 0.05
 TURNS = 20

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from chartloop import catalog
+from chartloop.scenarios import Covering, collecting, find_scenarios, run_scenario
 from chartloop.studies.coverage.coverage import Coverage
 from chartloop.studies.coverage.targets import Kind
-from chartloop.scenarios import Covering, collecting, find_scenarios, run_scenario
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE.parent / "tests" / "scenarios"

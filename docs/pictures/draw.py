@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from chartloop import Run, load
-from chartloop.run.progress import meters_of, standing_of
-from chartloop.testing import ManualClock
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.report.run_picture import RunPicture
+from chartloop.run.progress import meters_of, standing_of
+from chartloop.testing import ManualClock
 
 HERE = Path(__file__).resolve().parent
 CALLS = {"text": "", "tool_calls": [{"name": "send_message", "arguments": {"message": "Moment."}}]}

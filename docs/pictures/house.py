@@ -20,12 +20,10 @@ import graphviz
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "engine" / "chartloop"
 STOREYS: Mapping[str, str] = {
-    "cli": "faces", "server": "faces", "mcp_server": "faces", "tui": "faces", "notebook": "faces",
-    "compat": "faces", "hosting": "faces", "view_model": "faces",
-    "review": "tools", "interchange": "tools", "scenarios": "tools", "analysis": "tools",
-    "testing": "tools", "api": "system", "context_window": "system", "versions": "system",
-    "adapters": "system", "actions": "system", "run": "running", "view": "running",
-    "checker": "running", "proofs": "running", "machine": "rules", "catalog": "rules",
+    "cli": "faces", "hosting": "faces", "ui": "faces", "compat": "faces",
+    "interchange": "faces", "scenarios": "tools", "studies": "tools", "testing": "tools",
+    "analysis": "tools", "api": "system", "adapters": "system", "actions": "system",
+    "run": "running", "pictures": "running", "machine": "rules", "catalog": "rules",
     "extras": "rules", "language": "rules", "core": "rules",
 }  # fmt: skip
 """Which storey a room is on. A new room must be named here."""

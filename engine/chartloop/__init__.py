@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
     from chartloop.adapters.tracer.otel import OpenTelemetry
-    from chartloop.studies.coverage.coverage import Coverage
-    from chartloop.studies.coverage.measure import coverage
-    from chartloop.studies.simulation.simulate import simulate, simulated_run
-    from chartloop.studies.simulation.simulation import Simulation
-    from chartloop.studies.stats.stats import Stats, stats
-    from chartloop.studies.upgrade import Upgraded, upgrade
-    from chartloop.studies.whatif.result import Sweep, WhatIf
-    from chartloop.studies.whatif.whatif import sweep, whatif
+    from chartloop.analysis.proofs.bound import Bound
+    from chartloop.analysis.proofs.query.query_answer import Answer
+    from chartloop.analysis.versions.diff.diff import Diff, diff
     from chartloop.api import Machine, Run, check, draw, load
     from chartloop.core.errors import (
         AheadError,
@@ -79,10 +74,7 @@ if TYPE_CHECKING:
     from chartloop.core.specs import ToolSpec
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
-    from chartloop.ui.notebook.live import Live, live
-    from chartloop.ui.notebook.panel.open import panel
-    from chartloop.analysis.proofs.bound import Bound
-    from chartloop.analysis.proofs.query.query_answer import Answer
+    from chartloop.pictures.picture import Picture
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
@@ -120,8 +112,16 @@ if TYPE_CHECKING:
     from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
     from chartloop.run.tracing import Tracer
-    from chartloop.analysis.versions.diff.diff import Diff, diff
-    from chartloop.pictures.picture import Picture
+    from chartloop.studies.coverage.coverage import Coverage
+    from chartloop.studies.coverage.measure import coverage
+    from chartloop.studies.simulation.simulate import simulate, simulated_run
+    from chartloop.studies.simulation.simulation import Simulation
+    from chartloop.studies.stats.stats import Stats, stats
+    from chartloop.studies.upgrade import Upgraded, upgrade
+    from chartloop.studies.whatif.result import Sweep, WhatIf
+    from chartloop.studies.whatif.whatif import sweep, whatif
+    from chartloop.ui.notebook.live import Live, live
+    from chartloop.ui.notebook.panel.open import panel
 
 _WHERE = {
     "action": "chartloop.actions.declare",

@@ -28,7 +28,7 @@ from chartloop.extras import install
 
 HERE = Path(__file__).parent / "check"
 FILES = sorted(HERE.glob("*.yaml"))
-CHECKER = Path(__file__).parents[2] / "engine" / "chartloop" / "checker"
+CHECKER = Path(__file__).parents[2] / "engine" / "chartloop" / "analysis" / "checker"
 SOLVER = pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
 KINDS = ("has", "nearly", "hidden")
 LATER = re.compile(r"# expects: (CL\d{3}) at (.*)\n#   under: (.*)\n#   says: (.*)\n")

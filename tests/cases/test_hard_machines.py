@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.api import Machine, examine
 from chartloop.analysis.checker.loops import LOOPS
 from chartloop.analysis.proofs.bound import bound
 from chartloop.analysis.proofs.query import Questions
+from chartloop.api import Machine, examine
 
 _FILE = Path(__file__).parents[2] / "benchmarks" / "machines.py"
 

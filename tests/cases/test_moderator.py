@@ -16,9 +16,9 @@ from chartloop.catalog import shipped_machines
 from chartloop.core.errors import WaitError
 from chartloop.core.facts import ErrorFacts, ProgressFacts, UsageFacts
 from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.pictures.flowchart import Arrow, Box
 from chartloop.scenarios import load_scenario, run_scenario
 from chartloop.testing import ManualClock
-from chartloop.pictures.flowchart import Arrow, Box
 from tests.cases.moderating import (
     BROKEN,
     BUSY,

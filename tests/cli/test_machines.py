@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.actions import builtin
-from chartloop.catalog import shipped_machines
 from chartloop.analysis.checker.trust import needs_trust
+from chartloop.catalog import shipped_machines
 from chartloop.core.facts import FACTS
 from chartloop.extras import install
 from chartloop.language.file.schema import schema

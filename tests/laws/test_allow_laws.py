@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chartloop.api import Machine
 from chartloop.analysis.proofs.query import Answer, Questions
+from chartloop.api import Machine
 from chartloop.run.events import Recorded
 from tests.gated import TOOLS, built_gated, gated_machines, naming_adversaries, played_gated
 from tests.laws.test_query_laws import Happened, Moment, agrees

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chartloop.api import Machine
-from chartloop.core.facts import Facts
 from chartloop.analysis.proofs.bound import Assume, Bound, Figure, bound
 from chartloop.analysis.proofs.bound.prove import paid
 from chartloop.analysis.proofs.bound.unbounded_loops import uncut_loops
+from chartloop.api import Machine
+from chartloop.core.facts import Facts
 from chartloop.run.events import Recorded
 from tests.exploring import LONGEST, Spent, adversaries, built, playing
 from tests.harder import harder_machines

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
-from chartloop.api import Machine, lifecycle
 from chartloop.analysis.checker import examine
+from chartloop.api import Machine, lifecycle
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
 from chartloop.testing.clock import ManualClock

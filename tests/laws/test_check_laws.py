@@ -18,8 +18,11 @@ from hypothesis import strategies as st
 
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
-from chartloop.api import lifecycle
 from chartloop.analysis.checker import Report, examine
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim, Prover
+from chartloop.analysis.proofs.guards.z3_solver import Z3
+from chartloop.api import lifecycle
 from chartloop.core.errors import Finding
 from chartloop.core.facts import Facts, sections
 from chartloop.core.outcome import Outcome, Reply, Spent
@@ -34,9 +37,6 @@ from chartloop.language.yaml.document import dotted_path
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Claim, Prover
-from chartloop.analysis.proofs.guards.z3_solver import Z3
 from tests.laws.test_machine_laws import drive
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chartloop.api import Machine
 from chartloop.studies.coverage.coverage import Coverage, from_json, to_json, total
 from chartloop.studies.coverage.gather import Gathering
 from chartloop.studies.coverage.targets import items_of
 from chartloop.studies.coverage.unreachable import unreachable
-from chartloop.api import Machine
 from tests.laws.test_run_laws import Made, begin, machine_of, made, to_the_end
 from tests.strategies import machines
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from chartloop.api import Machine, lifecycle
 from chartloop.analysis.checker import examine
+from chartloop.api import Machine, lifecycle
 from chartloop.core.errors import Finding
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec

@@ -27,9 +27,9 @@ from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.machine.graph import graph
 from chartloop.machine.regions import Configuration, GuardedTransition, Holds, LeanEvent, Region
-from chartloop.run.replay import replay
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.from_graph import flowchart
+from chartloop.run.replay import replay
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 

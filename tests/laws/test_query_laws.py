@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chartloop.api import Machine
 from chartloop.analysis.proofs.query import Answer, Questions
 from chartloop.analysis.proofs.query.query_text import names_of
+from chartloop.api import Machine
 from chartloop.run.events import Recorded
 from tests.exploring import adversaries, built, playing
 from tests.pending import competing_machines

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.versions.diff.guards import Shift
 from chartloop.api import Machine
 from chartloop.language.expression import Expression, Scope, no_oracle, parse
-from chartloop.analysis.versions.diff.guards import Shift
 from tests.unit.test_review_changes import machine
 
 BODY = """\

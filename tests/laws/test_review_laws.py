@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
+from chartloop.analysis.versions.diff.change import GROUPS
+from chartloop.analysis.versions.diff.compare import compare
 from chartloop.api import load as load_machine
 from chartloop.language.dump import dump
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec
-from chartloop.analysis.versions.diff.change import GROUPS
-from chartloop.analysis.versions.diff.compare import compare
 from tests.strategies import machines
 from tests.support import actions
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.versions.diff.diff import Diff
+from chartloop.analysis.versions.diff.mermaid import MOST
 from chartloop.api import Machine, lifecycle
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.machine.build import Chart
-from chartloop.analysis.versions.diff.diff import Diff
-from chartloop.analysis.versions.diff.mermaid import MOST
 from chartloop.pictures.compare.difference import differences
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.focus import HIDDEN

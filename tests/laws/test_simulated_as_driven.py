@@ -21,10 +21,6 @@ from hypothesis import strategies as st
 from chartloop import load, tool
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
-from chartloop.studies.simulation.assumptions import family_of
-from chartloop.studies.simulation.play import Player, Simulated, opaque_guards, summary
-from chartloop.studies.simulation.simulate import make_plan, world_for
-from chartloop.studies.simulation.world import NOBODY, World
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.core.errors import Category, ModelError, ToolError
 from chartloop.core.outcome import Blocked, Outcome
@@ -39,6 +35,10 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.context import Context
 from chartloop.run.events import Event, Started
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.studies.simulation.assumptions import family_of
+from chartloop.studies.simulation.play import Player, Simulated, opaque_guards, summary
+from chartloop.studies.simulation.simulate import make_plan, world_for
+from chartloop.studies.simulation.world import NOBODY, World
 from chartloop.testing.clock import ManualClock
 from tests.exploring import built
 from tests.laws.test_simulation_laws import shares, world_of

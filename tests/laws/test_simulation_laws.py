@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from chartloop import load, simulate, simulated_run
+from chartloop.api import Machine
+from chartloop.core.records import Record
 from chartloop.studies.simulation.play import UNFINISHED
 from chartloop.studies.simulation.sample import sample
 from chartloop.studies.simulation.simulate import make_plan, world_for
 from chartloop.studies.simulation.simulation import Simulation
 from chartloop.studies.simulation.statistics import Spread
-from chartloop.api import Machine
-from chartloop.core.records import Record
 from tests.exploring import built
 from tests.strategies import costly_machines
 

@@ -23,6 +23,9 @@ from chartloop.actions import run_machines as children
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.registry import check_traits
+from chartloop.analysis.proofs.bound import Assume, bound
+from chartloop.analysis.proofs.query import Questions
+from chartloop.analysis.proofs.query.query_text import names_of
 from chartloop.api import Machine, lifecycle
 from chartloop.core.errors import Category, ModelError
 from chartloop.core.outcome import Blocked, Outcome, Spent
@@ -32,9 +35,6 @@ from chartloop.core.traits import ActionTraits
 from chartloop.core.types import DURATION, INT, STR
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.bound import Assume, bound
-from chartloop.analysis.proofs.query import Questions
-from chartloop.analysis.proofs.query.query_text import names_of
 from chartloop.run.context import Context
 from chartloop.run.events import Recorded
 from chartloop.run.exceptions import outcome_of_call

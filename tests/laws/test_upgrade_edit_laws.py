@@ -21,6 +21,8 @@ import pytest
 from hypothesis import assume, event, given, reject, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from chartloop.api import Machine
 from chartloop.core.errors import StatusError
 from chartloop.core.position import Position
@@ -31,8 +33,6 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import Names, as_now
 from chartloop.testing.clock import ManualClock
-from chartloop.analysis.versions.migration.judge import Upgrade
-from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.driving import Made, machine_of, made
 from tests.laws.test_upgrade_laws import begun, moments, recorded, said, to_the_end
 from tests.strategies import guards, machines

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.reasons import StopSignals
 from chartloop.core.records import Record
@@ -21,8 +23,6 @@ from chartloop.run.renaming import as_now
 from chartloop.run.replay import replay
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
-from chartloop.analysis.versions.migration.judge import Upgrade
-from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.driving import Made, begin, help_on, machine_of, made
 from tests.strategies import machines
 

@@ -13,10 +13,10 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from chartloop import whatif
-from chartloop.studies.whatif.question import reading
-from chartloop.studies.whatif.verdict import Verdict
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Blocked
+from chartloop.studies.whatif.question import reading
+from chartloop.studies.whatif.verdict import Verdict
 from tests.driving import Made, machine_of, made
 from tests.laws.test_upgrade_edit_laws import edited, machine_after
 from tests.laws.test_whatif_laws import agrees, limited, limits, lived

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chartloop import sweep, whatif
-from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.outcome import Blocked
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.renaming import Names, as_now
+from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.testing.clock import ManualClock
 from tests.exploring import Choices, built, playing
 from tests.laws.test_run_laws import Made, help_on, machine_of, made

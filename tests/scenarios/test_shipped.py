@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from chartloop.studies.coverage.targets import Kind
 from chartloop.api import load
 from chartloop.catalog import shipped_machines
 from chartloop.core.facts import FACTS
@@ -25,6 +24,7 @@ from chartloop.scenarios import (
     run_scenario,
 )
 from chartloop.scenarios.file import scenario_of
+from chartloop.studies.coverage.targets import Kind
 
 pytestmark = pytest.mark.slow("runs every shipped scenario several times")
 

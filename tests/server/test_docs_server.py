@@ -74,8 +74,8 @@ OF_THE_PAGE = {"painting", "moment", "timeline", "spending"}
 
 def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
     from chartloop.hosting import http_server  # noqa: PLC0415
-    from chartloop.hosting.settings import Settings  # noqa: PLC0415
     from chartloop.hosting.server import Limits  # noqa: PLC0415
+    from chartloop.hosting.settings import Settings  # noqa: PLC0415
 
     text, limits = " ".join(PAGE.split()), Limits()
     for said in (

@@ -187,8 +187,8 @@ class CountedRedactor(Redactor):
 
 async def delivered(watchers: int, events: int) -> tuple[Counter[str], int]:
     """What the journal was asked, and what was encoded, until all had all of them."""
-    from chartloop.hosting.settings import Limits  # noqa: PLC0415
     from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.settings import Limits  # noqa: PLC0415
 
     journal, redactor = CountedJournal(), CountedRedactor()
     hub = Hub(journal, Limits(watchers=watchers), redactor)
@@ -225,9 +225,9 @@ def test_an_event_costs_the_same_for_two_and_for_many_watchers() -> None:
 
 
 def test_text_between_two_events_leaves_their_order() -> None:
+    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
     from chartloop.hosting.settings import Limits  # noqa: PLC0415
     from chartloop.run.events import Delta  # noqa: PLC0415
-    from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
 
     async def scene() -> None:
         journal = MemoryJournal()
@@ -257,8 +257,8 @@ def test_text_between_two_events_leaves_their_order() -> None:
 
 
 def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
-    from chartloop.hosting.settings import Limits  # noqa: PLC0415
     from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.settings import Limits  # noqa: PLC0415
 
     async def scene() -> None:
         journal = CountedJournal()
@@ -292,8 +292,8 @@ def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
 
 
 def test_a_stream_of_a_run_has_its_children_and_no_other(served: Served) -> None:
-    from chartloop.hosting.settings import Limits  # noqa: PLC0415
     from chartloop.hosting.server.watch import Hub  # noqa: PLC0415
+    from chartloop.hosting.settings import Limits  # noqa: PLC0415
 
     async def scene() -> None:
         journal = MemoryJournal()

@@ -118,8 +118,8 @@ def test_what_cannot_be_served_is_said_before_anything_is(machines: Path, tmp_pa
 
 def test_an_application_that_is_never_started_leaves_nothing_open(tmp_path: Path) -> None:
     """Built and dropped: no event loop, no connection is left for the garbage collector."""
-    from chartloop.hosting.settings import Settings  # noqa: PLC0415
     from chartloop.hosting.server.application import create_app  # noqa: PLC0415
+    from chartloop.hosting.settings import Settings  # noqa: PLC0415
 
     settings = Settings(machines=(tmp_path,), journal=str(tmp_path / "journal.db"), workers=2)
     with warnings.catch_warnings(record=True) as seen:

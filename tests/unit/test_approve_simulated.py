@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from chartloop import Machine, Run, load, simulate, simulated_run
-from chartloop.studies.simulation.learn import learn
-from chartloop.studies.simulation.world import NOBODY
 from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.sync import by_hand
+from chartloop.studies.simulation.learn import learn
+from chartloop.studies.simulation.world import NOBODY
 from chartloop.testing import ManualClock
 from tests.unit.test_approve import TEXT, TOOLS
 

@@ -11,12 +11,12 @@ import pytest
 
 from chartloop import SpecError, load
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.analysis.proofs.bound import Assume, Bound, bound
+from chartloop.analysis.proofs.bound.unbounded_loops import uncut_loops
 from chartloop.api import Machine
 from chartloop.api.bounds import AT_START
 from chartloop.catalog import shipped_machines
 from chartloop.core.errors import LimitError, SetupError
-from chartloop.analysis.proofs.bound import Assume, Bound, bound
-from chartloop.analysis.proofs.bound.unbounded_loops import uncut_loops
 from tests.exploring import adversaries, built, playing
 
 MODEL = (

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import load
-from chartloop.core.errors import LimitError, SetupError
 from chartloop.analysis.proofs.bound import Assume, bound
+from chartloop.core.errors import LimitError, SetupError
 from tests.exploring import adversaries, built, playing
 from tests.laws.test_bound_laws import exceeded, overshot
 

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim, Prover
+from chartloop.analysis.proofs.guards.z3_solver import Z3
 from chartloop.core.facts import sections
 from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, INT, STR, Type, struct
 from chartloop.extras import install
 from chartloop.language.expression import Scope, parse
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Claim, Prover
-from chartloop.analysis.proofs.guards.z3_solver import Z3
 
 COUNT = Type("int", nonneg=True)
 SCOPE = Scope(

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.api import Machine, load
 from chartloop.studies.coverage.targets import items_of
 from chartloop.studies.coverage.unreachable import unreachable
-from chartloop.api import Machine, load
 
 HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nvars: {on: true}\n"
 

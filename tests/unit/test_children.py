@@ -12,8 +12,8 @@ import pytest
 from chartloop.actions.run_machines import MOST
 from chartloop.adapters.cancel import Cancellation
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.api import Machine, Run, find_faults, load
 from chartloop.analysis.checker.trust import needs_trust
+from chartloop.api import Machine, Run, find_faults, load
 from chartloop.core.errors import AnswerError, SpecError, StatusError
 from chartloop.language.dump import canonical
 from chartloop.run.events import Delta, Event, FromChild, Started

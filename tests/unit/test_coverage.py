@@ -11,6 +11,12 @@ from typing import Any
 import pytest
 
 from chartloop import coverage, guard, load
+from chartloop.api import Machine
+from chartloop.core.errors import RunError, SetupError
+from chartloop.pictures.ids import safe_ids
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun
+from chartloop.scenarios import Covering, collecting, scenario
 from chartloop.studies.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from chartloop.studies.coverage.figures import Figure
 from chartloop.studies.coverage.heatmap import LOST as NOT_REACHED
@@ -18,13 +24,7 @@ from chartloop.studies.coverage.heatmap import NEVER, SHADES, HeatPicture, Scale
 from chartloop.studies.coverage.measure import coverage_of
 from chartloop.studies.coverage.targets import items_of
 from chartloop.studies.coverage.unreachable import Search
-from chartloop.api import Machine
-from chartloop.core.errors import RunError, SetupError
-from chartloop.run.journal import MemoryJournal
-from chartloop.run.recorded import RecordedRun
-from chartloop.scenarios import Covering, collecting, scenario
 from chartloop.testing import ManualClock
-from chartloop.pictures.ids import safe_ids
 
 SHOP = """\
 chartloop: 1

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.studies.coverage.deciding_atoms import Value, deciding, shape_of, value_of
 from chartloop.core.types import BOOL, INT, struct
 from chartloop.language.expression import Expression, Scope, parse
 from chartloop.language.expression.runtime import no_oracle
+from chartloop.studies.coverage.deciding_atoms import Value, deciding, shape_of, value_of
 
 SCOPE = Scope({"f": struct({**dict.fromkeys("abcd", BOOL), "x": INT})})
 

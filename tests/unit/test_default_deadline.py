@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chartloop import Machine, load
-from chartloop.studies.upgrade import upgrade
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.ports import SandboxResult
+from chartloop.studies.upgrade import upgrade
 from chartloop.testing import ManualClock
 
 BODY = """chartloop: 1

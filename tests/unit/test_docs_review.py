@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 from packaging.requirements import Requirement
 
-from chartloop.language.yaml.reading import read
 from chartloop.analysis.versions.diff.change import Effect
+from chartloop.language.yaml.reading import read
 from tests.cli.test_review import KID, commit, git
 from tests.unit.test_docs_examples import blocks
 

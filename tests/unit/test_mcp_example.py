@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from chartloop import load
+from chartloop.analysis.versions.diff.diff import Diff
 from chartloop.api.tool_lock import lock_tools
 from chartloop.core.errors import ToolsChangedError
-from chartloop.analysis.versions.diff.diff import Diff
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mcp"
 PRICE = {"number": "A17", "usd": 49.0}

@@ -16,10 +16,10 @@ from chartloop import Run, live, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
 from chartloop.extras import install
+from chartloop.pictures.picture import Picture
+from chartloop.testing import ManualClock
 from chartloop.ui.notebook import live as live_module
 from chartloop.ui.notebook.live import Live
-from chartloop.testing import ManualClock
-from chartloop.pictures.picture import Picture
 
 pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
     "pygraphviz", install='pip install -e ".[diagrams]"'

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop import load, simulate, tool
+from chartloop.analysis.proofs.bound import bound
 from chartloop.core.conversation import assistant, calls_of, tool_reply, user
 from chartloop.core.errors import RETRY_ON, Category
 from chartloop.core.facts import ToolCall
 from chartloop.core.transcript import Conversation, sent_arguments
-from chartloop.analysis.proofs.bound import bound
 from chartloop.run.sanitize import bare_json, read_json
 from chartloop.testing.chat_rules import is_object
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.ui.notebook.panel.controller import Controller
 from chartloop.run.journal import MemoryJournal
+from chartloop.ui.notebook.panel.controller import Controller
 from tests.unit.test_view_orders import MESSAGES
 
 ASKING = """

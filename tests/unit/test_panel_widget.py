@@ -16,8 +16,8 @@ from chartloop import Run, load
 from chartloop import panel as open_panel
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
-from chartloop.ui.notebook.panel import open as opening
 from chartloop.pictures import page_parts
+from chartloop.ui.notebook.panel import open as opening
 
 ANYWIDGET = pytest.mark.extra("anywidget", install=install("notebook"))  # noqa: S610 - no Django
 FOLDER = Path(chartloop.__file__).parent / "notebook" / "panel"
@@ -132,5 +132,6 @@ def test_a_run_without_a_panel_loads_no_widget() -> None:
     )
     loaded = {*done.stdout.split()}
     assert (
-        not {"anywidget", "traitlets", "ipywidgets", "chartloop.ui.notebook.panel.controller"} & loaded
+        not {"anywidget", "traitlets", "ipywidgets", "chartloop.ui.notebook.panel.controller"}
+        & loaded
     )

@@ -10,12 +10,12 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.studies.recorded_runs import recorded_runs
 from chartloop.core.codec import to_json
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, Unread, read_export
 from chartloop.run.sync import by_hand
+from chartloop.studies.recorded_runs import recorded_runs
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
+from chartloop.analysis.versions.diff.diff import Diff, diff
 from chartloop.api import Machine, child_file, examine_text
 from chartloop.core.errors import SpecError
-from chartloop.analysis.versions.diff.diff import Diff, diff
 
 HEAD = "chartloop: 1\nmachine: m\n"
 STATES = """\

@@ -13,14 +13,14 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop import load
-from chartloop.api import Machine
-from chartloop.extras import install
 from chartloop.analysis.versions.diff.align import Pairs
 from chartloop.analysis.versions.diff.diff import Diff, diff
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.diff_style import ReviewDress
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
 from chartloop.analysis.versions.diff.mermaid import ARROWS, MOST, to_review_mermaid
+from chartloop.api import Machine
+from chartloop.extras import install
 from chartloop.pictures.dot.write import to_dot
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line, printable
 from chartloop.pictures.focus import HIDDEN

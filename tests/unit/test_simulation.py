@@ -13,6 +13,14 @@ import pytest
 from chartloop import SpecError, guard, load, simulate, simulated_run
 from chartloop.actions.registry import check_traits
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.catalog import shipped_machines
+from chartloop.core.errors import SetupError
+from chartloop.core.specs import ActionSpec
+from chartloop.core.traits import ActionTraits
+from chartloop.language.yaml.reading import read
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.recorded import RecordedRun, read_run
+from chartloop.run.sync import by_hand, wait
 from chartloop.studies.simulation.distributions import (
     Amount,
     constant,
@@ -25,14 +33,6 @@ from chartloop.studies.simulation.limits import limits_watched, rounded_up
 from chartloop.studies.simulation.statistics import quantile, share, spread
 from chartloop.studies.simulation.world import World
 from chartloop.studies.simulation.world_file import read_world, world_data, world_of, write_world
-from chartloop.catalog import shipped_machines
-from chartloop.core.errors import SetupError
-from chartloop.core.specs import ActionSpec
-from chartloop.core.traits import ActionTraits
-from chartloop.language.yaml.reading import read
-from chartloop.run.journal import MemoryJournal
-from chartloop.run.recorded import RecordedRun, read_run
-from chartloop.run.sync import by_hand, wait
 
 ASKING = """chartloop: 1
 machine: asking

@@ -10,8 +10,6 @@ from hypothesis import given
 
 from chartloop import stats
 from chartloop.actions.declare import action
-from chartloop.studies.stats.figures import Dist
-from chartloop.studies.stats.stats import Stats
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import Outcome, Spent
@@ -19,6 +17,8 @@ from chartloop.extras import install
 from chartloop.run.context import Context
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.recorded import RecordedRun
+from chartloop.studies.stats.figures import Dist
+from chartloop.studies.stats.stats import Stats
 from chartloop.testing.clock import ManualClock
 from tests.laws.test_run_laws import Made, machine_of, made
 from tests.laws.test_whatif_laws import limited, limits, lived

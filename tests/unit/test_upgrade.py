@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import upgrade
-from chartloop.studies.upgrade import Upgraded
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.renames import block
+from chartloop.analysis.versions.migration.verdict import Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError, SetupError
 from chartloop.core.outcome import Blocked
@@ -17,10 +19,8 @@ from chartloop.run.migrate import ORIGIN
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import by_hand
+from chartloop.studies.upgrade import Upgraded
 from chartloop.testing.clock import ManualClock
-from chartloop.analysis.versions.migration.judge import Upgrade
-from chartloop.analysis.versions.migration.renames import block
-from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.support import failure, machine
 
 OLD = """\

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.verdict import Verdict
 from chartloop.api import Machine
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
 from chartloop.run.sync import by_hand
 from chartloop.testing import CrashAt, Crashed, ManualClock
-from chartloop.analysis.versions.migration.judge import Upgrade
-from chartloop.analysis.versions.migration.verdict import Verdict
 from tests.support import machine
 
 BOTH = """\

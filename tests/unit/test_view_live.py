@@ -12,13 +12,13 @@ import pytest
 from chartloop import load
 from chartloop.core.errors import ChartloopError, RunError, SetupError
 from chartloop.extras import install
-from chartloop.run.progress import standing_of, status_of
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.live.colours import width
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.plan import Planner, say_times
 from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.picture import Picture
+from chartloop.run.progress import standing_of, status_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django

@@ -13,13 +13,13 @@ import pytest
 
 from chartloop import Run, load
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.run.progress import meters_of, standing_of
-from chartloop.testing import ManualClock
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.pictures.live.colours import TAKEN, badge_ink
 from chartloop.pictures.live.progress import Meter, Standing
 from chartloop.pictures.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
 from chartloop.pictures.report.run_picture import Look, RunPicture
+from chartloop.run.progress import meters_of, standing_of
+from chartloop.testing import ManualClock
 from tests.cases.moderating import REFUSED, moderated, upto
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")

@@ -8,12 +8,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop import load
-from chartloop.studies.coverage.heatmap import LOST, NEVER, SHADES
 from chartloop.core.errors import RunError
 from chartloop.pictures.dot.theme import PAPER, dark, to_dark
 from chartloop.pictures.dot.write import INK, PAINTS, to_dot
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.picture import Picture
+from chartloop.studies.coverage.heatmap import LOST, NEVER, SHADES
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 

@@ -8,13 +8,13 @@ import pytest
 
 from chartloop import stats, sweep, whatif
 from chartloop.actions.declare import action, guard
-from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Outcome, Spent
 from chartloop.run.context import Context
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.recorded import RecordedRun
+from chartloop.studies.whatif.verdict import RunVerdict, Verdict
 from chartloop.testing.clock import ManualClock
 from tests.support import failure, machine
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.studies.whatif.unaffected import CounterHistory, counters_of
 from chartloop.api import load
 from chartloop.core.position import Position
 from chartloop.machine.evolve import evolve
+from chartloop.studies.whatif.unaffected import CounterHistory, counters_of
 
 HEAD = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nlimits: {n: 5}\nvars: {x: 0}\n"
 LOOP = "  a: {do: infer, next: a}\n"

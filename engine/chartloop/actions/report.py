@@ -20,8 +20,8 @@ from chartloop.core.traits import ActionTraits
 from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.graph import visited_graph
-from chartloop.run.context import Context
 from chartloop.pictures.flowchart import visited_part
+from chartloop.run.context import Context
 
 
 def summary(ctx: Context) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from chartloop.adapters.model.litellm import LiteLLM
+from chartloop.analysis.checker.unused import variables_read
+from chartloop.analysis.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
 from chartloop.api.caller_values import model_settings
 from chartloop.api.drawn import DrawnBound, drawn_bound
-from chartloop.analysis.checker.unused import variables_read
 from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
-from chartloop.analysis.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
 from chartloop.run.components import Ports
 from chartloop.run.lru_cache import LruCache
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
-from chartloop.core.errors import SetupError, nearest, refuse_unknown
-from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
 from chartloop.analysis.proofs.bound import Bound
 from chartloop.analysis.proofs.bound.bound import WORDS
 from chartloop.analysis.proofs.query import Answer, Questions
+from chartloop.core.errors import SetupError, nearest, refuse_unknown
+from chartloop.core.facts import Facts
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
 from chartloop.pictures.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.pictures.focus import around as around_state
 

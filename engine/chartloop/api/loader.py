@@ -11,12 +11,13 @@ from chartloop import catalog
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
+from chartloop.analysis.checker import describe_unsettled
+from chartloop.analysis.checker import examine as examine_chart
+from chartloop.analysis.proofs.guards.z3_solver import solver
 from chartloop.api.bounds import AT_CHECK
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.api.plugins import load_plugins
-from chartloop.analysis.checker import describe_unsettled
-from chartloop.analysis.checker import examine as examine_chart
 from chartloop.core.errors import (
     Finding,
     Findings,
@@ -32,7 +33,6 @@ from chartloop.language.load import Find, Found
 from chartloop.language.load import load as load_text
 from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.guards.z3_solver import solver
 
 if TYPE_CHECKING:
     from chartloop.pictures.picture import Picture

@@ -12,6 +12,8 @@ from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import own_upkeep, used_plugins
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
+from chartloop.analysis.checker.notes import notes_of
+from chartloop.analysis.proofs.bound import Assume
 from chartloop.api.bounds import Bounds
 from chartloop.api.caller_values import (
     checked_memory,
@@ -32,7 +34,6 @@ from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
-from chartloop.analysis.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
@@ -43,7 +44,7 @@ from chartloop.language.load import load as load_text
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
-from chartloop.analysis.proofs.bound import Assume
+from chartloop.pictures.flowchart import Direction, RuleDrawing
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
@@ -51,7 +52,6 @@ from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
 from chartloop.run.tenants import in_tenant, refuse_stranger, tenant_of
-from chartloop.pictures.flowchart import Direction, RuleDrawing
 
 if TYPE_CHECKING:
     from chartloop.pictures.picture import Picture

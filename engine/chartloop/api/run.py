@@ -31,6 +31,7 @@ from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
 from chartloop.machine.explain import Explanation
+from chartloop.pictures.of_machine import OfMachine
 from chartloop.run.answer import Answer, Sent, send_answer
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.certificate import stored_certificate
@@ -51,7 +52,6 @@ from chartloop.run.stream import astream, stream
 from chartloop.run.sync import off_loop, on_loop_thread, running_loop, wait
 from chartloop.run.trace import Trace, trace
 from chartloop.run.workers import on_worker
-from chartloop.pictures.of_machine import OfMachine
 
 if TYPE_CHECKING:
     from chartloop.pictures.live.live_picture import LivePicture

@@ -41,9 +41,9 @@ class CoverageGate(RunOptions):
 
 def wanted_of(options: CoverageGate) -> dict[Kind, float]:
     """Parse the thresholds, in percent by kind. Raises `MisuseError` for an invalid one."""
-    from chartloop.studies.coverage.coverage import wanted_of as read
     from chartloop.cli.error_report import MisuseError
     from chartloop.core.errors import SetupError
+    from chartloop.studies.coverage.coverage import wanted_of as read
 
     try:
         return read(options.fail_under)
@@ -53,8 +53,8 @@ def wanted_of(options: CoverageGate) -> dict[Kind, float]:
 
 def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
     """Write the file of `--save`, if given."""
-    from chartloop.studies.coverage.coverage import to_json
     from chartloop.pictures.save import write_whole
+    from chartloop.studies.coverage.coverage import to_json
 
     if (file := options.save) is not None:
         write_whole(Path(file), to_json(coverages).encode())

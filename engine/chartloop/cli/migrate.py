@@ -10,10 +10,10 @@ from chartloop.cli import console
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
 
 if TYPE_CHECKING:
+    from chartloop.analysis.versions.migration.verdict import Verdict
     from chartloop.api import Machine
     from chartloop.core.records import Record
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.analysis.versions.migration.verdict import Verdict
 
 
 def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:

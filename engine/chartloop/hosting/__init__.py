@@ -1,4 +1,4 @@
-"""The part of a server that is independent of its protocol.
+"""What others call: machines and runs behind HTTP and the Model Context Protocol.
 
     settings     the configuration: machines, tools, journal, tokens, limits
     machines     the served machines: files in folders, and those of recorded runs
@@ -10,7 +10,7 @@
     safety       the checks of every HTTP request: host, origin, token, rate, size; redaction
     metrics      counters in the text format of Prometheus
 
-`chartloop.hosting.server` exposes this over HTTP, `chartloop.hosting.mcp_server` over the Model Context Protocol.
+`server` exposes this over HTTP, `mcp_server` over the Model Context Protocol.
 
-Belongs here: what both servers need. Never: a route, a page, a protocol message.
+Belongs here: what both servers need. Never, but in their folders: a route, a page, a message.
 """

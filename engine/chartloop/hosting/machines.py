@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from chartloop import catalog
 from chartloop.actions.declare import specs_of
+from chartloop.analysis.checker.trust import needs_trust
 from chartloop.api import Machine, find_faults, load
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.stored_run import (
@@ -28,7 +29,6 @@ from chartloop.api.stored_run import (
     recall_upkeep,
     top_row,
 )
-from chartloop.analysis.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.settings import Settings

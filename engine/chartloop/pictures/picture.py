@@ -109,7 +109,7 @@ class Picture:
         return to_outline(self.chart)
 
     def svg(self) -> str:
-        """An `<svg>` element, for a file or for a page. Errors: see `pictures.dot.engine.render`."""
+        """An `<svg>` element, for a file or a page. Errors: see `pictures.dot.engine.render`."""
         return self._svg
 
     def png(self) -> bytes:

@@ -13,9 +13,9 @@ from chartloop.language.spec import StateSpec
 from chartloop.machine.budget_use import value_of
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
+from chartloop.pictures.live.progress import How, Meter, Standing
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
-from chartloop.pictures.live.progress import How, Meter, Standing
 
 
 def standing_of(session: Session) -> Standing:

@@ -4,7 +4,7 @@ An unreadable run is no error for the study: it becomes an `Unread` with the rea
 are read all the same. A journal gives the same records as its lines (`run.copies`), whether
 `chartloop runs export` printed them or `chartloop journal export` wrote them.
 
-Belongs here: reading. Never: deciding anything again (`run.replay`, `analysis`).
+Belongs here: reading. Never: deciding anything again (`run.replay`, `studies`).
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ class CoveragePlugin:
     """The coverage of all scenarios of a session; workers of pytest-xdist send their parts."""
 
     def __init__(self, config: pytest.Config, named: list[str], wanted: list[str]) -> None:
-        from chartloop.studies.coverage.coverage import wanted_of  # noqa: PLC0415
         from chartloop.api import load  # noqa: PLC0415  when it is asked for
+        from chartloop.studies.coverage.coverage import wanted_of  # noqa: PLC0415
 
         if folders := [name for name in named if Path(name).is_dir()]:
             text = f"`{folders[0]}` is a folder and no machine"

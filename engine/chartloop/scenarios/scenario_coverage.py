@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from chartloop.run.recorded import Unread
 
 if TYPE_CHECKING:
+    from chartloop.api import Machine, Run
     from chartloop.studies.coverage.coverage import Coverage
     from chartloop.studies.coverage.gather import Gathering
-    from chartloop.api import Machine, Run
 
 
 class Covering:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from chartloop.studies.recorded_runs import Runs, recorded_runs
+from chartloop.analysis.versions.migration.judge import Upgrade
+from chartloop.analysis.versions.migration.renames import block
+from chartloop.analysis.versions.migration.verdict import KINDS, LABELS, Kind, Verdict
 from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
 from chartloop.core.html_table import Cell, bundle, line, pairs, table
@@ -22,9 +24,7 @@ from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
 from chartloop.run.journal import digest
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
-from chartloop.analysis.versions.migration.judge import Upgrade
-from chartloop.analysis.versions.migration.renames import block
-from chartloop.analysis.versions.migration.verdict import KINDS, LABELS, Kind, Verdict
+from chartloop.studies.recorded_runs import Runs, recorded_runs
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""

@@ -37,13 +37,13 @@ from chartloop.analysis.checker.trust import check_trust
 from chartloop.analysis.checker.unsatisfiable import check_never
 from chartloop.analysis.checker.unused import check_unused
 from chartloop.analysis.checker.waits import check_detours, check_waits
+from chartloop.analysis.proofs.guards.prover import Solver
+from chartloop.analysis.proofs.guards.z3_solver import solver
 from chartloop.core.errors import Finding
 from chartloop.core.units import say_count
 from chartloop.extras import install
 from chartloop.language.file.unreadable import Unread
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.guards.prover import Solver
-from chartloop.analysis.proofs.guards.z3_solver import solver
 
 
 @dataclass(frozen=True)

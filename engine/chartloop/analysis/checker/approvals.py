@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.core.specs import Effect
 from chartloop.language.spec import Approve, MachineSpec, StateSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
-from chartloop.analysis.proofs.guards.prover import Claim
 
 
 def check_approvals(context: CheckContext) -> None:

@@ -8,6 +8,9 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 from chartloop.analysis.checker.effects import Effects
+from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Prover, Solver
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
 from chartloop.core.specs import Supply
@@ -20,9 +23,6 @@ from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
-from chartloop.analysis.proofs.digraph import Digraph
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Prover, Solver
 
 
 class Embedding(NamedTuple):

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, Known, groups, guard_of
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim, Prover
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import Edge, MachineSpec, StateSpec
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Claim, Prover
 
 _RUNNING = "running"
 

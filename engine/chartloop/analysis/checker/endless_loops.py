@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from chartloop.analysis.checker.check_context import CheckContext, loops
 from chartloop.analysis.checker.effects import is_part
 from chartloop.analysis.checker.knowledge import groups
+from chartloop.analysis.proofs.digraph import Digraph
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Edge, StateSpec
-from chartloop.analysis.proofs.digraph import Digraph
 
 
 def check_endless(context: CheckContext) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, Known
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.spec import Rule, StateSpec
 from chartloop.machine.regions import GuardedTransition
-from chartloop.analysis.proofs.guards.prover import Claim
 
 _CONSTANT = {"True": "always holds", "False": "never holds"}
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from chartloop.analysis.checker.check_context import CheckContext, in_topological_order
 from chartloop.analysis.checker.structure import epilogue
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR, type_of
 from chartloop.language.expression.tree import (
@@ -30,7 +31,6 @@ from chartloop.language.expression.tree import (
 from chartloop.language.readers.cases import case_value
 from chartloop.language.spec import Assign, Edge, Rule, StateSpec
 from chartloop.machine.regions import GuardedTransition
-from chartloop.analysis.proofs.guards.prover import Claim
 
 MOST = 16
 """The most guards that are remembered at one state: the newest."""

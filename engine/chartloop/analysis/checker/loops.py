@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.structure import passing_loops
-from chartloop.machine.abstract.position import TooLarge
 from chartloop.analysis.proofs.bound.bound import say_round
 from chartloop.analysis.proofs.bound.linear_program import OutOfEffort
 from chartloop.analysis.proofs.bound.prove import paid
 from chartloop.analysis.proofs.bound.unbounded_loops import uncut_loops
+from chartloop.machine.abstract.position import TooLarge
 
 LOOPS = "loops"
 """The entry in `Report.unsettled` if the search for loops that no budget cuts gave up."""

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, Known, groups
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Fact, Node, facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.guard_text import say_value
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
 PAIRS = 40

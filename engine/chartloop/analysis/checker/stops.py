@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.proofs.bound.costs import Assume, Child
+from chartloop.analysis.proofs.bound.earliest_end import (
+    OutOfReach,
+    ends_out_of_reach,
+    is_worth_a_proof,
+)
+from chartloop.analysis.proofs.bound.linear_program import Effort, OutOfEffort
+from chartloop.analysis.proofs.bound.problem import Proof
+from chartloop.analysis.proofs.bound.unbounded_loops import EFFORT, MOST_ROUTES
 from chartloop.core.facts import FACTS
 from chartloop.core.format import say_value
 from chartloop.core.types import COUNT
@@ -18,11 +27,6 @@ from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.counters import SPENT
 from chartloop.machine.abstract.position import TooLarge
 from chartloop.machine.abstract.signals import OUTSIDE, asks_to_stop, raised_by_states
-from chartloop.analysis.proofs.bound.costs import Assume, Child
-from chartloop.analysis.proofs.bound.earliest_end import OutOfReach, ends_out_of_reach, is_worth_a_proof
-from chartloop.analysis.proofs.bound.linear_program import Effort, OutOfEffort
-from chartloop.analysis.proofs.bound.problem import Proof
-from chartloop.analysis.proofs.bound.unbounded_loops import EFFORT, MOST_ROUTES
 
 
 def check_endings(context: CheckContext) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, Known, groups, guard_of
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.expression.tree import Node
 from chartloop.language.spec import Edge, StateSpec
 from chartloop.language.yaml.reading import Path
-from chartloop.analysis.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
 """The texts of guards that have a finding of their own."""

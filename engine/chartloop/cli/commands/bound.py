@@ -82,10 +82,10 @@ def bound(
     limit; what can follow each stop.
     """
     from chartloop import __version__
+    from chartloop.analysis.proofs.bound.bound import WORDS
     from chartloop.api.bounds import wanted_bounds, with_known_models
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import figures_of, values_of
-    from chartloop.analysis.proofs.bound.bound import WORDS
     from chartloop.pictures.save import write_whole
 
     if (machine is None) == (of_run is None):
@@ -116,9 +116,9 @@ def bound(
 
 def _stored_certificate(run: str, options: RunOptions) -> Certificate:
     """The certificate that was stored when the run started."""
+    from chartloop.analysis.proofs.bound.bound import Certificate
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
-    from chartloop.analysis.proofs.bound.bound import Certificate
     from chartloop.run.certificate import stored_certificate
     from chartloop.run.sync import by_hand
 
@@ -144,9 +144,9 @@ def _show_stored(certificate: Certificate, output: str | None, options: RunOptio
 
 
 def _assume(pairs: Any) -> Assume | None:
+    from chartloop.analysis.proofs.bound import Assume
     from chartloop.cli.value_options import read_number
     from chartloop.core.errors import nearest
-    from chartloop.analysis.proofs.bound import Assume
 
     if not pairs:
         return None

@@ -62,10 +62,10 @@ def coverage(
     States, edges, rules, guard atoms, stop reasons and children, and those that no run reached.
     Without RUN: all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
-    from chartloop.studies.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine
     from chartloop.cli.progress_bar import progress_bar
     from chartloop.cli.run_selection import Selection, select_runs
+    from chartloop.studies.coverage.measure import coverage_of
 
     wanted = coverage_report.wanted_of(options)
     loaded = seen_machine(machine, options)

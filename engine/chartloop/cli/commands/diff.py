@@ -90,8 +90,8 @@ def _form_of(output: str | None) -> str:
 
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
     """Compare two machines. None, with findings on stderr, if a side is not a machine."""
-    from chartloop.cli.compare_inputs import machines_at
     from chartloop.analysis.versions.diff.diff import diff as difference
+    from chartloop.cli.compare_inputs import machines_at
 
     machines = machines_at((before, after), options)
     if machines is None:

@@ -140,9 +140,9 @@ def export(output: str, options: JournalOptions) -> int:
     """
     from chartloop.cli.journal_access import open_journal
     from chartloop.cli.progress_bar import progress_bar
+    from chartloop.pictures.save import write_whole
     from chartloop.run.copies import lines_of, read_tree, tree_of
     from chartloop.run.sync import by_hand
-    from chartloop.pictures.save import write_whole
 
     if output == "-" and sys.stdout.isatty():
         raise click.UsageError("lines of stored bytes are not for a terminal: name a file")

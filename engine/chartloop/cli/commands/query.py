@@ -14,8 +14,8 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import print_lines
 
 if TYPE_CHECKING:
-    from chartloop.api.drawn import DrawnAnswer
     from chartloop.analysis.proofs.query import Answer
+    from chartloop.api.drawn import DrawnAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +65,10 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     caller may cancel a run for any reason at any moment. An answer that this would change says
     `unless`. If something can happen, the shortest ordinary path is shown; guards may forbid it.
     """
+    from chartloop.analysis.proofs.query import OUTSIDE, QueryFault
     from chartloop.cli.error_report import say_error
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import values_of
-    from chartloop.analysis.proofs.query import OUTSIDE, QueryFault
 
     loaded = read_machine(machine, options)
     limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, options.limit)

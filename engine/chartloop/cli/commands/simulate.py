@@ -18,11 +18,11 @@ from chartloop.cli.run_selection import SelectionOptions
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
-    from chartloop.studies.simulation.simulation import Simulation
-    from chartloop.studies.simulation.world import World
     from chartloop.api import Machine
     from chartloop.language.spec import MachineSpec
     from chartloop.run.recorded import RecordedRun
+    from chartloop.studies.simulation.simulation import Simulation
+    from chartloop.studies.simulation.world import World
 
 
 class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -158,9 +158,9 @@ def simulate(
     The clock is simulated and nothing is called. Shows how often each stop reason occurs, and what
     runs cost and how long they take, next to the proven bound.
     """
-    from chartloop.studies.simulation.simulate import simulate as play
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.value_options import values_of
+    from chartloop.studies.simulation.simulate import simulate as play
 
     loaded = read_machine(machine, options)
     world = _world(loaded, options)
@@ -196,8 +196,8 @@ def simulate(
 def _world(machine: Machine, options: SimulateOptions) -> World:
     from dataclasses import replace
 
-    from chartloop.studies.simulation.simulate import world_for
     from chartloop.cli.error_report import MisuseError
+    from chartloop.studies.simulation.simulate import world_for
 
     if options.world is not None and options.learn_from:
         raise MisuseError("a world is given or learnt", hint="leave out --world or --from")
@@ -239,8 +239,8 @@ def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
 
 
 def _write(world: World, path: Path) -> None:
-    from chartloop.studies.simulation.world_file import write_world
     from chartloop.pictures.save import write_whole
+    from chartloop.studies.simulation.world_file import write_world
 
     write_whole(path, write_world(world).encode())
     console.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
@@ -268,8 +268,8 @@ class _progress:  # noqa: N801  used as a function
 def _show_run(
     machine: Machine, number: int, world: World, settings: dict[str, Any], options: SimulateOptions
 ) -> None:
-    from chartloop.studies.simulation.simulate import simulated_run
     from chartloop.cli.journal_access import open_journal
+    from chartloop.studies.simulation.simulate import simulated_run
     from chartloop.ui.view_model.build import record_view
     from chartloop.ui.view_model.text import record_lines
 

@@ -16,9 +16,9 @@ from chartloop.cli.run_selection import SelectionOptions, choice_options, select
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chartloop.studies.stats.stats import Stats
     from chartloop.api import Machine
     from chartloop.run.recorded import Recorded, RecordedRun
+    from chartloop.studies.stats.stats import Stats
 
 
 @click.command(
@@ -85,8 +85,8 @@ def _machine_first(
 def _figures(
     machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
 ) -> list[Stats]:
-    from chartloop.studies.stats.stats import stats_of
     from chartloop.cli.progress_bar import progress_bar
+    from chartloop.studies.stats.stats import stats_of
 
     selection = select_runs(names, options, machine.name if machine is not None else "")
     with progress_bar("reading runs", len(selection)) as tick:

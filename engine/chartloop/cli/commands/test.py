@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from chartloop.studies.coverage.coverage import Coverage
     from chartloop.core.specs import Registry
     from chartloop.scenarios import Played
+    from chartloop.studies.coverage.coverage import Coverage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,9 +27,9 @@ from chartloop.cli.run_selection import (
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
-    from chartloop.studies.upgrade import Upgraded
     from chartloop.api import Machine
     from chartloop.run.recorded import RecordedRun
+    from chartloop.studies.upgrade import Upgraded
 
 OWN = "-"
 """In place of OLD: the machine of each run, from the journal."""

@@ -77,12 +77,12 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     and how much of it is sure. MACHINE may be a changed file, not only the one that they were
     recorded with. Without RUN: all of its runs in the journal.
     """
-    from chartloop.studies.whatif.result import Sweep
-    from chartloop.studies.whatif.whatif import whatif_each
     from chartloop.cli.machine_loader import seen_machine
     from chartloop.cli.progress_bar import progress_bar
     from chartloop.cli.run_selection import select_runs
     from chartloop.cli.sweeps import points_of
+    from chartloop.studies.whatif.result import Sweep
+    from chartloop.studies.whatif.whatif import whatif_each
 
     loaded = seen_machine(machine, options)
     refuse_undeclared(loaded.spec)

@@ -27,8 +27,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from chartloop.api import Machine, new_run_id
 from chartloop.core.errors import AnswerError, ArgumentsError, WaitError
 from chartloop.core.version import __version__
-from chartloop.hosting.problems import Refusal
-from chartloop.hosting.safety import Identity
 from chartloop.hosting.mcp_server.elicitation_form import form_of, read_form
 from chartloop.hosting.mcp_server.machine_tools import (
     ANSWER_WAIT,
@@ -38,6 +36,8 @@ from chartloop.hosting.mcp_server.machine_tools import (
     refuse_arguments,
 )
 from chartloop.hosting.mcp_server.tool_calls import Calls, Progress, Standing
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.safety import Identity
 from chartloop.run.question import Question
 from chartloop.run.tenants import ALL_TENANTS, Reach
 

@@ -34,11 +34,6 @@ from chartloop.core.errors import (
 )
 from chartloop.core.plain import plain
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.problems import problem_of
-from chartloop.hosting.runs import Caller, Runs
-from chartloop.hosting.settings import Settings
-from chartloop.hosting.workers import Workers
-from chartloop.language.json_schema.validator import Validator
 from chartloop.hosting.mcp_server.machine_tools import (
     OWN,
     ToolShape,
@@ -46,6 +41,11 @@ from chartloop.hosting.mcp_server.machine_tools import (
     output_schema,
     refuse_taken,
 )
+from chartloop.hosting.problems import problem_of
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import Workers
+from chartloop.language.json_schema.validator import Validator
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.inbox import pause_asked
 from chartloop.run.journal import Journal, RunRow, successor_of

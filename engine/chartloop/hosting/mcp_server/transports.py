@@ -16,11 +16,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from chartloop.hosting.http_server import HttpServer
+from chartloop.hosting.mcp_server.protocol import ProtocolServer
+from chartloop.hosting.mcp_server.tool_calls import Calls
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.safety import Safety
 from chartloop.hosting.settings import Settings
-from chartloop.hosting.mcp_server.protocol import ProtocolServer
-from chartloop.hosting.mcp_server.tool_calls import Calls
 
 PATH = "/mcp"
 """The path of the protocol over HTTP."""

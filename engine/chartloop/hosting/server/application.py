@@ -25,9 +25,6 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Safety
-from chartloop.hosting.settings import Settings
-from chartloop.hosting.workers import Workers
-from chartloop.run.redact import Redactor
 from chartloop.hosting.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.hosting.server.common import (
     ANY,
@@ -41,6 +38,9 @@ from chartloop.hosting.server.common import (
 )
 from chartloop.hosting.server.page import RunPage
 from chartloop.hosting.server.watch import Hub
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import Workers
+from chartloop.run.redact import Redactor
 
 
 def create_app(settings: Settings) -> FastAPI:

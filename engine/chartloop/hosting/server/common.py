@@ -21,12 +21,12 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
 from chartloop.hosting.runs import Caller, Runs
 from chartloop.hosting.safety import Identity
+from chartloop.hosting.server.shapes import ProblemBody
+from chartloop.hosting.server.watch import Hub, Page, Watcher
 from chartloop.hosting.settings import SCOPES, Scope, Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
 from chartloop.run.tenants import Reach
-from chartloop.hosting.server.shapes import ProblemBody
-from chartloop.hosting.server.watch import Hub, Page, Watcher
 
 LONGEST_KEY = 255
 

@@ -25,9 +25,17 @@ from chartloop.compat.geist_agent import AgentContext, AgentSettings, GPT4Agent
 from chartloop.core.errors import RunError, StatusError, nearest
 from chartloop.core.specs import ToolSpec
 from chartloop.hosting.problems import Refusal, Wrong, problem_of
-from chartloop.run.tenants import Reach
-from chartloop.hosting.server.common import CHANGES, DRIVE, STREAM, Parts, TheParts, TheReach, problems
+from chartloop.hosting.server.common import (
+    CHANGES,
+    DRIVE,
+    STREAM,
+    Parts,
+    TheParts,
+    TheReach,
+    problems,
+)
 from chartloop.hosting.server.shapes import Body, Text
+from chartloop.run.tenants import Reach
 
 router = APIRouter(prefix="/agent", tags=["Geist"], dependencies=[DRIVE])
 T = TypeVar("T")

@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from chartloop.studies.coverage.figures import PLURAL
-from chartloop.studies.coverage.measure import coverage
+from chartloop.analysis.versions.diff.diff import diff, say
 from chartloop.api import Machine, Run
 from chartloop.core.errors import ChartloopError, SpecError
 from chartloop.core.facts import FACTS
 from chartloop.hosting.machines import ServedFile
+from chartloop.hosting.server.common import ANY, READ, Parts, TheParts, TheReach, problems
+from chartloop.pictures.dot.theme import Theme
+from chartloop.pictures.flowchart import Direction
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.sync import by_hand
 from chartloop.run.tenants import Reach
-from chartloop.hosting.server.common import ANY, READ, Parts, TheParts, TheReach, problems
-from chartloop.analysis.versions.diff.diff import diff, say
-from chartloop.pictures.dot.theme import Theme
-from chartloop.pictures.flowchart import Direction
+from chartloop.studies.coverage.figures import PLURAL
+from chartloop.studies.coverage.measure import coverage
 
 router = APIRouter(prefix="/machines", tags=["machines"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 422)

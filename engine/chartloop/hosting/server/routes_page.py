@@ -16,13 +16,13 @@ from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.reading import count_of, records_from
-from chartloop.machine.budget_use import budgets
-from chartloop.run.lru_cache import LruCache
-from chartloop.run.progress import standing_of
 from chartloop.hosting.server.common import ANY, READ, RunPath, TheParts, problems
+from chartloop.machine.budget_use import budgets
 from chartloop.pictures.live.bundle import describe_picture
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.progress import Standing
+from chartloop.run.lru_cache import LruCache
+from chartloop.run.progress import standing_of
 from chartloop.ui.view_model.build import record_view
 from chartloop.ui.view_model.moment import moment_of, spending_of
 from chartloop.ui.view_model.run_view import Json

@@ -15,9 +15,6 @@ from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.runs import Caller, public_request
 from chartloop.hosting.safety import Identity
-from chartloop.hosting.settings import EVERY
-from chartloop.run.journal import RunRow
-from chartloop.run.journal_pages import RunFilter
 from chartloop.hosting.server.common import (
     ANSWER,
     ANY,
@@ -55,7 +52,10 @@ from chartloop.hosting.server.shapes import (
     StartedRun,
     WholeQuestion,
 )
+from chartloop.hosting.settings import EVERY
 from chartloop.pictures.dot.theme import Theme
+from chartloop.run.journal import RunRow
+from chartloop.run.journal_pages import RunFilter
 from chartloop.ui.view_model.two_runs import ROWS
 
 router = APIRouter(tags=["runs"])

@@ -8,9 +8,9 @@ from __future__ import annotations
 import socket
 
 from chartloop.hosting.http_server import HttpServer
-from chartloop.hosting.settings import Settings
 from chartloop.hosting.server.application import create_app
 from chartloop.hosting.server.watch import Hub
+from chartloop.hosting.settings import Settings
 
 
 class Server(HttpServer):

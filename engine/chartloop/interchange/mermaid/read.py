@@ -34,7 +34,16 @@ from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
 from chartloop.interchange.mermaid.source import Source
 from chartloop.pictures.compare.difference import Difference, differences
-from chartloop.pictures.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
+from chartloop.pictures.flowchart import (
+    COLOUR,
+    FILLS,
+    Arrow,
+    Box,
+    Direction,
+    Flowchart,
+    Role,
+    Shape,
+)
 from chartloop.pictures.mermaid import ARROWS, NUMBERED
 from chartloop.pictures.mermaid_shapes import shape_of
 

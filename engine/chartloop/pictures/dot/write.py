@@ -37,7 +37,7 @@ BOLD = f"{FONT} Bold"
 INK = "#1e293b"
 
 _LONG = 60
-"""The longest line that is not broken, in characters. Lists of rules: `pictures.from_graph.LISTED`."""
+"""The longest line that is not broken, in characters. Of lists of rules: `from_graph.LISTED`."""
 _TIP = 1_000
 """The most characters of a tooltip. Graphviz refuses a text of 16,384 bytes; a character may take
 four of them, and a backslash is written four times."""

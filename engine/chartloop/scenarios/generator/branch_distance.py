@@ -16,6 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from chartloop.core.facts import Facts
+from chartloop.language.expression import Expression
+from chartloop.language.expression.atoms import Reading
+from chartloop.machine.build import Chart
+from chartloop.machine.regions import GuardedTransition, Holds
+from chartloop.scenarios.generator.search_targets import Target
 from chartloop.studies.coverage.deciding_atoms import (
     Chosen,
     Inverse,
@@ -24,12 +30,6 @@ from chartloop.studies.coverage.deciding_atoms import (
     Shape,
     shape_of,
 )
-from chartloop.core.facts import Facts
-from chartloop.language.expression import Expression
-from chartloop.language.expression.atoms import Reading
-from chartloop.machine.build import Chart
-from chartloop.machine.regions import GuardedTransition, Holds
-from chartloop.scenarios.generator.search_targets import Target
 
 _NUMBERS = (int, float)
 _DECISIONS = 12

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from chartloop.analysis.checker.dead_paths import untaken
+from chartloop.analysis.proofs.query import Questions
+from chartloop.analysis.proofs.query.events import Happenings
 from chartloop.core.units import say_number
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import Route
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.query import Questions
-from chartloop.analysis.proofs.query.events import Happenings
 from chartloop.scenarios.generator.generated_scenarios import Unreached, Why
 from chartloop.scenarios.generator.search_targets import CANCELLED, Target
 

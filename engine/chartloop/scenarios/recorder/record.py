@@ -16,7 +16,6 @@ from typing import Any, cast
 
 from chartloop.actions import builtin
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
-from chartloop.studies.recorded_runs import recorded_runs
 from chartloop.api import Run
 from chartloop.core.codec import to_json
 from chartloop.core.errors import RunError, SetupError
@@ -24,6 +23,8 @@ from chartloop.core.records import Record
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document
+from chartloop.pictures.of_machine import OfMachine
+from chartloop.pictures.save import write_whole
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.redact import Redactor
@@ -35,8 +36,7 @@ from chartloop.scenarios.play import play_scenario
 from chartloop.scenarios.recorder.scenario_keys import expected_of, keys_of, script_of
 from chartloop.scenarios.report import ScenarioReport
 from chartloop.scenarios.text import scenario_text
-from chartloop.pictures.of_machine import OfMachine
-from chartloop.pictures.save import write_whole
+from chartloop.studies.recorded_runs import recorded_runs
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from chartloop.studies.coverage.deciding_atoms import Shape, Value, deciding, shape_of
-from chartloop.studies.coverage.targets import atom_kind
 from chartloop.core.errors import RunError, StatusError
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
@@ -24,6 +22,8 @@ from chartloop.machine.decision import Decision, Look
 from chartloop.machine.evolve import evolve
 from chartloop.machine.regions import Holds
 from chartloop.run.replay import as_now
+from chartloop.studies.coverage.deciding_atoms import Shape, Value, deciding, shape_of
+from chartloop.studies.coverage.targets import atom_kind
 
 _BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 """Errors that deciding a record of another machine may raise."""

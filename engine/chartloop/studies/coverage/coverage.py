@@ -15,18 +15,18 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
-from chartloop.studies.coverage.coverage_table import WIDEST, bundle_of, coverage_lines
-from chartloop.studies.coverage.figures import PLURAL, Covered, Figure, figure_of
-from chartloop.studies.coverage.heatmap import HeatPicture
-from chartloop.studies.coverage.targets import KINDS, Kind, items_of
 from chartloop.core.errors import RunError, SetupError, nearest
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
-from chartloop.run.dataframe import frame
 from chartloop.pictures.flowchart import RuleDrawing
 from chartloop.pictures.from_graph import flowchart
+from chartloop.run.dataframe import frame
+from chartloop.studies.coverage.coverage_table import WIDEST, bundle_of, coverage_lines
+from chartloop.studies.coverage.figures import PLURAL, Covered, Figure, figure_of
+from chartloop.studies.coverage.heatmap import HeatPicture
+from chartloop.studies.coverage.targets import KINDS, Kind, items_of
 
 FORMAT = "chartloop-coverage/1"
 _LISTED = 6

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from chartloop.studies.coverage.figures import PLURAL, Covered, Figure
-from chartloop.studies.coverage.targets import KINDS, Kind
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, table
 from chartloop.core.html_table import line as paragraph
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count
+from chartloop.studies.coverage.figures import PLURAL, Covered, Figure
+from chartloop.studies.coverage.targets import KINDS, Kind
 
 WIDEST = 110
 """Columns of a printed table."""

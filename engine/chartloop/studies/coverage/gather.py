@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chartloop.studies.coverage.collect import NotDecided, Seeing
-from chartloop.studies.coverage.coverage import Coverage, Covered
-from chartloop.studies.coverage.targets import Item, items_of
-from chartloop.studies.coverage.unreachable import Search
 from chartloop.analysis.checker.child_limits import starts_of
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.run.journal import digest
+from chartloop.studies.coverage.collect import NotDecided, Seeing
+from chartloop.studies.coverage.coverage import Coverage, Covered
+from chartloop.studies.coverage.targets import Item, items_of
+from chartloop.studies.coverage.unreachable import Search
 
 
 class UncountedRun(NamedTuple):

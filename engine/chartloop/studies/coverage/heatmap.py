@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from chartloop.studies.coverage.figures import Covered
 from chartloop.pictures.dot.engine import Engine
 from chartloop.pictures.dot.write import (
     FONT,
@@ -35,6 +34,7 @@ from chartloop.pictures.mermaid import to_mermaid
 from chartloop.pictures.picture import Picture
 from chartloop.pictures.text.draw import WIDTH, Drawing
 from chartloop.pictures.text.outline import to_outline
+from chartloop.studies.coverage.figures import Covered
 
 _BARE = 'BORDER="0" CELLBORDER="0"'
 _PALE = "#93c5fd"

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from chartloop.studies.coverage.coverage import Coverage, changes, from_json, total
-from chartloop.studies.coverage.gather import Gathering, family
-from chartloop.studies.recorded_runs import Runs, recorded_runs
 from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
+from chartloop.studies.coverage.coverage import Coverage, changes, from_json, total
+from chartloop.studies.coverage.gather import Gathering, family
+from chartloop.studies.recorded_runs import Runs, recorded_runs
 
 Tick = Callable[[], object]
 """Called after each run, to show progress."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
-from chartloop.studies.coverage.targets import Item, guards_of, raised_by
 from chartloop.analysis.checker.check_context import CheckContext, Embedding
 from chartloop.analysis.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.analysis.checker.knowledge import Known, groups, guard_of
 from chartloop.analysis.checker.structure import states_without_stop
+from chartloop.analysis.proofs.guards.prover import Claim, Prover
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
     Choice,
@@ -33,7 +33,7 @@ from chartloop.language.expression.tree import (
 from chartloop.language.file.unreadable import Unread
 from chartloop.machine.abstract.signals import asks_to_stop
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.guards.prover import Claim, Prover
+from chartloop.studies.coverage.targets import Item, guards_of, raised_by
 
 WORK = 6_000_000
 """The budget of one search, in the units of work of `proofs.guards`: a few seconds."""

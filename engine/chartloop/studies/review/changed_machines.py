@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chartloop.analysis.versions.diff.diff import Diff
 from chartloop.core.errors import Finding, SetupError
 from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.studies.review.git import FileChange, Repository, Revision
 from chartloop.studies.review.sources import SUFFIXES, Looking, Side
-from chartloop.analysis.versions.diff.diff import Diff
 
 _MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
 _HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""

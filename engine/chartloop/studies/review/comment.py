@@ -17,15 +17,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
-from chartloop.core.errors import Finding
-from chartloop.core.units import say_count
-from chartloop.studies.review.changed_machines import Reviewed, Scope
 from chartloop.analysis.versions.diff.align import Pairs
 from chartloop.analysis.versions.diff.change import Change
 from chartloop.analysis.versions.diff.diff import say, where
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
+from chartloop.core.errors import Finding
+from chartloop.core.units import say_count
 from chartloop.pictures.flowchart import Flowchart, one_line, printable
+from chartloop.studies.review.changed_machines import Reviewed, Scope
 
 MARKER = "<!-- chartloop review -->"
 """The first line, by which a workflow finds its comment again."""

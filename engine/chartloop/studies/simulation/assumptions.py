@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.studies.simulation.distributions import NOTHING, constant, weighted_values
-from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, choice
 from chartloop.core.approvals import CALLS
 from chartloop.core.traits import Family
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.studies.simulation.distributions import NOTHING, constant, weighted_values
+from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, choice
 
 _ANY = frozenset({"fails", "duration", "results"})
 _TOKENS = frozenset({"prompt_tokens", "completion_tokens", "usd"})

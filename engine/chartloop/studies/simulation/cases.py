@@ -10,9 +10,9 @@ from itertools import accumulate
 from random import Random
 from typing import Any, NamedTuple
 
-from chartloop.studies.simulation.distributions import NOTHING, Amount, drawing
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
+from chartloop.studies.simulation.distributions import NOTHING, Amount, drawing
 
 Make = Callable[[Position, float, float], Outcome | Blocked]
 """Makes an outcome from a position and two amounts: tokens sent and written, or tokens added."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chartloop.studies.simulation.assumptions import family_of
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Given, MachineSpec
 from chartloop.language.template.template import Template
+from chartloop.studies.simulation.assumptions import family_of
 
 
 def facts_read(spec: MachineSpec) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chartloop.core.units import say_elapsed
 from chartloop.analysis.proofs.bound.bound import say_amount
+from chartloop.core.units import say_elapsed
 
 NAMES = {
     "actions": "actions", "requests": "requests", "tool_calls": "tool calls",

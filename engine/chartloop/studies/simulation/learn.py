@@ -14,12 +14,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from chartloop.studies.simulation.assumptions import default_behaviour, family_of
-from chartloop.studies.simulation.dependencies import reads_texts
-from chartloop.studies.simulation.distributions import empirical
-from chartloop.studies.simulation.outcomes import prices_of
-from chartloop.studies.simulation.play import opaque_guards
-from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.errors import EMPTY_KINDS
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
@@ -30,6 +24,12 @@ from chartloop.core.units import say_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.recorded import RecordedRun
+from chartloop.studies.simulation.assumptions import default_behaviour, family_of
+from chartloop.studies.simulation.dependencies import reads_texts
+from chartloop.studies.simulation.distributions import empirical
+from chartloop.studies.simulation.outcomes import prices_of
+from chartloop.studies.simulation.play import opaque_guards
+from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice
 
 MOST_WORDS = 50
 """Maximum number of distinct texts or values of a field; the most frequent are kept."""

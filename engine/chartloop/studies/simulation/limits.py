@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from chartloop.studies.simulation.dependencies import expressions
-from chartloop.studies.simulation.sample import Plan, Progress, Sample, sample_runs
-from chartloop.studies.simulation.statistics import Share, share, spread
+from chartloop.analysis.proofs.bound import Bound
 from chartloop.core.fold import lookup
 from chartloop.core.format import say_value
 from chartloop.core.plain import plain
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec
-from chartloop.analysis.proofs.bound import Bound
+from chartloop.studies.simulation.dependencies import expressions
+from chartloop.studies.simulation.sample import Plan, Progress, Sample, sample_runs
+from chartloop.studies.simulation.statistics import Share, share, spread
 
 RUNS = 2_000
 """Runs of each simulation; a limit takes three."""

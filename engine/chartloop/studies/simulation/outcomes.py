@@ -17,20 +17,6 @@ from typing import Any, NamedTuple, cast
 from chartloop.actions.approval import Gate
 from chartloop.actions.call_tools import drop_excess, drop_others
 from chartloop.actions.tasks import Attempt, attempt_outcome
-from chartloop.studies.simulation.assumptions import (
-    Assumption,
-    asks_for_itself,
-    default_behaviour,
-    family_of,
-    in_words,
-    keys_of,
-    plain_value,
-)
-from chartloop.studies.simulation.cases import Case, Cases, Wait
-from chartloop.studies.simulation.dependencies import facts_read, reads_texts
-from chartloop.studies.simulation.distributions import NOTHING
-from chartloop.studies.simulation.pure_actions import PureAction
-from chartloop.studies.simulation.world import UNSPECIFIED, Behaviour, Choice, World
 from chartloop.core.approvals import keyed
 from chartloop.core.conversation import open_calls, tool_reply
 from chartloop.core.errors import SetupError
@@ -47,6 +33,20 @@ from chartloop.core.outcome import (
 from chartloop.core.position import REPAIRED, Position, repair_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
+from chartloop.studies.simulation.assumptions import (
+    Assumption,
+    asks_for_itself,
+    default_behaviour,
+    family_of,
+    in_words,
+    keys_of,
+    plain_value,
+)
+from chartloop.studies.simulation.cases import Case, Cases, Wait
+from chartloop.studies.simulation.dependencies import facts_read, reads_texts
+from chartloop.studies.simulation.distributions import NOTHING
+from chartloop.studies.simulation.pure_actions import PureAction
+from chartloop.studies.simulation.world import UNSPECIFIED, Behaviour, Choice, World
 
 MOST_RESULTS = 2_000
 """Maximum number of distinct results of one state."""

@@ -11,11 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from chartloop.studies.simulation.assumptions import family_of
-from chartloop.studies.simulation.cases import Cases
-from chartloop.studies.simulation.distributions import drawing
-from chartloop.studies.simulation.outcomes import Outcomes
-from chartloop.studies.simulation.world import NOBODY, World
 from chartloop.core.errors import SetupError, nearest
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.outcome import Blocked, Outcome
@@ -27,6 +22,11 @@ from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.machine.rules import time_allowed
 from chartloop.run.exceptions import too_long
+from chartloop.studies.simulation.assumptions import family_of
+from chartloop.studies.simulation.cases import Cases
+from chartloop.studies.simulation.distributions import drawing
+from chartloop.studies.simulation.outcomes import Outcomes
+from chartloop.studies.simulation.world import NOBODY, World
 
 LONGEST = 10_000
 """Steps after which a run is abandoned."""

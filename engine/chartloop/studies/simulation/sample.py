@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any, Protocol
 
-from chartloop.studies.simulation.play import LONGEST, Player, Simulated, Watch
-from chartloop.studies.simulation.world import World
 from chartloop.core.errors import SetupError
 from chartloop.machine.build import Chart
+from chartloop.studies.simulation.play import LONGEST, Player, Simulated, Watch
+from chartloop.studies.simulation.world import World
 
 PART = 500
 """Runs between two reports of progress."""

@@ -13,13 +13,6 @@ from typing import Any, TypeAlias
 
 from chartloop import catalog
 from chartloop.adapters.journal.opening import JournalOrPath, journal_of
-from chartloop.studies.recorded_runs import Runs, recorded_runs
-from chartloop.studies.simulation.learn import learn
-from chartloop.studies.simulation.limits import suggestions
-from chartloop.studies.simulation.sample import Plan, sample
-from chartloop.studies.simulation.simulation import Simulation
-from chartloop.studies.simulation.world import World
-from chartloop.studies.simulation.world_file import read_world, world_of
 from chartloop.api.caller_values import checked_values, first_tasks
 from chartloop.api.machine import Machine
 from chartloop.api.run import Run
@@ -32,6 +25,13 @@ from chartloop.run.recorded import RecordedRun
 from chartloop.run.replay import moment_before
 from chartloop.run.session import start_data
 from chartloop.run.sync import wait
+from chartloop.studies.recorded_runs import Runs, recorded_runs
+from chartloop.studies.simulation.learn import learn
+from chartloop.studies.simulation.limits import suggestions
+from chartloop.studies.simulation.sample import Plan, sample
+from chartloop.studies.simulation.simulation import Simulation
+from chartloop.studies.simulation.world import World
+from chartloop.studies.simulation.world_file import read_world, world_of
 
 Given: TypeAlias = "World | Mapping[str, Any] | str | Path | None"
 """A world, the data of a world file, or the path of one."""

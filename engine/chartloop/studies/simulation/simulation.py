@@ -12,6 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chartloop.analysis.proofs.bound import Bound
+from chartloop.core.html_table import Cell, bundle, details_element, line, table
+from chartloop.core.text_table import Line, Row, lay_out, text_of
+from chartloop.core.units import say_count
+from chartloop.run.dataframe import frame
 from chartloop.studies.simulation import simulation_plots as plots
 from chartloop.studies.simulation.assumptions import Assumption
 from chartloop.studies.simulation.figure_names import NAMES, say
@@ -19,11 +24,6 @@ from chartloop.studies.simulation.limits import Suggestion
 from chartloop.studies.simulation.play import UNFINISHED
 from chartloop.studies.simulation.sample import Sample
 from chartloop.studies.simulation.statistics import Share, Spread, share, spread
-from chartloop.core.html_table import Cell, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out, text_of
-from chartloop.core.units import say_count
-from chartloop.analysis.proofs.bound import Bound
-from chartloop.run.dataframe import frame
 
 FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "elapsed", "waiting")
 """The figures of each run, in the order of the tables."""

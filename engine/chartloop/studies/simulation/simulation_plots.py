@@ -1,7 +1,7 @@
 """The plots of a simulation: why runs stop, and the distributions of their calls, cost and time.
 
-Belongs here: the selection of plots. Never: pages, files and kinds of plots (`pictures.plots`), or a
-figure that the tables do not have.
+Belongs here: the selection of plots. Never: pages, files and kinds of plots (`pictures.plots`), or
+a figure that the tables do not have.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chartloop.studies.simulation.figure_names import UNITS, say
 from chartloop.pictures import plots
 from chartloop.pictures.plots import Plot
+from chartloop.studies.simulation.figure_names import UNITS, say
 
 _TITLES = {
     "requests": "How many requests runs send", "tool_calls": "How many tool calls runs make",

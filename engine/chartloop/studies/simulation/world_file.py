@@ -28,9 +28,6 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue, ValidationError
 
-from chartloop.studies.simulation.assumptions import keys_of
-from chartloop.studies.simulation.distributions import Amount, constant, weighted_values
-from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.codes import finding
 from chartloop.core.errors import RETRY_ON, Finding, SpecError, nearest
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
@@ -39,6 +36,9 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.language.yaml.document import Document
 from chartloop.language.yaml.reading import Path as At
 from chartloop.language.yaml.reading import read
+from chartloop.studies.simulation.assumptions import keys_of
+from chartloop.studies.simulation.distributions import Amount, constant, weighted_values
+from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice
 
 _ROUNDED = 0.01
 """Tolerance for the sum of shares: three times 33% counts as 100%."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from chartloop.studies.format import percent
 from chartloop.core.reasons import ResultKind
 from chartloop.run.recorded import Unread
+from chartloop.studies.format import percent
 
 LOOSE = 0.5
 """A limit is reported as never near if no run used this share of it."""

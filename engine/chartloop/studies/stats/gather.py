@@ -13,6 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chartloop.core.errors import StatusError
+from chartloop.core.facts import Facts
+from chartloop.core.position import Position
+from chartloop.core.reasons import ResultKind
+from chartloop.core.records import Record
+from chartloop.language.expression import Expression
+from chartloop.machine.build import Chart
+from chartloop.machine.evolve import evolve
+from chartloop.machine.guard_text import say_value, type_at
+from chartloop.run.recorded import RecordedRun
+from chartloop.run.renaming import as_now
 from chartloop.studies.stats.figures import (
     TOTALS,
     Dist,
@@ -25,17 +36,6 @@ from chartloop.studies.whatif.changed_inputs import unknown_action
 from chartloop.studies.whatif.question import kind_of, lost_tasks
 from chartloop.studies.whatif.refold import stops
 from chartloop.studies.whatif.verdict import BROKEN, Spending, spending
-from chartloop.core.errors import StatusError
-from chartloop.core.facts import Facts
-from chartloop.core.position import Position
-from chartloop.core.reasons import ResultKind
-from chartloop.core.records import Record
-from chartloop.language.expression import Expression
-from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
-from chartloop.machine.guard_text import say_value, type_at
-from chartloop.run.recorded import RecordedRun
-from chartloop.run.renaming import as_now
 
 Charts = Callable[[RecordedRun], Chart]
 """Returns the chart that a run was recorded with."""

@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from chartloop.api.machine import Machine
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
+from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.units import say_count, say_elapsed, say_number
+from chartloop.machine.build import Chart
+from chartloop.pictures.flowchart import printable
+from chartloop.run.dataframe import frame
+from chartloop.run.recorded import Recorded, RecordedRun, Unread
 from chartloop.studies.format import percent, say_usd
 from chartloop.studies.recorded_runs import Runs, recorded_runs
 from chartloop.studies.stats import stats_plots as plots
@@ -16,14 +24,6 @@ from chartloop.studies.stats.figures import TOTALS, Figures
 from chartloop.studies.stats.gather import Gathering
 from chartloop.studies.whatif.verdict import BROKEN
 from chartloop.studies.whatif.whatif import older_charts
-from chartloop.api.machine import Machine
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out
-from chartloop.core.units import say_count, say_elapsed, say_number
-from chartloop.machine.build import Chart
-from chartloop.run.dataframe import frame
-from chartloop.run.recorded import Recorded, RecordedRun, Unread
-from chartloop.pictures.flowchart import printable
 
 CELLS = 12
 """Width of a bar, in characters."""

@@ -1,7 +1,7 @@
 """The plots of statistics: reasons, margins, time and cost of states, durations and costs of runs.
 
-Belongs here: the content of each plot. Never: pages, files and kinds of plots (`pictures.plots`), or a
-figure that the tables do not have.
+Belongs here: the content of each plot. Never: pages, files and kinds of plots (`pictures.plots`), or
+a figure that the tables do not have.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from chartloop.studies.format import percent, say_usd
 from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.pictures import plots
 from chartloop.pictures.plots import AMBER, BLUE, INK, KINDS, LISTED, Plot, title_with_count
+from chartloop.studies.format import percent, say_usd
 
 if TYPE_CHECKING:
     from chartloop.studies.stats.figures import Figures, StateLine

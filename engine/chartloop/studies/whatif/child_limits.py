@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chartloop.studies.whatif.changed_inputs import changed_inputs
 from chartloop.analysis.checker.unused import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.child_budget import budgets_of, rest
+from chartloop.studies.whatif.changed_inputs import changed_inputs
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}
 """The keys of a child's result for these facts; for the time at work, an upper bound."""

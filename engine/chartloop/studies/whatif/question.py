@@ -24,6 +24,19 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+from chartloop.analysis.versions.diff.compare import compare
+from chartloop.analysis.versions.migration.renames import Naming, naming, used
+from chartloop.core.errors import StatusError
+from chartloop.core.position import Position
+from chartloop.core.reasons import ResultKind
+from chartloop.core.records import Input, Record
+from chartloop.language.expression.tree import Fact
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.evolve import evolve
+from chartloop.run.recorded import RecordedRun
+from chartloop.run.renaming import Names, as_now
 from chartloop.studies.whatif.changed_inputs import (
     affected_names,
     asks_guards,
@@ -38,19 +51,6 @@ from chartloop.studies.whatif.deadlines import Timing
 from chartloop.studies.whatif.refold import NoRecordedResult, Refold, ResultsByCall, refold, stops
 from chartloop.studies.whatif.unaffected import CounterHistory, counters_of, with_limits
 from chartloop.studies.whatif.verdict import NOTHING, RunVerdict, Spending, Verdict, spending
-from chartloop.core.errors import StatusError
-from chartloop.core.position import Position
-from chartloop.core.reasons import ResultKind
-from chartloop.core.records import Input, Record
-from chartloop.language.expression.tree import Fact
-from chartloop.language.spec import MachineSpec
-from chartloop.machine.build import Chart
-from chartloop.machine.decision import Decision
-from chartloop.machine.evolve import evolve
-from chartloop.run.recorded import RecordedRun
-from chartloop.run.renaming import Names, as_now
-from chartloop.analysis.versions.diff.compare import compare
-from chartloop.analysis.versions.migration.renames import Naming, naming, used
 
 Older = Callable[[str], Chart | None]
 """Compiles a canonical text; None if that fails."""

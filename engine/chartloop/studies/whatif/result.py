@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from chartloop.studies.format import percent, say_usd
-from chartloop.studies.whatif.verdict import RunVerdict, Spending, Verdict, total
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.transition_table import ENGINE_ENDS
+from chartloop.pictures.flowchart import printable
 from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Unread
-from chartloop.pictures.flowchart import printable
+from chartloop.studies.format import percent, say_usd
+from chartloop.studies.whatif.verdict import RunVerdict, Spending, Verdict, total
 
 _NAMED = 4
 """How many states a sentence names."""

@@ -10,10 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from chartloop.studies.recorded_runs import Runs, recorded_runs
-from chartloop.studies.whatif.question import Question, RecordedCase, reading
-from chartloop.studies.whatif.result import Sweep, WhatIf
-from chartloop.studies.whatif.verdict import BROKEN
 from chartloop.api.caller_values import checked_values
 from chartloop.api.machine import Machine
 from chartloop.core.errors import LimitError
@@ -23,6 +19,10 @@ from chartloop.language.load import load
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
 from chartloop.run.recorded import Recorded, Unread
+from chartloop.studies.recorded_runs import Runs, recorded_runs
+from chartloop.studies.whatif.question import Question, RecordedCase, reading
+from chartloop.studies.whatif.result import Sweep, WhatIf
+from chartloop.studies.whatif.verdict import BROKEN
 
 Tick = Callable[[], object]
 """Called after each run, to show progress."""

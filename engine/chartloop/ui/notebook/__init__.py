@@ -1,5 +1,5 @@
 """Runs in notebooks: a picture that follows a run, and a panel with buttons.
 
 Belongs here: IPython and anywidget, each imported on first use. Never: the look of a picture
-(`view`), what a run does.
+(`pictures`), what a run does.
 """

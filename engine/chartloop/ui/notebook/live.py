@@ -14,13 +14,13 @@ from typing import Unpack
 
 from chartloop.api import Run
 from chartloop.api.drawn import DrawOptions
-from chartloop.ui.notebook.screen import Screen, screen, when_cells_end
-from chartloop.run.events import Event, Recorded, Rewound
-from chartloop.run.progress import standing_of, status_of
 from chartloop.pictures.live.bundle import live_bundle
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.picture import Picture
+from chartloop.run.events import Event, Recorded, Rewound
+from chartloop.run.progress import standing_of, status_of
+from chartloop.ui.notebook.screen import Screen, screen, when_cells_end
 
 INTERVAL = 0.1
 """The fewest seconds between two repaints of a driven run. The last state is always painted."""

@@ -22,6 +22,7 @@ from textual.widgets import Footer, Input, Static
 from chartloop.core.approvals import DENY
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
+from chartloop.pictures.flowchart import one_line
 from chartloop.ui.tui.board import Board, Controls
 from chartloop.ui.tui.panes import Log, Pane, StatePane, facts_of, records_of, why_of
 from chartloop.ui.tui.screens import (
@@ -32,7 +33,6 @@ from chartloop.ui.tui.screens import (
     StateScreen,
 )
 from chartloop.ui.tui.worker import Crashed, Failed, ModelText, News, PictureWanted, Worker
-from chartloop.pictures.flowchart import one_line
 from chartloop.ui.view_model.run_view import DecisionView
 
 POLL = 1 / 20

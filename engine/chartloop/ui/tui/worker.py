@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from chartloop.api import Run
 from chartloop.core.text_table import Line
-from chartloop.ui.tui.board import Board, Controls
 from chartloop.pictures.picture import Picture
+from chartloop.ui.tui.board import Board, Controls
 
 AGAIN = 0.15
 """The fewest seconds between two boards while a run continues by itself."""

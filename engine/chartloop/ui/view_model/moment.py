@@ -20,9 +20,9 @@ from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.explain import explain
+from chartloop.pictures.live.progress import Standing
 from chartloop.run.progress import standing_at
 from chartloop.run.tally import Tally
-from chartloop.pictures.live.progress import Standing
 from chartloop.ui.view_model.build import fact_views, record_view
 from chartloop.ui.view_model.run_view import DecisionView, FactView, Json, RecordView
 

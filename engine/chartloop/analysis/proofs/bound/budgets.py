@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from chartloop.analysis.proofs.bound.costs import WAITING, Spending, Uses
+from chartloop.analysis.proofs.bound.linear_program import Arc, Effort, Number, Solved, most
 from chartloop.machine.abstract.counters import Again
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import Route
 from chartloop.machine.abstract.thresholds import REAL, World
-from chartloop.analysis.proofs.bound.costs import WAITING, Spending, Uses
-from chartloop.analysis.proofs.bound.linear_program import Arc, Effort, Number, Solved, most
 
 LIFTS = frozenset({"usage.total_tokens", "usage.cost", "usage.tool_calls", WAITING})
 """Resources that guards can count, in amounts that differ between outcomes."""

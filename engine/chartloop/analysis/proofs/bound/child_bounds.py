@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from chartloop.analysis.proofs.bound.bound import Figure
+from chartloop.analysis.proofs.bound.budgets import Family
+from chartloop.analysis.proofs.bound.costs import RESOURCES, UNIT, Child, Handed, Spending
+from chartloop.analysis.proofs.bound.linear_program import Number
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.intervals.evaluate import judge
@@ -18,10 +22,6 @@ from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
 from chartloop.machine.child_budget import OWN, budgets_of
-from chartloop.analysis.proofs.bound.bound import Figure
-from chartloop.analysis.proofs.bound.budgets import Family
-from chartloop.analysis.proofs.bound.costs import RESOURCES, UNIT, Child, Handed, Spending
-from chartloop.analysis.proofs.bound.linear_program import Number
 
 
 class Proving(Protocol):

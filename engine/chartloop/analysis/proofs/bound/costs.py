@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
+from chartloop.analysis.proofs.bound.list_lengths import longest_list
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import PARTS
 from chartloop.core.specs import ActionSpec
@@ -30,7 +31,6 @@ from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
-from chartloop.analysis.proofs.bound.list_lengths import longest_list
 
 UNIT = 10**15
 """The stand-in for the unknown size of one model call."""

@@ -16,6 +16,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from chartloop.analysis.proofs.bound.budgets import Number, exact, reached_before
+from chartloop.analysis.proofs.bound.costs import STEPS
+from chartloop.analysis.proofs.bound.problem import Proof
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Const, Fact, Node, walk
 from chartloop.language.intervals.evaluate import judge, surely
@@ -23,9 +26,6 @@ from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, 
 from chartloop.language.spec import Edge, MachineSpec, Rule
 from chartloop.machine.abstract.counters import Counting, all_sets
 from chartloop.machine.abstract.thresholds import REAL, World
-from chartloop.analysis.proofs.bound.budgets import Number, exact, reached_before
-from chartloop.analysis.proofs.bound.costs import STEPS
-from chartloop.analysis.proofs.bound.problem import Proof
 
 QUEUE = "queue.size"
 """Stands for the attempts at tasks: each takes at most one task off the queue."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chartloop.core.traits import Writes
-from chartloop.machine.abstract.graph import Routes
 from chartloop.analysis.proofs.bound.bound import Wrap
 from chartloop.analysis.proofs.bound.costs import COST, INF, UNIT, Spending
+from chartloop.core.traits import Writes
+from chartloop.machine.abstract.graph import Routes
 
 
 def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tuple[Wrap, ...]:

@@ -5,15 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.language.expression import Expression
-from chartloop.language.intervals.interval import INF
-from chartloop.language.spec import Given
-from chartloop.machine.abstract.counters import Counting
-from chartloop.machine.abstract.graph import Routes
-from chartloop.machine.abstract.graph_builder import MOST_ROUTES
-from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.build import Chart
-from chartloop.machine.guard_text import all_guards
 from chartloop.analysis.proofs.bound.bound import Wrap
 from chartloop.analysis.proofs.bound.budgets import (
     LIFTS,
@@ -26,10 +17,27 @@ from chartloop.analysis.proofs.bound.budgets import (
     steps_of,
 )
 from chartloop.analysis.proofs.bound.child_bounds import Children
-from chartloop.analysis.proofs.bound.costs import CALLS, COST, TOKENS, WAITING, Assume, Child, Spending
+from chartloop.analysis.proofs.bound.costs import (
+    CALLS,
+    COST,
+    TOKENS,
+    WAITING,
+    Assume,
+    Child,
+    Spending,
+)
 from chartloop.analysis.proofs.bound.epilogue import wraps_of
 from chartloop.analysis.proofs.bound.linear_program import Effort, Number, Solved
 from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.language.expression import Expression
+from chartloop.language.intervals.interval import INF
+from chartloop.language.spec import Given
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.graph_builder import MOST_ROUTES
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.build import Chart
+from chartloop.machine.guard_text import all_guards
 
 TIGHTENED = 6
 """The number of families that are added at the start; others follow where a cycle needs them."""

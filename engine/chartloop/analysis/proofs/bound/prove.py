@@ -11,15 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from chartloop.core.specs import ActionSpec, Effect
-from chartloop.language.expression import Expression
-from chartloop.language.intervals.interval import INF
-from chartloop.language.spec import MachineSpec
-from chartloop.machine.abstract.graph import Routes
-from chartloop.machine.abstract.position import UNDRAWN, Route, TooLarge
-from chartloop.machine.abstract.signals import hands_down
-from chartloop.machine.build import Chart
-from chartloop.machine.transition import A_TICK
 from chartloop.analysis.proofs.bound.bound import (
     Bound,
     Figure,
@@ -45,6 +36,15 @@ from chartloop.analysis.proofs.bound.costs import (
 from chartloop.analysis.proofs.bound.epilogue import wraps_of
 from chartloop.analysis.proofs.bound.linear_program import Effort, Number, OutOfEffort, Solved
 from chartloop.analysis.proofs.bound.problem import Proof, limits_of
+from chartloop.core.specs import ActionSpec, Effect
+from chartloop.language.expression import Expression
+from chartloop.language.intervals.interval import INF
+from chartloop.language.spec import MachineSpec
+from chartloop.machine.abstract.graph import Routes
+from chartloop.machine.abstract.position import UNDRAWN, Route, TooLarge
+from chartloop.machine.abstract.signals import hands_down
+from chartloop.machine.build import Chart
+from chartloop.machine.transition import A_TICK
 
 NAMES: Mapping[str, str] = {
     STEPS: "actions", CALLS: "requests", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from chartloop.machine.abstract.counters import Counting
-from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.build import Chart
 from chartloop.analysis.proofs.bound.costs import STEPS, Assume
 from chartloop.analysis.proofs.bound.linear_program import Effort
 from chartloop.analysis.proofs.bound.problem import Proof
 from chartloop.analysis.proofs.bound.prove import loop_of, paid
+from chartloop.machine.abstract.counters import Counting
+from chartloop.machine.abstract.thresholds import World
+from chartloop.machine.build import Chart
 
 MOST_LOOPS = 8
 """The most loops that are reported at once."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple, TypeAlias
 
+from chartloop.analysis.proofs.guards.domains import Ends, World
 from chartloop.language.expression.tree import (
     INVERSE,
     Arith,
@@ -37,7 +38,6 @@ from chartloop.language.expression.tree import (
     is_none,
     walk,
 )
-from chartloop.analysis.proofs.guards.domains import Ends, World
 
 
 class Sum(NamedTuple):

@@ -15,12 +15,19 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
+from chartloop.analysis.proofs.guards.decide import (
+    PER_QUESTION,
+    ZERO,
+    Store,
+    TooMuch,
+    Work,
+    find_unrefuted,
+)
+from chartloop.analysis.proofs.guards.domains import World
+from chartloop.analysis.proofs.guards.formula import Formula, Term, Terms, Truth, join
 from chartloop.language.expression.compile import function
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, no_oracle
 from chartloop.language.expression.tree import Fact, Node, facts_of, walk
-from chartloop.analysis.proofs.guards.decide import PER_QUESTION, ZERO, Store, TooMuch, Work, find_unrefuted
-from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.formula import Formula, Term, Terms, Truth, join
 
 TRIES = 60
 """The most sets of values that are tried to show that a guard can hold."""

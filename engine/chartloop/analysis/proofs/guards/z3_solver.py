@@ -16,6 +16,9 @@ from importlib.util import find_spec
 from math import inf
 from typing import Any
 
+from chartloop.analysis.proofs.guards.domains import AT_MOST, World
+from chartloop.analysis.proofs.guards.formula import key
+from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.expression.tree import (
     Arith,
     Call,
@@ -33,9 +36,6 @@ from chartloop.language.expression.tree import (
     is_none,
     walk,
 )
-from chartloop.analysis.proofs.guards.domains import AT_MOST, World
-from chartloop.analysis.proofs.guards.formula import key
-from chartloop.analysis.proofs.guards.prover import Claim
 
 WORK = 300_000
 """z3's own units, for one question: some tenths of a second."""

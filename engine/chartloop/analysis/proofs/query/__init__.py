@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
+from chartloop.analysis.proofs.query.each_call import answer_each
+from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
+from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
+from chartloop.analysis.proofs.query.reachability import STEPS, open_routes
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import TooLarge
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
-from chartloop.analysis.proofs.query.each_call import answer_each
-from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
-from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
-from chartloop.analysis.proofs.query.reachability import STEPS, open_routes
 
 __all__ = ["EFFORT", "OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]
 

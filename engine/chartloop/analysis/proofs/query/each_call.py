@@ -15,12 +15,12 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from chartloop.analysis.proofs.query.query_answer import Answer
+from chartloop.analysis.proofs.query.query_text import Query
 from chartloop.core.approvals import ACCEPT
 from chartloop.language.approval import ACTION
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.language.spec import Approve, MachineSpec
-from chartloop.analysis.proofs.query.query_answer import Answer
-from chartloop.analysis.proofs.query.query_text import Query
 
 ASSUMED = (
     "the tool's function is called by runs only, not by your own code",

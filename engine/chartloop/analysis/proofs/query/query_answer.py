@@ -18,6 +18,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
+from chartloop.analysis.proofs.query.events import Happening, Happenings
+from chartloop.analysis.proofs.query.open_tool_calls import Offers
+from chartloop.analysis.proofs.query.query_text import Atom, Query
 from chartloop.core.text_table import Line, Span, text_of
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, TooLarge
@@ -28,9 +31,6 @@ from chartloop.machine.abstract.signals import (
     Tools,
 )
 from chartloop.machine.transition_table import ENGINE_ENDS
-from chartloop.analysis.proofs.query.events import Happening, Happenings
-from chartloop.analysis.proofs.query.open_tool_calls import Offers
-from chartloop.analysis.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
 """The phrase in `reason` for a run that is stopped from outside."""

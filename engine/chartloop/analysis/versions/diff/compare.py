@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from chartloop.core.errors import Place
-from chartloop.language.expression import Expression
-from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.analysis.versions.diff.align import (
     Matched,
     Pairs,
@@ -35,6 +32,9 @@ from chartloop.analysis.versions.diff.machine_parts import (
     named_parts,
     state_part,
 )
+from chartloop.core.errors import Place
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec, StateSpec
 
 
 class Comparison(NamedTuple):

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from chartloop.analysis.versions.diff.change import What
+from chartloop.analysis.versions.diff.guards import plain
 from chartloop.core.types import Type
 from chartloop.core.units import say_number, write_duration
 from chartloop.language.expression import Expression
@@ -31,8 +33,6 @@ from chartloop.language.spec import (
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import Path, dotted_path
 from chartloop.machine.guard_text import say_value
-from chartloop.analysis.versions.diff.change import What
-from chartloop.analysis.versions.diff.guards import plain
 
 _VISITS = re.compile(r"\brun\.visits\.(\w+)")
 

@@ -4,7 +4,8 @@ The old label is struck through above the new, and signs repeat the colours. The
 the limits of Mermaid: a chart with more characters or arrows is cut at a whole box, and another box
 gives the number of those left out.
 
-Belongs here: classes, lines and bounds. Never: finding changes (`merge`), escapes (`pictures.mermaid`).
+Belongs here: classes, lines and bounds. Never: finding changes (`merge`), escapes
+(`pictures.mermaid`).
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from chartloop.analysis.versions.migration.renames import GONE
+from chartloop.analysis.versions.migration.verdict import Cause
 from chartloop.core.errors import NOWHERE, Place, StatusError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
@@ -17,8 +19,6 @@ from chartloop.machine.evolve import evolve
 from chartloop.machine.explain import Atom, Explanation, Row, explain
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Replay
-from chartloop.analysis.versions.migration.renames import GONE
-from chartloop.analysis.versions.migration.verdict import Cause
 
 LATER = "continue with the machine that the run was started with, or start a fork at record {}"
 NEVER = "continue with the machine that the run was started with, or start a new run"

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from chartloop.analysis.versions.migration.verdict import Cause
 from chartloop.core.position import Asked, Position
 from chartloop.language.dump import canonical
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.run.journal import CHILD_MARK, RunRow, digest
-from chartloop.analysis.versions.migration.verdict import Cause
 
 CURE = "continue with the machine that the run was started with until {}"
 _ENDED = CURE.format("the child has ended, or start a fork before the child")

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chartloop.analysis.versions.migration.child_runs import CURE, misfit_children
+from chartloop.analysis.versions.migration.verdict import Cause
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.fold import tick
 from chartloop.core.format import say_value
@@ -22,8 +24,6 @@ from chartloop.language.spec import MachineSpec, Rule
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_guard
 from chartloop.run.journal import RunRow
-from chartloop.analysis.versions.migration.child_runs import CURE, misfit_children
-from chartloop.analysis.versions.migration.verdict import Cause
 
 
 class Standing(NamedTuple):

@@ -17,6 +17,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
+from chartloop.analysis.versions.diff.align import Pairs
+from chartloop.analysis.versions.diff.compare import Comparison, compare
+from chartloop.analysis.versions.diff.machine_parts import Renaming, state_part
+from chartloop.analysis.versions.migration.cause import NEVER, cause_of
+from chartloop.analysis.versions.migration.compatibility import Standing, misfit, notes, stops
+from chartloop.analysis.versions.migration.pending_changes import Reach, ahead, changed_routes
+from chartloop.analysis.versions.migration.renames import Naming, naming, used
+from chartloop.analysis.versions.migration.verdict import Ahead, Cause, Verdict
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import Position
 from chartloop.core.units import say_count
@@ -26,14 +34,6 @@ from chartloop.run.journal import digest
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import Names
 from chartloop.run.replay import Replay, replay
-from chartloop.analysis.versions.diff.align import Pairs
-from chartloop.analysis.versions.diff.compare import Comparison, compare
-from chartloop.analysis.versions.diff.machine_parts import Renaming, state_part
-from chartloop.analysis.versions.migration.cause import NEVER, cause_of
-from chartloop.analysis.versions.migration.compatibility import Standing, misfit, notes, stops
-from chartloop.analysis.versions.migration.pending_changes import Reach, ahead, changed_routes
-from chartloop.analysis.versions.migration.renames import Naming, naming, used
-from chartloop.analysis.versions.migration.verdict import Ahead, Cause, Verdict
 
 ENDED = ("completed", "error")
 OVER = "the run is over: it is read with the machine that it was started with"

@@ -13,15 +13,15 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, cast
 
+from chartloop.analysis.versions.diff.change import Change
+from chartloop.analysis.versions.diff.diff import say, where
+from chartloop.analysis.versions.migration.verdict import Ahead
 from chartloop.core.errors import NOWHERE
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.spec import MachineSpec, Rule
 from chartloop.language.template.template import Template
 from chartloop.machine.build import Chart
-from chartloop.analysis.versions.diff.change import Change
-from chartloop.analysis.versions.diff.diff import say, where
-from chartloop.analysis.versions.migration.verdict import Ahead
 
 ON_ERROR = "on_error"
 """The id of the edge for failures that nothing else handles."""

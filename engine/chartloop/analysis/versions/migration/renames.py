@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from chartloop.analysis.versions.diff.align import Pairs
 from chartloop.core.records import Record
 from chartloop.language.spec import MachineSpec
 from chartloop.run.renaming import START, Names
-from chartloop.analysis.versions.diff.align import Pairs
 
 GONE = ", which is gone"
 """The suffix for the id of an edge or rule that the new machine lacks: no real id has it."""

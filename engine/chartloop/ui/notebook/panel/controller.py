@@ -21,9 +21,9 @@ from functools import partial
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError
 from chartloop.core.records import Record
-from chartloop.ui.notebook.panel.panel_picture import PanelPicture
 from chartloop.run.events import Event, Recorded
 from chartloop.run.sanitize import sound_text
+from chartloop.ui.notebook.panel.panel_picture import PanelPicture
 from chartloop.ui.view_model.build import decision_of, head_of, view_run
 from chartloop.ui.view_model.orders import (
     Answer,

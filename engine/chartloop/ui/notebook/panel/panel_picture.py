@@ -10,11 +10,11 @@ from typing import Any
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
-from chartloop.run.progress import standing_of
 from chartloop.pictures.dot.engine import Engine
 from chartloop.pictures.live.bundle import describe_picture, on_page
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.progress import Standing
+from chartloop.run.progress import standing_of
 
 Json = dict[str, Any]
 PATIENCE = 10.0

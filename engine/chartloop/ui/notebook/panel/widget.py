@@ -12,10 +12,10 @@ import anywidget
 import traitlets
 
 from chartloop.api import Run
+from chartloop.pictures import page_parts
 from chartloop.ui.notebook.panel.controller import Controller
 from chartloop.ui.notebook.panel.panel_picture import still
 from chartloop.ui.notebook.screen import when_cells_end
-from chartloop.pictures import page_parts
 from chartloop.ui.view_model.run_view import Json
 
 _PAGE = Path(__file__).parent / "page"
