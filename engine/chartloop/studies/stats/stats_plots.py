@@ -1,7 +1,7 @@
 """The plots of statistics: reasons, margins, time and cost of states, durations and costs of runs.
 
-Belongs here: the content of each plot. Never: pages, files and kinds of plots (`pictures.plots`), or
-a figure that the tables do not have.
+Belongs here: the content of each plot. Never: pages, files and kinds of plots (`pictures.plots`),
+or a figure that the tables do not have.
 """
 
 from __future__ import annotations
