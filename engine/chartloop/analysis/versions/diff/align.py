@@ -1,9 +1,9 @@
 """Pairs corresponding states, edges, rules and tasks of two machines.
 
 States are paired by name, then by `renamed` in the file, then by label and neighbourhood: the rest
-is aligned as charts are (`pictures.compare.align`), and two states are a rename only if at
-least half of their aspects are equal. Entries of lists are paired by their aspects, from all of them to the
-fewest. The pairs are the same in both directions.
+is aligned as charts are (`pictures.compare.align`), and two states are a rename only if at least
+half of their aspects are equal. Entries of lists are paired by their aspects, from all of them to
+the fewest. The pairs are the same in both directions.
 
 Belongs here: pairs. Never: the differences within a pair (`compare`).
 """
