@@ -20,7 +20,7 @@ from chartloop.pictures import page_parts
 from chartloop.ui.notebook.panel import open as opening
 
 ANYWIDGET = pytest.mark.extra("anywidget", install=install("notebook"))  # noqa: S610 - no Django
-FOLDER = Path(chartloop.__file__).parent / "notebook" / "panel"
+FOLDER = Path(chartloop.__file__).parent / "ui" / "notebook" / "panel"
 SMALL = """
 chartloop: 1
 machine: small
