@@ -169,8 +169,8 @@ def test_the_dashboard_has_its_form() -> None:
     assert len(ids) == len({*ids})
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]}
     assert len(places) == len(ids)
-    sources = (ROOT / "engine/chartloop/hosting",)
-    code = "".join(path.read_text() for folder in sources for path in folder.glob("*.py"))
+    sources = (ROOT / "engine/chartloop/hosting").rglob("*.py")
+    code = "".join(path.read_text() for path in sources)
     asked = {
         re.sub("_bucket$", "", name) for name in re.findall(r"chartloop_\w+", json.dumps(board))
     }

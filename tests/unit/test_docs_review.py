@@ -191,7 +191,9 @@ def test_the_hook_shows_a_change_and_stops_a_broken_one(pull: tuple[Path, dict[s
 
 @pytest.mark.parametrize("alias", ["Kind", "What"])
 def test_the_page_names_every_word_of_the_json(alias: str) -> None:
-    source = (ROOT / "engine" / "chartloop" / "analysis" / "versions" / "diff" / "change.py").read_text("utf-8")
+    source = (
+        ROOT / "engine" / "chartloop" / "analysis" / "versions" / "diff" / "change.py"
+    ).read_text("utf-8")
     found = re.search(rf"^{alias} = Literal\[(.*?)\]", source, re.MULTILINE | re.DOTALL)
     assert found is not None
     words = re.findall(r'"(\w+)"', found[1])
