@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.analysis.simulation.simulate import simulate, simulated_run
+from chartloop.analysis.whatif.verdict import Verdict
+from chartloop.analysis.whatif.whatif import whatif
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SpecError
 from chartloop.core.facts import FleetFacts
@@ -237,6 +239,43 @@ def test_a_replay_decides_by_what_was_read(lefts: list[float | None], then: floa
     assert run.replay().same
     again = machine().open(run.id, journal=journal)
     assert again.facts == run.facts
+
+
+def test_a_what_if_decides_by_what_was_read(memory: MemoryJournal, clock: ManualClock) -> None:
+    text = TEXT.replace("< 1.0", "< limits.short").replace(
+        "states:", "limits: {short: 1.0}\nstates:"
+    )
+    limit(memory, FleetLimit("fleet", "cost", "all", 0.7))
+    run = start(memory, clock, text)
+    assert run.run().path == CHEAP
+    limit(memory, FleetLimit("fleet", "cost", "all", 5.0))
+    same, other = (whatif(machine(text), run, limits={"short": n}).runs[0] for n in (0.8, 0.5))
+    assert same.verdict is Verdict.SAME
+    assert (other.verdict, other.state) == (Verdict.ELSEWHERE, "dear")
+
+
+def test_a_child_reads_it_for_itself(memory: MemoryJournal, clock: ManualClock) -> None:
+    head, states = TEXT.split("states:")
+    model = head[head.index("model:") :]
+    inner = states.replace("\n", "\n    ")
+    text = f"""
+chartloop: 1
+machine: parent
+{model}machines:
+  inner:
+    {model}    states:{inner}
+states:
+  ask: {{do: run_machine, with: {{machine: inner, task: Go.}}, next: done}}
+  done: {{stop: completed}}
+"""
+    limit(memory, FleetLimit("agent:parent", "cost", "all", 0.7))
+    run = start(memory, clock, text)
+    run.run()
+    assert recorded(run) == [None, None]
+    (row,) = by_hand(memory.rows(prefix=run.id + "/"))
+    records = by_hand(memory.records(row.run_id))
+    assert [r.next for r in records] == ["read", "cheap", "done"]
+    assert records[0].input.fleet == FleetFacts(0.7)
 
 
 # studies ------------------------------------------------------------------------------------

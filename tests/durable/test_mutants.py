@@ -46,6 +46,12 @@ MUTANTS = [
         "test_postgres_faults.py::test_what_was_acknowledged_outlives_the_server_and_its_clients_go_on",
     ),
     Mutant(
+        "fact-not-recorded", "run/loop.py",
+        "input = input.replace(fleet=await fleet_facts(session))\n",
+        "before = before.replace(facts=before.facts.replace(fleet=await fleet_facts(session)))\n",
+        "test_fleet_facts.py::test_a_replay_decides_by_what_was_read",
+    ),
+    Mutant(
         "no-intent", "run/job.py",
         "writes_intent=paid and not action.own_intents,", "writes_intent=False,",
         "test_fleet_faults.py::test_workers_whose_clocks_are_ten_minutes_off_keep_leases_and_waits",
