@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.model.scripted import Scripted
-from chartloop.analysis.simulation.simulate import simulate, simulated_run
+from chartloop.analysis.simulation.simulate import simulate, simulated_run, world_for
+from chartloop.analysis.simulation.world_file import read_world, write_world
 from chartloop.analysis.whatif.verdict import Verdict
 from chartloop.analysis.whatif.whatif import whatif
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import SpecError
-from chartloop.core.facts import FleetFacts
+from chartloop.core.facts import Facts, FleetFacts
 from chartloop.core.records import Record
 from chartloop.run.fleet import FleetLimit, Reservation
 from chartloop.run.fleet_calls import forget_limits
@@ -26,6 +27,7 @@ from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import generate, recording, scenario
 from chartloop.testing import ManualClock
+from chartloop.view_model.build import fact_views
 from tests.postgres import NEEDED, Cluster
 
 TEXT = """
@@ -177,6 +179,15 @@ def test_two_runs_share_what_is_left(journal: Journal, clock: ManualClock) -> No
     assert "0.9 against 1" in str(run.why(1))
 
 
+def test_pages_show_it_beside_the_other_facts(memory: MemoryJournal, clock: ManualClock) -> None:
+    limit(memory, FleetLimit("fleet", "cost", "all", 0.7))
+    run = start(memory, clock)
+    run.advance()
+    run.advance()
+    (shown,) = (f for f in fact_views(run, Facts(), run.facts) if f.name == "fleet.usd_left")
+    assert (shown.value, shown.guarded, shown.changed) == ("0.7", True, True)
+
+
 def test_a_machine_that_names_none_reads_nothing(memory: MemoryJournal, clock: ManualClock) -> None:
     text = TEXT.replace("fleet.usd_left is not None and fleet.usd_left < 1.0", "run.steps > 5")
     limit(memory, FleetLimit("fleet", "cost", "all", 5.0))
@@ -306,6 +317,18 @@ def test_a_simulated_run_has_it_in_its_start() -> None:
     assert (first.usd_left, first.tokens_left in (9, 10, 11)) == (0.4, True)
     assert others == [None, None]
     assert run.replay().same
+
+
+def test_a_world_is_learnt_with_what_was_left(memory: MemoryJournal, clock: ManualClock) -> None:
+    limit(memory, FleetLimit("fleet", "cost", "all", 1.1))
+    for _ in range(2):
+        start(memory, clock).run()
+    found = world_for(machine(), None, memory)
+    assert [round(value, 6) for value in found.fleet["usd_left"].values] == [0.9, 1.1]
+    again = read_world(write_world(found), file="w.yaml", spec=machine().spec)
+    assert again.fleet.keys() == {"usd_left"}
+    visits = simulate(machine(), found, runs=200).sample.visits
+    assert 60 < visits["cheap"] < 140
 
 
 @pytest.mark.parametrize(
