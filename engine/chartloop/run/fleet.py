@@ -1,4 +1,4 @@
-"""Limits across runs: what all runs of a journal, an agent or a session may spend together.
+"""Limits across runs: what all runs of a journal, tenant, agent or session may spend together.
 
     reserve ─▶ intent ─▶ call ─▶ settle: what was used
        │          └─ its driver dies: in doubt, and spent at its worst case
@@ -29,7 +29,7 @@ Per = Literal["minute", "day", "all"]
 """The time that a limit is for. A day is one of UTC."""
 WHATS: tuple[What, ...] = ("cost", "tokens", "requests")
 PERS: tuple[Per, ...] = ("minute", "day", "all")
-FLEET, AGENT, SESSION, MODEL = "fleet", "agent:", "session:", "model:"
+FLEET, TENANT, AGENT, SESSION, MODEL = "fleet", "tenant:", "agent:", "session:", "model:"
 """How scopes begin. `fleet` is all runs of the journal."""
 BUSY = 2.0
 """Seconds before a call asks again that fits once calls in flight have used less than the most."""
@@ -40,7 +40,7 @@ class FleetLimit(NamedTuple):
     """A limit, and how much of it is used."""
 
     scope: str
-    """``fleet``, ``agent:NAME``, ``session:NAME`` or ``model:NAME``."""
+    """``fleet``, ``tenant:NAME``, ``agent:NAME``, ``session:NAME`` or ``model:NAME``."""
     what: What
     per: Per
     most: float
