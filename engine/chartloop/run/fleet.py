@@ -143,7 +143,10 @@ class Fleet(Protocol):
         ...
 
     async def set_limit(self, limit: FleetLimit) -> None:
-        """Set a limit. What an earlier one of the same scope, what and per has counted stays."""
+        """Set a limit. What an earlier one of the same scope, what and per has counted stays.
+
+        A new one begins with what is `used` already, counted `at` a time; by default now.
+        """
         ...
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
@@ -220,7 +223,8 @@ class MemoryFleet:
         return [limit.later(self._now()) for _, limit in sorted(self._limits.items())]
 
     async def set_limit(self, limit: FleetLimit) -> None:
-        known = self._limits.get(limit[:3], limit._replace(at=self._now()))
+        new = limit._replace(held=0.0, at=limit.at or self._now())
+        known = self._limits.get(limit[:3], new)
         self._limits[limit[:3]] = known.later(self._now())._replace(most=limit.most)
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:

@@ -73,6 +73,17 @@ class WorkerRow(NamedTuple):
     """The number of runs that it drives at once."""
     lacks: Mapping[str, str] = {}
     """Why it cannot drive runs, by what these need."""
+    until: float = 0.0
+    """When it counts as dead, unless it says before that it lives; set by the journal."""
+
+
+class Held(NamedTuple):
+    """A run that a worker has claimed."""
+
+    worker: str
+    run_id: str
+    since: float
+    priority: int
 
 
 class Lapse(NamedTuple):
@@ -107,6 +118,8 @@ class Backlog(NamedTuple):
     needs: Mapping[str, int]
     """The number of due runs, by what they need."""
     workers: list[WorkerRow]
+    holds: list[Held]
+    """What they have claimed, the oldest claim first."""
 
 
 class Depth(NamedTuple):
@@ -333,12 +346,15 @@ class MemorySchedule(MemoryLeases):
         now, places = self._now(), [*self._open()]
         free = [(r, p) for r, p in places if not p.worker and len(p.lapses) < LAPSES]
         due = [(p.due, r.needs) for r, p in free if p.due is not None and p.due <= now]
-        held = sum(bool(place.worker) for _, place in places)
+        holds = [Held(p.worker, r.run_id, p.since, p.priority) for r, p in places if p.worker]
         parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
         return Backlog(
-            len(due), min((at for at, _ in due), default=None), held, len(free) - len(due),
+            len(due), min((at for at, _ in due), default=None), len(holds),
+            len(free) - len(due),
             len(self._requests) - len(places), parked,
-            Counter(needs for _, needs in due), [one for one, _ in self._workers.values()],
+            Counter(needs for _, needs in due),
+            [one._replace(until=until) for one, until in self._workers.values()],
+            sorted(holds, key=itemgetter(2, 1)),
         )  # fmt: skip
 
     async def depth(self) -> Depth:

@@ -18,6 +18,7 @@ from chartloop.run.schedule import (
     Backlog,
     Claimed,
     Depth,
+    Held,
     Lapse,
     Parked,
     WorkerRow,
@@ -111,7 +112,11 @@ DEPTH = (
     f"(SELECT max(number) FROM schema_version) FROM request WHERE {_DUE}"
 )
 """Each count has its index, of such rows alone."""
-_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks FROM worker ORDER BY id"
+_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY id"
+_HOLDS = (
+    "SELECT worker, run_id, since, priority FROM request "
+    "WHERE outcome IS NULL AND worker IS NOT NULL ORDER BY since, run_id"
+)
 
 
 class ScheduleRows:
@@ -172,7 +177,7 @@ class ScheduleRows:
 
     def keep(self, write: Keep) -> None:
         """List a worker as alive, or take it off the list."""
-        _, (id, face, process, room, lacks), ttl = write
+        _, (id, face, process, room, lacks, _), ttl = write
         self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
         if ttl > 0:
             columns = (id, face, *process, self.now() + ttl, room, json.dumps(dict(lacks)))
@@ -210,9 +215,8 @@ class ScheduleRows:
         now, db = self.now(), self.db
         due = f"SELECT needs, count(*), min(due) FROM request WHERE {_DUE} GROUP BY needs"  # noqa: S608
         needs = db.execute(due, (now,)).fetchall()
-        held, open_ = db.execute(
-            "SELECT count(worker), count(*) FROM request WHERE outcome IS NULL"
-        ).fetchone()
+        holds = [Held(*held) for held in db.execute(_HOLDS).fetchall()]
+        (open_,) = db.execute("SELECT count(*) FROM request WHERE outcome IS NULL").fetchone()
         (every,) = db.execute("SELECT count(*) FROM request").fetchone()
         stopped = "SELECT run_id, lapses FROM request WHERE outcome IS NULL AND parked"
         parked = [
@@ -221,13 +225,14 @@ class ScheduleRows:
         ]
         waiting = sum(count for _, count, _ in needs)
         return Backlog(
-            waiting, min((at for *_, at in needs), default=None), held,
-            open_ - held - waiting - len(parked), every - open_, parked,
+            waiting, min((at for *_, at in needs), default=None), len(holds),
+            open_ - len(holds) - waiting - len(parked), every - open_, parked,
             {needs: count for needs, count, _ in needs},
             [
-                WorkerRow(id, face, Process(*process), room, json.loads(lacks))
-                for id, face, *process, room, lacks in db.execute(_WORKERS)
+                WorkerRow(id, face, Process(*process), room, json.loads(lacks), until)
+                for id, face, *process, room, lacks, until in db.execute(_WORKERS)
             ],
+            holds,
         )  # fmt: skip
 
     def depth(self) -> Depth:

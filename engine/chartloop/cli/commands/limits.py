@@ -112,8 +112,11 @@ def limits(ctx: click.Context, options: RunOptions) -> None:
     rows = [
         Row((
             one.scope, f"{one.what} {'in all' if one.per == 'all' else f'per {one.per}'}",
-            one.say(one.most), one.say(one.used), one.say(one.held), one.say(one.left),
-        ))
+            *(
+                one.say(amount) if one.what == "cost" else f"{round(amount):,}"
+                for amount in (one.most, one.used, one.held, one.left)
+            ),
+        ), "" if one.left > one.most / 10 else "yellow" if one.left else "red")
         for one in found
     ]  # fmt: skip
     print_table(rows, ("scope", "limit", "most", "used", "in flight", "left"), right=(2, 3, 4, 5))

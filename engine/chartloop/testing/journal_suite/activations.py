@@ -82,6 +82,9 @@ class ScheduleCases:
         assert (backlog.due, backlog.held, backlog.resting) == (0, 3, 0)
         assert do(journal.depth())[:4] == (0, 0.0, 3, 0)
         assert {worker.id for worker in backlog.workers} == {"one", "two"}
+        assert [held[:2] for held in backlog.holds] == [("one", "a"), ("one", "b"), ("two", "c")]
+        assert {held.since for held in backlog.holds} == {clock.now()}
+        assert {worker.until - clock.now() for worker in backlog.workers} == {30.0}
 
     def test_a_higher_priority_is_claimed_first_whatever_made_it_due(
         self, desk: Desk, clock: ManualClock
