@@ -57,7 +57,7 @@ def full(sh: Shell) -> Path:
 def test_a_copy_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
     copied = sh("journal", "copy", "full.db", "copy.db", "--format", "json")
     assert copied.code == 0, copied
-    nothing = {"schedules": [], "limits": []}
+    nothing: dict[str, list[str]] = {"schedules": [], "limits": []}
     assert copied.json == {"copied": 48, "known": 0, "refused": [], **nothing}
     assert contents(sh.folder / "copy.db") == contents(full)
     for journal in ("full", "copy"):

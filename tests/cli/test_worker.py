@@ -147,7 +147,9 @@ def test_watch_tells_what_each_worker_holds(place: Place) -> None:
     command = [*PROGRAM, "runs", "--watch", "--format", "json", "--journal", "j.db"]
     with place.worker("--grace", "0") as worker:
         until(place.effects)
-        with subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, text=True) as watch:
+        with subprocess.Popen(
+            command, cwd=place.folder, stdout=subprocess.PIPE, text=True
+        ) as watch:
             assert watch.stdout is not None
             (seen,) = json.loads(watch.stdout.readline())["workers"]
             watch.kill()

@@ -236,7 +236,8 @@ class Runs:
             caller.scope != "edit" or caller.reach.tenant
         ):
             raise Refusal(
-                403, f"a priority before {PRIORITY} needs a token with the scope `edit` and no tenant",
+                403,
+                f"a priority before {PRIORITY} needs a token with the scope `edit` and no tenant",
                 hint="runs of a higher priority keep those of all others waiting: leave it out",
                 scope="edit", wrong=[Wrong("/priority", f"before {PRIORITY}")],
             )  # fmt: skip

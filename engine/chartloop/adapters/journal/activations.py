@@ -45,9 +45,11 @@ def _turn(priority: str, share: str) -> str:
 
 
 _TURN = _turn("request.priority", "request.share")
-PLACE = f"INSERT INTO request ({REQUEST}, due, priority, share, turn) VALUES (?, ?, ?, ?, ?, ?, ?, "
-PLACE_DUE = f"{PLACE}?, ?, ?, ?, {_turn('?', '?')})"
-PLACE_LATER = f"{PLACE}?, ?, ?, ?, NULL)"
+PLACE_LATER = (
+    f"INSERT INTO request ({REQUEST}, due, priority, share, turn) "  # noqa: S608  constants
+    f"VALUES ({'?, ' * 11}NULL)"
+)
+PLACE_DUE = PLACE_LATER.replace("NULL)", f"{_turn('?', '?')})")
 _WAKE = (
     "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "  # noqa: S608
     "WHEN due < ? THEN due ELSE ? END, turn = CASE WHEN parked THEN NULL "
@@ -84,7 +86,7 @@ _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noq
 _LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "
-    f"turn = CASE wakes WHEN ? THEN NULL ELSE {_TURN} END "
+    f"turn = CASE wakes WHEN ? THEN NULL ELSE {_TURN} END "  # noqa: S608
     "WHERE key = ? AND worker = ? AND outcome IS NULL"
 )
 _DEAD = "SELECT id, host, pid, place, born, until FROM worker"

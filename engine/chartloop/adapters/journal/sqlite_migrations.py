@@ -185,8 +185,9 @@ stored permanently; `journal.id` distinguishes cursors of this file from those o
 those of `chartloop.run.chain`. `data` is JSON text, or bytes if it has lone surrogates, which
 SQLite's text cannot contain. `request.due` to `turn` are the activation of an open request (see
 `chartloop.run.schedule`): `wakes` counts its causes, `events` is the newest event's number at the
-first claim, `lapses` JSON text, `priority` that of its run, `turn` its place among what is due. `lease` is a separate table because, with row locks as in
-PostgreSQL, renewals and appends would wait for each other.
+first claim, `lapses` JSON text, `priority` that of its run, `turn` its place among what is due.
+`lease` is a separate table because, with row locks as in PostgreSQL, renewals and appends would
+wait for each other.
 `quota` holds the limits across runs, and `reservation` what calls in flight may use of them (see
 `chartloop.run.fleet`).
 """

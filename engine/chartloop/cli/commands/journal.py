@@ -104,8 +104,9 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
     """Copy runs with all that belongs to them, as they are stored, and schedules and limits.
 
     FROM and TO are files or URLs of databases. What TO has already is passed over, so an
-    interrupted copy is repeated. With --run, --machine or --older only these runs are copied. Runs that are driven, were changed by hand, or went on in TO are
-    named and left out; then the exit code is 1.
+    interrupted copy is repeated. With --run, --machine or --older only these runs are copied. Runs
+    that are driven, were changed by hand, or went on in TO are named and left out; then the exit
+    code is 1.
     """
     from chartloop.cli.journal_access import open_journal
     from chartloop.cli.progress_bar import progress_bar

@@ -304,5 +304,8 @@ def _table(rows: list[RunRow], now: float) -> list[Line]:
     if any(r.priority != PRIORITY for r in rows):
         head = (*head, "priority")
         ranks = ("" if r.priority == PRIORITY else str(r.priority) for r in rows)
-        coloured = [row._replace(cells=(*row.cells, rank)) for row, rank in zip(coloured, ranks, strict=True)]
+        coloured = [
+            row._replace(cells=(*row.cells, rank))
+            for row, rank in zip(coloured, ranks, strict=True)
+        ]
     return table_lines(coloured, head, width=console.width(), right={5}, spare=(3, 5, 1))

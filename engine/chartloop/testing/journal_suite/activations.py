@@ -125,7 +125,7 @@ class ScheduleCases:
     @pytest.mark.parametrize("seed", range(4))
     def test_submitters_take_turns(self, desk: Desk, clock: ManualClock, seed: int) -> None:
         """While a submitter's next run waits, no other one is served more than twice."""
-        do, random = desk, Random(seed)
+        do, random = desk, Random(seed)  # noqa: S311  a plan, not a secret
         waiting: dict[str, list[str]] = {}
         passed: dict[str, Counter[str]] = {}
         held: list[Activation] = []
