@@ -85,7 +85,7 @@ _UNJUDGED = (
 _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
 _LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
 _HAND_BACK = (
-    "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "  # noqa: S608  # noqa: S608
+    "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "  # noqa: S608
     f"turn = CASE wakes WHEN ? THEN NULL ELSE {_TURN} END "
     "WHERE key = ? AND worker = ? AND outcome IS NULL"
 )
