@@ -56,6 +56,11 @@ MUTANTS = [
         "writes_intent=paid and not action.own_intents,", "writes_intent=False,",
         "test_fleet_faults.py::test_workers_whose_clocks_are_ten_minutes_off_keep_leases_and_waits",
     ),
+    Mutant(
+        "no-turns", "adapters/journal/activations.py",
+        "ORDER BY priority, turn, due LIMIT ?)", "ORDER BY priority, due LIMIT ?)",
+        "test_postgres.py::TestPostgres::test_a_submitter_with_many_runs_keeps_nobody_waiting",
+    ),
 ]  # fmt: skip
 
 

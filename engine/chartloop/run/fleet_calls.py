@@ -19,7 +19,17 @@ import anyio
 from chartloop.core.errors import ModelError
 from chartloop.core.facts import FleetFacts
 from chartloop.core.reasons import AgentStop
-from chartloop.run.fleet import AGENT, FLEET, MODEL, SESSION, FleetLimit, Reservation, What
+from chartloop.run.fleet import (
+    AGENT,
+    FLEET,
+    MODEL,
+    SESSION,
+    TENANT,
+    FleetLimit,
+    Reservation,
+    What,
+)
+from chartloop.run.tenants import MARK, tenant_of
 
 if TYPE_CHECKING:
     from chartloop.run.context import Context
@@ -83,7 +93,10 @@ def forget_limits() -> None:
 
 
 def scopes_of(session: Session, models: Sequence[str]) -> list[str]:
-    """The scopes of a run's calls. A child counts for the agent whose run began it."""
+    """The scopes of a run's calls. A child counts for the agent whose run began it.
+
+    Two tenants may name a session alike, so its scope has the tenant.
+    """
     top = session
     while top.above is not None:
         top = top.above
@@ -92,7 +105,11 @@ def scopes_of(session: Session, models: Sequence[str]) -> list[str]:
         given = session.begun.data
         run = run.replace(agent=given.get("agent", ""), session=given.get("session", ""))
     named = [FLEET, AGENT + (run.agent or top.chart.name), *(MODEL + name for name in models)]
-    return [*named, SESSION + run.session] if run.session else named
+    of = ""
+    if tenant := tenant_of(session.run_id):
+        named.append(TENANT + tenant)
+        of = tenant + MARK
+    return [*named, SESSION + of + run.session] if run.session else named
 
 
 async def fleet_facts(session: Session) -> FleetFacts:
