@@ -54,21 +54,21 @@ def tables(lines: list[dict[str, Any]]) -> str:
         (
             fault, pair, *(f"{sum(one[key] for one in of):,}" for key in (
                 "tries", "runs", "calls", "lost", "twice", "in_flight", "reported")),
-            times([kill for one in of for kill in one["kills"]]),
+            times(back for one in of for back in (*took(one["kills"]), *one["back"])),
         )
         for (fault, pair), of in sorted(grouped.items())
     ]  # fmt: skip
     places = [
         (
             PLACES[place], str(len(of)), str(sum(kill["runs"] for kill in of)),
-            str(sum(kill["reported"] for kill in of)), times(of),
+            str(sum(kill["reported"] for kill in of)), times(took(of)),
         )
         for place in PLACES if (of := kills[place])
     ]  # fmt: skip
     head = (
         "fault", "journal, schedule", "tries", "runs", "paid calls", "steps lost",
         "recorded calls paid twice", "calls in flight", "of them reported in doubt",
-        "taken up after, median / most",
+        "went on after, median / most",
     )  # fmt: skip
     by_place = (
         "killed after", "kills", "runs it held", "calls reported in doubt",
@@ -77,10 +77,15 @@ def tables(lines: list[dict[str, Any]]) -> str:
     return f"{table(head, faults)}\n\n{table(by_place, places)}"
 
 
-def times(kills: list[dict[str, Any]]) -> str:
-    """How long it took until others had the runs of killed workers."""
-    took = [kill["seconds"] for kill in kills if kill["seconds"] is not None]
-    return f"{median(took):.1f} s / {max(took):.1f} s" if took else ""
+def took(kills: list[dict[str, Any]]) -> list[float]:
+    """The seconds until others had the runs of killed workers."""
+    return [kill["seconds"] for kill in kills if kill["seconds"] is not None]
+
+
+def times(seconds: Iterable[float]) -> str:
+    """The median and the most of times."""
+    all_ = [*seconds]
+    return f"{median(all_):.1f} s / {max(all_):.1f} s" if all_ else ""
 
 
 def written(page: str) -> str:
