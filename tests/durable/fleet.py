@@ -181,6 +181,10 @@ class Fleet:
         listed = {line[2] for line in self.trace() if line[0] == "kept"}
         return sum(one.pid in listed and one.poll() is None for one in self.workers)
 
+    def dead(self) -> int:
+        """How many workers have ended."""
+        return sum(one.poll() is not None for one in self.workers)
+
     def arm(self, place: str, number: int = signal.SIGKILL) -> None:
         """The first worker that comes to a place gets a signal there."""
         new = self.folder / "new"

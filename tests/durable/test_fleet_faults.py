@@ -302,23 +302,31 @@ def test_the_server_is_ended_again_during_the_sweep(
     report(fault, pair, fleet, 1, [fleet.back(back)])
 
 
+CUT = ("claim", "acquire", "intent", "record", "expired", "answer", "hand_back", "settle")
+"""The transactions whose commits are cut."""
+
+
 @SERVERS
 @pytest.mark.parametrize("lose", ["asked", "answer"])
 def test_connections_are_cut_at_their_commits(
     pair: str, lose: str, postgres: Cluster, tmp_path: Path
 ) -> None:
-    proxy, cuts = Proxy(postgres), 10 * LONG
+    """Of each kind of transaction one: its worker stops within it until the proxy is told."""
+    proxy = Proxy(postgres)
     try:
-        with fleet_of(tmp_path, place_of(pair, postgres, tmp_path), PAY="0.2") as fleet:
-            fleet.start(2, link=proxy)
-            until(lambda: fleet.working() == 2)
-            fleet.submit(6)
-            for number in range(cuts):
+        with fleet_of(tmp_path, place_of(pair, postgres, tmp_path)) as fleet:
+            fleet.start(link=proxy)
+            until(lambda: fleet.working() == 1)
+            for number, kind in enumerate(CUT * LONG, 1):
+                fleet.arm(f"within-{kind}", signal.SIGSTOP)
+                fleet.submit(1)
+                until_answering(fleet, lambda number=number: len(fleet.stopped()) == number)
                 proxy.lose = lose
-                until_answering(fleet, lambda number=number: proxy.lost > number)
+                os.kill(fleet.stopped()[-1], signal.SIGCONT)
+                until_answering(fleet, lambda number=number: proxy.lost == number)
             fleet.finish()
             when = "between commit and answer" if lose == "answer" else "before the commit"
-            report(f"connections cut {when}", pair, fleet, cuts)
+            report(f"connections cut {when}", pair, fleet, proxy.lost)
             assert {*asked(fleet).values()} == {1}
     finally:
         proxy.end()
@@ -341,44 +349,41 @@ def parted() -> list[Any]:
     """Each way over one of the pairs, and over the other one the next time."""
     return [
         pytest.param(
-            lost, pair, number, id=f"{lost}-{pair}-{number}",
+            lost, pair, longer, id=f"{lost}-{pair}-{'more' if longer else 'less'}-{number}",
             marks=[*((NETWORK,) if lost != "proxy" else ()), *(WITH_DBOS.marks if pair == DBOS else ())],
         )
         for number in range(LONG)
         for place, lost in enumerate(PARTED)
         for pair in [(POSTGRES, DBOS)[(place + number) % 2]]
+        for longer in (False, True)
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lost", "pair", "number"), parted())
+@pytest.mark.parametrize(("lost", "pair", "longer"), parted())
 def test_a_worker_is_parted_from_the_server(
-    lost: str, pair: str, number: int, cluster: Cluster, tmp_path: Path
+    lost: str, pair: str, longer: bool, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """For less than a lease, and until others have taken up and ended what it held."""
+    """For less than a lease, or until others have taken up and ended what it held."""
     link = Proxy(cluster) if lost == "proxy" else Network(cluster, lost)
-    back = list[float | None]()
     try:
         with fleet_of(tmp_path, place_of(pair, cluster, tmp_path), PAY="0.3") as fleet:
             (far,) = fleet.start(link=link)
-            (near,) = fleet.start()
+            fleet.start()
             until(lambda: fleet.working() == 2)
-            for longer in (False, True):
-                fleet.submit(6)
-                until_answering(fleet, lambda: in_a_call(fleet, far.pid))
-                link.part()
-                if longer:
-                    fleet.finish()
-                else:
-                    time.sleep(8.0)  # the fault itself
-                link.mend()
-                mended = time.monotonic()
-                until_answering(
-                    fleet, lambda mended=mended: fleet.back(mended, far.pid) is not None
-                )
-                back.append(fleet.back(mended, far.pid))
+            fleet.submit(6)
+            until_answering(fleet, lambda: in_a_call(fleet, far.pid))
+            link.part()
+            if longer:
                 fleet.finish()
-            assert {far.poll(), near.poll()} == {None}
-            report(f"worker and database parted: {PARTED[lost]}", pair, fleet, 2, back)
+            else:
+                time.sleep(8.0)  # the fault itself
+            link.mend()
+            mended = time.monotonic()
+            until_answering(fleet, lambda: fleet.back(mended, far.pid) is not None)
+            fleet.finish()
+            assert not fleet.dead()
+            fault = f"worker and database parted: {PARTED[lost]}"
+            report(fault, pair, fleet, 1, [fleet.back(mended, far.pid)])
     finally:
         link.end()
 
