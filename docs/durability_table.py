@@ -74,7 +74,22 @@ def tables(lines: list[dict[str, Any]]) -> str:
         "killed after", "kills", "runs it held", "calls reported in doubt",
         "taken up after, median / most",
     )  # fmt: skip
-    return f"{table(head, faults)}\n\n{table(by_place, places)}"
+    return f"{total(lines)}\n\n{table(head, faults)}\n\n{table(by_place, places)}"
+
+
+def total(lines: list[dict[str, Any]]) -> str:
+    """All tries in a sentence."""
+    killed = sum(len(line["kills"]) for line in lines)
+    others = sum(line["tries"] for line in lines if line["back"])
+    runs, calls, lost, twice, left, told = (
+        f"{sum(line[key] for line in lines):,}"
+        for key in ("runs", "calls", "lost", "twice", "in_flight", "reported")
+    )
+    return (
+        f"In all **{killed} kills and {others} outages** of servers, networks and disks, under\n"
+        f"{runs} runs with {calls} paid calls: **{lost} steps lost, {twice} recorded calls paid\n"
+        f"twice, and of {left} calls left in flight {told} reported**."
+    )
 
 
 def took(kills: list[dict[str, Any]]) -> list[float]:
