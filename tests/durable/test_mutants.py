@@ -52,6 +52,13 @@ MUTANTS = [
         "test_fleet_facts.py::test_a_replay_decides_by_what_was_read",
     ),
     Mutant(
+        "no-question", "adapters/journal/postgres.py",
+        "if transaction.ending and self._was_committed(transaction, end):",
+        "if transaction.ending and not transaction.calls:",
+        "test_postgres_faults.py::"
+        "test_a_write_whose_connection_is_lost_at_its_commit_has_the_same_outcome",
+    ),
+    Mutant(
         "no-intent", "run/job.py",
         "writes_intent=paid and not action.own_intents,", "writes_intent=False,",
         "test_fleet_faults.py::test_workers_whose_clocks_are_ten_minutes_off_keep_leases_and_waits",
