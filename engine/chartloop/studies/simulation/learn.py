@@ -26,7 +26,7 @@ from chartloop.machine.build import Chart
 from chartloop.run.recorded import RecordedRun
 from chartloop.studies.simulation.assumptions import default_behaviour, family_of
 from chartloop.studies.simulation.dependencies import reads_texts
-from chartloop.studies.simulation.distributions import empirical
+from chartloop.studies.simulation.distributions import Amount, empirical
 from chartloop.studies.simulation.outcomes import prices_of
 from chartloop.studies.simulation.play import opaque_guards
 from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice

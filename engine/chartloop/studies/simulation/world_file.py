@@ -39,7 +39,7 @@ from chartloop.language.yaml.document import Document
 from chartloop.language.yaml.reading import Path as At
 from chartloop.language.yaml.reading import read
 from chartloop.studies.simulation.assumptions import keys_of
-from chartloop.studies.simulation.distributions import Amount, constant, weighted_values
+from chartloop.studies.simulation.distributions import NOTHING, Amount, constant, weighted_values
 from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, World, choice
 
 _ROUNDED = 0.01
