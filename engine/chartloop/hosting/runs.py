@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from chartloop.api import Machine, Run, StartOptions, new_run_id
+from chartloop.adapters.model.scripted import Scripted
+from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
@@ -42,6 +43,7 @@ from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow, refuse_moved
+from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
@@ -220,7 +222,6 @@ class Runs:
 
         With `drive`, an order to drive it is stored as well.
         """
-        self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
         if caller.scope != "edit" and (
@@ -230,6 +231,15 @@ class Runs:
                 403, f"limit `{raised[0]}` above the machine's needs a token with the scope `edit`",
                 hint="keep it, or give a lower one", scope="edit",
                 wrong=[Wrong(f"/limits/{raised[0]}", "above the machine's limit")],
+            )  # fmt: skip
+        if (body.get("priority") or PRIORITY) < PRIORITY and (
+            caller.scope != "edit" or caller.reach.tenant
+        ):
+            raise Refusal(
+                403,
+                f"a priority before {PRIORITY} needs a token with the scope `edit` and no tenant",
+                hint="runs of a higher priority keep those of all others waiting: leave it out",
+                scope="edit", wrong=[Wrong("/priority", f"before {PRIORITY}")],
             )  # fmt: skip
         submitter = caller.sign(body.get("submitter"), "submitter") or ""
         if not submitter and machine.spec.needs_submitter:
@@ -266,9 +276,12 @@ class Runs:
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
         names = ("agent", "session", "metadata", "memory", "tasks", "continues", "submitter",
-                 "require_bound")  # fmt: skip
+                 "priority", "require_bound")  # fmt: skip
         chosen = {name: body[name] for name in names if body.get(name) is not None}
-        options = {**self.settings.components, **values, **chosen, "run_id": run_id}
+        components = self.settings.components
+        if not self.settings.workers:  # a worker elsewhere has the model, and its key
+            components = PortOptions(model=Scripted([]))
+        options = {**components, **values, **chosen, "run_id": run_id}
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
@@ -280,7 +293,6 @@ class Runs:
 
     def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
         """Order a run to be driven: `step` or `run`. Raises `StatusError` if it cannot be now."""
-        self._refuse_idle()
         row = self.row(run_id)
         key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, data)
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
@@ -305,13 +317,6 @@ class Runs:
         at, needs = by_hand(self.journal.now()), needs_of(self.journal, self.row(run_id))
         order = StoredRequest(key, run_id, kind, digest, at, dict(data), needs=needs)
         return by_hand(self.journal.place_request(order))
-
-    def _refuse_idle(self) -> None:
-        if not self.settings.workers:
-            raise StatusError(
-                "this server drives no runs: it was started with `--workers 0`",
-                hint="drive from a command line, or start a server with workers on this journal",
-            )
 
     def _refuse_driven(self, run_id: str) -> None:
         if (lease := by_hand(self.journal.living_lease(run_id))) is not None:
@@ -341,7 +346,7 @@ class Runs:
                 return {}
             wait(refuse_resume(run.session), suspends=run.suspends)
         self._post(run, self._request_message(kind, run, body), id)
-        if kind in ("resume", "cancel") and self.settings.workers:
+        if kind in ("resume", "cancel"):
             self._drive_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
         return {}
 
@@ -373,7 +378,7 @@ class Runs:
         wait, shown = body.get("wait", ""), body.get("shown", "")
         sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
         receipt = {"wait": sent.wait, "run_asked": sent.run}
-        if self.settings.workers and not ahead:
+        if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
         return receipt
 
