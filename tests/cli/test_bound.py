@@ -133,7 +133,7 @@ def test_a_run_is_refused_and_started(sh: Shell) -> None:
     sh.write("replies.yaml", "replies: [hello]\n")
     line = ["run", "gate.yaml", "x", "--script", "replies.yaml"]
     refused = sh(*line, "--require-bound", "calls=3")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "`gate` is not started: requests: at most 6, and 3 is wanted" in " ".join(
         refused.err.split()
     )

@@ -70,7 +70,7 @@ def test_saved_and_added(ran: Shell) -> None:
     done = ran("coverage", "agent", "r1", "--with", "two.json")
     assert "2 runs, 6 records" in done.out
     other = ran("coverage", "team", "--with", "one.json")
-    assert other.code == 1
+    assert other.code == 2
     assert "`one.json` holds no coverage of `team`" in other.err
 
 

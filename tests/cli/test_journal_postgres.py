@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chartloop import load
-from chartloop.adapters.journal.opening import journal_of
+from chartloop.adapters.journal.opening import journal_of, migrate_tables
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import JournalTooOld, JournalUnavailable, UnknownRunError
 from chartloop.run.journal import Journal
@@ -100,7 +100,7 @@ def test_older_tables_are_updated_by_migrate_only(postgres: Cluster, url: str) -
     assert migrate_database(url, newer)[1:] == (2, 2)
     by_hand(PostgresJournal(url, migrations=newer).close())
     with pytest.raises(JournalUnavailable):
-        migrate_database("postgresql://postgres:c0rrect-horse@127.0.0.1:1/postgres")
+        migrate_tables("postgresql://postgres:c0rrect-horse@127.0.0.1:1/postgres")
     empty = url + "_empty"
     with pytest.raises(UnknownRunError, match="there is no journal"):
         journal_of(empty, make=False)

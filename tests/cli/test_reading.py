@@ -120,7 +120,7 @@ def test_going_on_asks_for_it_and_says_how(author: Shell) -> None:
     (author.folder / "own.py").unlink()
     assert author("answer", "r", "ok").code == 0
     refused = author("resume", "r", "--no-input")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "--tools" in refused.err
 
 

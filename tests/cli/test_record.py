@@ -107,7 +107,7 @@ def test_a_run_whose_file_is_not_known_needs_it_named(sh: Shell) -> None:
     run.run()
     wait(journal.close(), suspends=journal.suspends)
     done = sh("record", "py")
-    assert done.code == 1
+    assert done.code == 2
     assert "does not say from which file run `py` was started" in done.err
     assert "--machine FILE" in done.err
     assert "machine: say.yaml" in sh("record", "py", "--machine", "say.yaml").out

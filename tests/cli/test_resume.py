@@ -307,7 +307,7 @@ def test_tools_are_code_and_must_be_said_again(sh: Shell) -> None:
     made = sh("fork", "first", "--at", "3", "--run-id", "second")
     assert made.out == "second\n"
     refused = sh("resume", "second")
-    assert refused.code == 1
+    assert refused.code == 2
     assert f"give them again: --tools {sh.folder}/tools.py" in refused.err
     assert sh("resume", "second", "--tools", "tools.py").out == "It is 5.\n"
 
@@ -316,7 +316,7 @@ def test_a_script_that_is_gone_is_named(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
     (sh.folder / "guesses.yaml").unlink()
     done = sh("resume", "r")
-    assert done.code == 1
+    assert done.code == 2
     assert "the script of this run is gone" in done.err
 
 
@@ -468,7 +468,7 @@ def test_a_run_is_taken_once_what_it_needs_is_loaded(sh: Shell) -> None:
     sh("answer", "r", "yes")
     before = by_hand(journal.row("r"))
     done = sh("resume", "r", "--no-input")
-    assert done.code == 1
+    assert done.code == 2
     assert "error[CL607]: machine `m` is scripted" in done.err
     assert by_hand(journal.row("r")) == before  # not even its epoch
     assert by_hand(journal.lease("r")) is None

@@ -383,7 +383,7 @@ def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
     before = (sh.folder / "bad.db").read_bytes()
     for args in (("runs",), ("show", "last"), ("run", *ADD)):
         done = sh(*args, "--journal", "bad.db")
-        assert done.code == 1
+        assert done.code == 2
         assert "error[CL608]: " in done.err
         assert "bad.db" in done.err
     assert (sh.folder / "bad.db").read_bytes() == before
@@ -413,7 +413,7 @@ def test_a_tool_that_only_a_state_names_is_not_needed_to_look(sh: Shell) -> None
     for args in (("show", "r"), ("why", "r"), ("replay", "r"), ("answer", "r", "ok")):
         done = sh(*args)
         assert (done.code, "error" in done.err) == (0, False), done.err
-    assert sh("resume", "r").code == 1  # to go on, they are
+    assert sh("resume", "r").code == 2  # to go on, they are
     assert sh("resume", "r", "--tools", "tools.py").code == 0
 
 

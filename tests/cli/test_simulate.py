@@ -74,12 +74,12 @@ def test_a_python_guard_needs_a_share(sh: Shell, tmp_path: Path) -> None:
     tools.write_text(TOOLS)
     command = ("simulate", str(machine), "--tools", str(tools), "--runs", "100")
     refused = sh(*command)
-    assert refused.code == 1
+    assert refused.code == 2
     assert "guard `is_sound` is Python: how often it holds is unknown" in refused.err
     assert "--guard is_sound=50%" in refused.err
     assert sh(*command, "--guard", "is_sound=100%").code == 0
     apart = sh(*command, "--guard", "is_sound=50%", "--runs", "2000", "--jobs", "2")
-    assert apart.code == 1
+    assert apart.code == 2
     assert "cannot go to another process" in apart.err
     assert "use one process" in apart.err
     assert "is not a share" in sh(*command, "--guard", "is_sound=often").err
@@ -121,7 +121,7 @@ def test_a_world_is_learnt_written_and_read(sh: Shell, tmp_path: Path) -> None:
 def test_nothing_to_learn_from(sh: Shell) -> None:
     sh("simulate", "agent", "--run", "1", "--keep")
     done = sh("simulate", "moderator", "--from", "all")
-    assert done.code == 1
+    assert done.code == 2
     assert "no recorded run of `moderator`" in done.err
 
 

@@ -43,7 +43,7 @@ def test_a_file_that_starts_a_program_needs_trust(peer: Shell) -> None:
 
 def test_a_machine_without_servers(sh: Shell) -> None:
     done = sh("tools", "lock", "adder.yaml", "--trust")
-    assert done.code == 1
+    assert done.code == 2
     assert "adder.yaml declares no MCP servers" in done.err
 
 

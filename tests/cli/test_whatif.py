@@ -188,7 +188,7 @@ def test_what_is_ones_own_is_needed_to_decide_again(
     kid = kid if "kid" in own else ""
     Path("own.yaml").write_text(LOOP.replace(was, own).replace("states:", f"{kid}states:", 1))
     done = runs("whatif", "own.yaml", "--limit", "steps=4")
-    assert done.code == 1
+    assert done.code == 2
     assert says in done.err
     assert "--tools FILE" in done.err
 
@@ -264,7 +264,7 @@ def test_a_pipe_that_closes_leaves_the_plot(runs: Shell) -> None:
 
 def test_another_form_of_picture_is_refused(runs: Shell) -> None:
     done = runs("stats", "loop.yaml", "--plot", "page.gif")
-    assert done.code == 1
+    assert done.code == 2
     assert ".svg, a .png or a folder" in done.err
 
 

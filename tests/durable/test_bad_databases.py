@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import socket
+import sqlite3
 import struct
 import subprocess
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,7 +20,7 @@ from chartloop.adapters.journal.opening import journal_of
 from chartloop.run.sync import by_hand
 from tests.cli.shell import PROGRAM
 from tests.cli.working import Place
-from tests.postgres import NEEDED, Cluster
+from tests.postgres import NEEDED, USER, Cluster
 
 pytestmark = [*NEEDED]
 SECRET = "c0rrect-horse"
@@ -63,34 +67,51 @@ COMMANDS = {
     "migrate": ("journal", "migrate"),
     "export": ("journal", "export", "--to", "runs.jsonl"),
 }
+MORE = {
+    "run": ("run", "pays.yaml", "--tools", "pay.py"),
+    "resume": ("resume", "last", "--tools", "pay.py"),
+    "why": ("why", "last"),
+    "stats": ("stats",),
+    "limits": ("limits",),
+    "schedule": ("schedule", "list"),
+    "mcp": ("mcp", "--machines", ".", "--tools", "pay.py"),
+    "http": ("mcp", "--machines", ".", "--tools", "pay.py", "--http", "0"),
+}
+"""Further commands, which open a journal through the same door: tried with one fault of each kind."""
 
 
-def refused(folder: Path, url: str, *says: str) -> None:
+def refused(folder: Path, url: str, *says: str, whole: bool = False) -> None:
     """Every command refuses the URL, with these words and without its password."""
     Place(folder)
     url = url.replace("@", f":{SECRET}@", 1)
-    started = {
-        name: subprocess.Popen(
-            [*PROGRAM, *line, "--journal", url], cwd=folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )
-        for name, line in COMMANDS.items()
-    }  # fmt: skip
-    try:
-        for name, process in started.items():
-            said = " ".join(process.communicate(timeout=120)[0].split())
-            assert process.returncode == 2, (name, said)
-            for words in says:
-                assert words in said, (name, said)
-            assert said.count("error") == 1, (name, said)
-            assert "= help:" in said, (name, said)
-            for never in (SECRET, "Traceback", "drives up to", "submitted"):
-                assert never not in said, (name, said)
-    finally:
-        for process in started.values():
-            with process:  # closes its output
-                process.kill()
+
+    def call(*line: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*PROGRAM, *line], cwd=folder, text=True, stdin=subprocess.DEVNULL,
+            capture_output=True, check=False, timeout=120, env={**os.environ, **more},
+        )  # fmt: skip
+
+    for name, line in (COMMANDS | (MORE if whole else {})).items():
+        done = call(*line, "--journal", url)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == 2, (name, said)
+        for words in says:
+            assert words in said, (name, said)
+        assert said.count("error") == 1, (name, said)
+        assert "= help:" in said, (name, said)
+        for never in (SECRET, "Traceback", "drives up to", "submitted"):
+            assert never not in said, (name, said)
     assert not (folder / "runs.jsonl").exists()
+    if whole:
+        told = call("doctor", "--journal", url, "--format", "json")  # looks at everything
+        (found,) = (one for one in json.loads(told.stdout) if one["what"] == "journal")
+        assert (told.returncode, found["verdict"]) == (1, "broken")
+        assert SECRET not in told.stdout + told.stderr
+        words = f"chartloop show --journal={url} "
+        completed = call(  # never fails
+            _CHARTLOOP_COMPLETE="bash_complete", COMP_CWORD="3", COMP_WORDS=words
+        )
+        assert (completed.returncode, completed.stderr) == (0, "")
 
 
 @pytest.fixture
@@ -106,7 +127,13 @@ def test_a_text_that_is_no_url(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_down(tmp_path: Path) -> None:
-    refused(tmp_path, "postgresql://team@127.0.0.1:1/runs", "cannot be reached", "start the server")
+    refused(
+        tmp_path,
+        "postgresql://team@127.0.0.1:1/runs",
+        "cannot be reached",
+        "start the server",
+        whole=True,
+    )
 
 
 def test_a_database_that_is_not_there(postgres: Cluster, tmp_path: Path) -> None:
@@ -148,6 +175,78 @@ def test_a_role(postgres: Cluster, made: str, tmp_path: Path, case: str) -> None
     role = "r" + made[-8:] + case.replace("-", "_")
     postgres.execute(f"CREATE ROLE {role} {options}")
     refused(tmp_path, made.replace("postgres@", f"{role}@"), *says)
+
+
+def test_a_schema_that_holds_something_else(postgres: Cluster, tmp_path: Path) -> None:
+    url = postgres.of(tmp_path)
+    schema = url.partition("schema=")[2]
+    postgres.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.shop (price INT)")
+    refused(tmp_path, url, f"the schema `{schema}`", "holds something else", whole=True)
+    tables = postgres.execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}'")  # noqa: S608
+    assert tables == [("shop",)]
+
+
+def test_tables_of_something_else_that_are_named_as_ours(postgres: Cluster, tmp_path: Path) -> None:
+    url = postgres.of(tmp_path)
+    schema = url.partition("schema=")[2]
+    postgres.execute(f"CREATE SCHEMA {schema}")
+    for table in ("schema_version", "run", "event", "journal"):
+        postgres.execute(f"CREATE TABLE {schema}.{table} (version TEXT)")
+    refused(tmp_path, url, "is damaged or is not a journal", "name another database")
+
+
+def test_encryption_that_the_server_does_not_have(made: str, tmp_path: Path) -> None:
+    refused(tmp_path, f"{made}&sslmode=require", "does not support SSL", "`sslmode`")
+
+
+def test_certificates(tmp_path: Path) -> None:
+    """One that is not there, and one of another server."""
+    server = Cluster()
+    try:
+        made = [server.data / name for name in ("server.key", "server.crt")]
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other",
+                "-keyout", made[0], "-out", made[1],
+            ],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        made[0].chmod(0o600)
+        if os.geteuid() == 0:
+            for path in made:
+                shutil.chown(path, USER)
+        server.stop("fast")
+        with (server.data / "postgresql.conf").open("a") as file:
+            file.write("ssl = on\n")
+        server.start()
+        (tmp_path / "root.crt").write_bytes(made[1].read_bytes())
+        for file, says in (
+            ("none.crt", "does not exist"),
+            ("root.crt", "does not match host name"),
+        ):
+            url = f"{server.of(tmp_path)}&sslmode=verify-full&sslrootcert={tmp_path / file}"
+            refused(tmp_path, url, "cannot be reached", says, "see the URL's `sslrootcert=FILE`")
+    finally:
+        server.end()
+
+
+FILES: dict[str, Callable[[Path], object]] = {
+    "of-something-else": lambda path: sqlite3.connect(path).execute("CREATE TABLE shop (price)"),
+    "a-text": lambda path: path.write_text("no database" * 500),
+    "a-folder": Path.mkdir,
+    "below-a-file": lambda path: path.parent.write_text(""),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_file_that_is_no_journal(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "of" / "j.db"
+    if case != "below-a-file":
+        path.parent.mkdir()
+    FILES[case](path)
+    before = path.read_bytes() if path.is_file() else b""
+    refused(tmp_path, str(path), "/j.db`", whole=case == "of-something-else")
+    assert (path.read_bytes() if path.is_file() else b"") == before
 
 
 def test_tables_of_a_newer_version(postgres: Cluster, made: str, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_room(
     house: House, calm: House
 ) -> None:
     ended = end(house.start(program=("-c", FULL_DISK)))
-    assert ended.code == 1
+    assert ended.code == 2
     assert "CL608" in ended.err
     assert "Traceback" not in ended.err
     again = end(house.start())

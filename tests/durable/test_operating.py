@@ -159,6 +159,9 @@ def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
             [*PROGRAM, "worker", "--health", port, "--journal", place.where],
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+        assert place.working() == 1  # no second one was listed
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert f"cannot listen at 127.0.0.1:{port}: another program" in said
+    assert "= help: " in said
+    assert "Traceback" not in said

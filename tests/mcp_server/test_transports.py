@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -383,11 +384,15 @@ def test_what_cannot_be_served_is_said_before_anything_is(machines: Path, tmp_pa
         return done.returncode, done.stderr
 
     code, text = said("--http", "0.0.0.0:8001")
-    assert (code, "can be reached from other computers" in text) == (1, True)
+    assert (code, "can be reached from other computers" in text) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, text = said("--http", str(port))
+    assert (code, f"cannot listen at 127.0.0.1:{port}" in " ".join(text.split())) == (2, True)
     code, text = said("--http", "nowhere")
     assert (code, "is not HOST:PORT" in text) == (2, True)
     code, text = said("--name", "x")
     assert (code, "go with --http" in text) == (2, True)
     (machines / "status.yaml").write_text("chartloop: 1\nmachine: status\nstates: {}\n")
     code, text = said()
-    assert (code, "has the name of a tool of this server" in text) == (1, True)
+    assert (code, "has the name of a tool of this server" in text) == (2, True)

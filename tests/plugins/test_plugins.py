@@ -236,7 +236,7 @@ def test_an_installed_plugin_is_imported_when_a_command_names_it(tmp_path: Path)
     assert forked.returncode == 0, forked.stderr
     marker.unlink()
     missing = chartloop("resume", "r2", "--journal", "j.db")
-    assert missing.returncode == 1
+    assert missing.returncode == 2
     assert "was started with the plugin `shop` (shop_tools 1.2)" in missing.stderr
     assert "--plugin shop" in missing.stderr
     assert not marker.exists()

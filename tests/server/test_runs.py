@@ -225,17 +225,20 @@ def test_a_run_that_somebody_else_drives_names_the_driver(served: Served, tmp_pa
     by_hand(journal.close())
 
 
-def test_without_workers_runs_are_shown_and_sent_messages(serve: Serve) -> None:
-    driving, showing = serve(), serve(workers=0)
-    run = driving.start()
-    wait = driving.until(run, "paused")["wait"]
-    assert showing.post("/runs", {"machine": "review"}, 409)["detail"].startswith(
-        "this server drives"
-    )
-    assert showing.post(f"/runs/{run}/step", status=409)["code"] == "CL601"
-    assert showing.get("/runs", params={"waiting": True})["runs"][0]["run"] == run
+def test_a_server_without_workers_starts_and_answers_runs_that_others_drive(serve: Serve) -> None:
+    showing = serve(workers=0, components={})  # neither a model nor its key
+    run = showing.start()
+    assert "chartloop_runs_due 1\n" in showing.get("/metrics")
+    stepped = showing.start(drive="none")
+    showing.post(f"/runs/{stepped}/step", status=202)
+    serve()  # comes later, and finds them
+    wait = showing.until(run, "paused")["wait"]
+    assert {row["run"] for row in showing.get("/runs", params={"waiting": True})["runs"]} == {run}
     showing.post(f"/runs/{run}/answer", {"event": "approve", "wait": wait})
-    showing.until(run, "completed")  # the other server took it
+    showing.until(run, "completed")
+    wait_for(lambda: len(showing.get(f"/runs/{stepped}/records")["records"]) == 2)
+    showing.post(f"/runs/{stepped}/cancel")
+    showing.until(stepped, "cancelled")
 
 
 def test_the_next_server_goes_on_with_what_the_last_one_drove(

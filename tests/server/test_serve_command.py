@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import warnings
@@ -105,15 +106,22 @@ def test_what_cannot_be_served_is_said_before_anything_is(machines: Path, tmp_pa
         return done.returncode, done.stderr
 
     code, text = said("--host", "0.0.0.0")  # noqa: S104  refused
-    assert (code, "can be reached from other computers" in text) == (1, True)
+    assert (code, "can be reached from other computers" in text) == (2, True)
     (tmp_path / "tokens").write_text("everything 0123456789abcdef\n")
     code, text = said("--token-file", "tokens")
-    assert (code, "line 1: unknown scope" in text) == (1, True)
+    assert (code, "line 1: unknown scope" in text) == (2, True)
     assert said("--clock", "simulated")[0] == 2
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, text = said("--port", port)
+    assert (code, f"cannot listen at 127.0.0.1:{port}: another program" in text) == (2, True)
+    assert f"`ss -ltnp 'sport = :{port}'` names it" in " ".join(text.split())
+    assert text.count("error") == 1
+    assert "Started server process" not in text
     (machines / "sub").mkdir()
     (machines / "review.yml").write_text((machines / "review.yaml").read_text())
     code, text = said()
-    assert (code, "both declare the machine `review`" in text) == (1, True)
+    assert (code, "both declare the machine `review`" in text) == (2, True)
 
 
 def test_an_application_that_is_never_started_leaves_nothing_open(tmp_path: Path) -> None:

@@ -119,12 +119,39 @@ def test_no_list_counts_or_shows_a_run_of_another_tenant(shared: Served, token: 
     listed = shared.get("/runs", **by(token))["runs"]
     assert [row["run"] for row in listed] == [own]
     assert shared.get("/machines/review/coverage", **by(token))["runs"] == 1
-    assert ask(shared, token, "get", "/metrics")[0] == 403
-    assert ask(shared, EVERYBODY, "get", "/metrics")[0] == 200
     everything = {row["run"] for row in shared.get("/runs", **by(EVERYBODY))["runs"]}
     assert everything == {own, "beta:quartz", "beta:more"}
     of_beta = shared.get("/runs?tenant=beta", **by(EVERYBODY))["runs"]
     assert {row["tenant"] for row in of_beta} == {"beta"}
+
+
+def figures(served: Served, token: Token) -> dict[str, float]:
+    """What `/metrics` tells a token, without the requests of single routes."""
+    status, text = ask(served, token, "get", "/metrics")
+    assert status == 200
+    lines = [
+        line.split(" ") for line in text.splitlines() if line[0] != "#" and "route=" not in line
+    ]
+    return {name.removeprefix("chartloop_"): float(value) for name, value in lines}
+
+
+def test_the_figures_of_a_tenant_are_of_its_runs_and_requests(serve: Serve) -> None:
+    served = serve(tokens=TOKENS, workers=0)  # what is submitted stays due
+    for token, count in ((ACME, 2), (BETA, 1), (NOBODY, 3)):
+        for number in range(count):
+            start(served, token, run_id=f"due{number}", drive="run")
+    assert served.get("/runs/due0", **by(BETA))["run"] == "beta:due0"
+    told = [figures(served, token) for token in TOKENS]
+    assert [one["runs_due"] for one in told] == [2, 1, 3, 6]
+    acme, beta, none, everybody = (one["oldest_due_seconds"] for one in told)
+    assert everybody >= acme >= beta >= none > 0
+    others = ("runs_held", "runs_parked", "runs_driven", "orders_finished_total", "watchers")
+    assert all(one[name] == 0 for one in told for name in others)
+    assert [one["request_seconds_count"] for one in told[:3]] == [2, 2, 3]
+    assert told[3]["request_seconds_count"] >= 10  # those of all tokens, and of probes
+    for token, sees in zip(TOKENS, (False, True, False, True), strict=True):
+        text = ask(served, token, "get", "/metrics")[1]
+        assert ('route="/runs/{run_id}"' in text) == sees  # only `beta` has asked for a run
 
 
 @pytest.mark.parametrize("token", [ACME, NOBODY, EVERYBODY], ids=["tenant", "none", "all"])

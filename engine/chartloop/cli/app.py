@@ -93,9 +93,10 @@ Try it, with no key and no network:
   chartloop run machine.yaml "How long is this?" --tools tools.py --script replies.yaml
 
 \b
-Exit codes: 0 natural end, 1 error, 2 wrong command line, 3 stopped by a limit,
-4 waits for a person, 5 cancelled, or not answered in time, 6 another process drives the run,
-130 Ctrl-C, SIGTERM or SIGHUP.
+Exit codes: 0 natural end, 1 error, 2 nothing was started: the command line is wrong, or what it
+names (a file, a port, a key, an extra, the journal), 3 stopped by a limit, 4 waits for a person,
+5 cancelled, or not answered in time, 6 another process drives the run, 130 Ctrl-C, SIGTERM or
+SIGHUP.
 
 \b
 Completion of commands, machines, runs and states, for bash (zsh and fish alike):

@@ -1,8 +1,10 @@
 """The report of an error on stderr, and its exit code.
 
-    0 natural end   1 error, or a check that failed   2 the command line is wrong
+    0 natural end   1 error, or a check that failed   2 nothing was started: see below
     3 stopped by a limit   4 waits for a person   5 cancelled, or not answered in time
     6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
+
+2: the command line is wrong, or what it names: a file, a port, a key, an extra, the journal.
 
 Source: design "language", section 11; core.codes (CL6xx)
 """
@@ -57,7 +59,7 @@ class MisuseError(SetupError):
 
 _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
     (UntrustedError, USAGE),
-    (MisuseError, USAGE),
+    (SetupError, USAGE),
     (AnswerError, USAGE),
     (CursorError, USAGE),
     (LimitError, USAGE),

@@ -596,7 +596,11 @@ class JournalLocked(JournalError):
 
 
 class JournalUnavailable(JournalError):
-    """The journal's server is down, refuses this user, or cannot hold a journal."""
+    """The journal cannot be opened, so nothing was started.
+
+    What is there is something else, damaged, locked, too old or a standby; or it is down, or
+    refuses this user.
+    """
 
 
 class JournalCorrupt(JournalError):

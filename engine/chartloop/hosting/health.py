@@ -19,11 +19,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
-from chartloop.core.errors import ChartloopError, SetupError
+from chartloop.core.errors import ChartloopError
+from chartloop.hosting.listening import listen
 from chartloop.hosting.metrics import Gauge, gauge_lines
 from chartloop.hosting.workers import Workers
 from chartloop.run.schedule import Depth
 from chartloop.run.sync import by_hand
+from chartloop.run.tenants import ALL_TENANTS, Reach
 
 ANSWER = 3.0
 """The seconds after which a journal that has not answered is not ready."""
@@ -45,7 +47,7 @@ class Health:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._lock = threading.Lock()
-        self._asked: Future[Depth] | None = None
+        self._asked: dict[str, Future[Depth]] = {}
         self._tables: int | None = None
         """The version of the tables when the process first read them: it has checked them then."""
 
@@ -69,30 +71,31 @@ class Health:
         self._tables = depth.tables
         return Verdict(True)
 
-    def depth(self) -> Depth:
+    def depth(self, of: str = "") -> Depth:
         """The figures of the queue; raises `TimeoutError` if the journal does not answer.
 
-        There is one question at a time: probes of a journal that is away do not pile up.
+        There is one question of a tenant at a time: probes of a journal that is away do not pile
+        up.
         """
         with self._lock:
-            if (asked := self._asked) is None or asked.done():
-                asked = self._asked = Future()
-                threading.Thread(target=self._ask, args=(asked,), daemon=True).start()
+            if (asked := self._asked.get(of)) is None or asked.done():
+                asked = self._asked[of] = Future()
+                threading.Thread(target=self._ask, args=(asked, of), daemon=True).start()
         return asked.result(ANSWER)
 
-    def _ask(self, asked: Future[Depth]) -> None:
+    def _ask(self, asked: Future[Depth], of: str) -> None:
         try:
-            asked.set_result(by_hand(self._workers.runs.journal.depth()))
+            asked.set_result(by_hand(self._workers.runs.journal.depth(of)))
         except Exception as error:  # noqa: BLE001  raised for who waits for it
             asked.set_exception(error)
 
-    def gauges(self) -> Iterator[Gauge]:
+    def gauges(self, reach: Reach = ALL_TENANTS) -> Iterator[Gauge]:
         """The figures of the queue, which are those of all processes, and of this process.
 
         Those of the queue are missing while the journal does not answer.
         """
         with suppress(TimeoutError, ChartloopError):
-            due, waited, held, parked, _ = self.depth()
+            due, waited, held, parked, _ = self.depth(reach.name)
             yield "chartloop_runs_due", "gauge", "Runs that wait for a worker.", due
             yield (
                 "chartloop_oldest_due_seconds", "gauge",
@@ -104,11 +107,14 @@ class Health:
                 "Runs that are not claimed any more: their workers died, five times.", parked,
             )  # fmt: skip
         workers = self._workers
-        driven = len(workers.driven)
+        driven = sum(map(reach.sees, [*workers.driven]))
+        ended = sum(
+            n for tenant, n in [*workers.finished.items()] if reach.tenant in (None, tenant)
+        )
         yield "chartloop_runs_driven", "gauge", "Runs that this process drives.", driven
         yield (
             "chartloop_orders_finished_total", "counter", "Orders that this process finished.",
-            workers.finished,
+            ended,
         )  # fmt: skip
 
 
@@ -119,14 +125,13 @@ class HealthServer:
         class Handler(_Handler):
             its = health
 
-        try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
-        except OSError as error:
-            raise SetupError(
-                f"the probes cannot listen on {host}:{port}: {error.strerror}",
-                hint="name a free port of an address of this computer: `--health 8081`",
-            ) from error
-        self.host, self.port = host, self._server.server_address[1]
+        listener, *others = listen(host, port, free="--health 0")
+        for one in others:
+            one.close()
+        self._server = ThreadingHTTPServer((host, port), Handler, bind_and_activate=False)
+        self._server.socket.close()
+        self._server.socket = listener
+        self.host, self.port = host, listener.getsockname()[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:

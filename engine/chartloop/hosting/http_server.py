@@ -6,11 +6,13 @@ Belongs here: the process and its connections. Never: what is served over them.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from chartloop.hosting.listening import listen
 from chartloop.hosting.settings import Settings
 
 GRACE = 3
@@ -21,10 +23,14 @@ _BASE: Any = AutoHTTPProtocol  # one of two classes, depending on the installed 
 class HttpServer(uvicorn.Server):
     """Serves an ASGI application at the address of the settings.
 
-    Sets `app.state.connections` to a function that returns the number of open connections.
+    `free` is the option that names any free port. Sets `app.state.connections` to a function that
+    returns the number of open connections.
     """
 
-    def __init__(self, app: Any, settings: Settings, *, log_level: str = "info") -> None:
+    def __init__(
+        self, app: Any, settings: Settings, *, log_level: str = "info", free: str = "--port 0"
+    ) -> None:  # fmt: skip
+        self._free = free
         super().__init__(
             uvicorn.Config(
                 app,
@@ -40,6 +46,18 @@ class HttpServer(uvicorn.Server):
             )
         )
         app.state.connections = lambda: len(self.server_state.connections)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the process is asked to end.
+
+        Raises `SetupError` if it cannot listen at the address, before anything is started: uvicorn
+        itself would look only once the workers drive runs.
+        """
+        super().run(sockets or listen(self.config.host, self.config.port, free=self._free))
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._log_started_message(sockets or [])
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> None:

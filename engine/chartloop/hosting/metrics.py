@@ -5,10 +5,13 @@ Belongs here: counters and their text. Never: a run's id, a task, anything that 
 
 from __future__ import annotations
 
+import math
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TypeAlias
+
+from chartloop.run.tenants import ALL_TENANTS, Reach
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 """The upper bounds of the histogram buckets for request times."""
@@ -22,33 +25,39 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, str, int]] = Counter()
-        self._buckets: Counter[float] = Counter()
-        self._seconds = 0.0
-        self._count = 0
+        self._requests: Counter[tuple[Reach, str, str, int]] = Counter()
+        self._times: defaultdict[Reach, Counter[float]] = defaultdict(Counter)
+        """By the bounds of the buckets; ``0`` is the sum of the seconds."""
 
-    def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request, under its route, never its path: a path holds ids."""
-        with self._lock:
-            self._requests[method, route, status] += 1
-            self._seconds += seconds
-            self._count += 1
-            for bound in SECONDS:
-                self._buckets[bound] += seconds <= bound
+    def count(self, method: str, route: str, status: int, seconds: float, of: Reach) -> None:
+        """Count one request, under its route, never its path: a path holds ids.
 
-    def text(self, gauges: Iterable[Gauge]) -> str:
-        """All counters and the given gauges."""
+        `of` are the runs that its sender may see.
+        """
         with self._lock:
-            lines = [*_head("chartloop_requests_total", "counter", "Requests that were answered.")]
-            for (method, route, status), count in sorted(self._requests.items()):
-                labels = f'method="{method}",route="{_label(route)}",status="{status}"'
-                lines.append(f"chartloop_requests_total{{{labels}}} {count}")
-            name = "chartloop_request_seconds"
-            lines += _head(name, "histogram", "How long requests took.")
-            for bound in SECONDS:
-                lines.append(f'{name}_bucket{{le="{bound:g}"}} {self._buckets[bound]}')
-            lines.append(f'{name}_bucket{{le="+Inf"}} {self._count}')
-            lines += [f"{name}_sum {self._seconds:.6f}", f"{name}_count {self._count}"]
+            self._requests[of, method, route, status] += 1
+            self._times[of].update({0: seconds, math.inf: 1})
+            self._times[of].update(bound for bound in SECONDS if seconds <= bound)
+
+    def text(self, gauges: Iterable[Gauge], of: Reach) -> str:
+        """The counters of those who see the same runs as the reader, or fewer; and the gauges."""
+        with self._lock:
+            requests: Counter[tuple[str, str, int]] = Counter()
+            for (sender, method, route, status), count in self._requests.items():
+                if of in (sender, ALL_TENANTS):
+                    requests[method, route, status] += count
+            times = [one for sender, one in self._times.items() if of in (sender, ALL_TENANTS)]
+            taken = sum(times, Counter[float]())
+        lines = [*_head("chartloop_requests_total", "counter", "Requests that were answered.")]
+        for (method, route, status), count in sorted(requests.items()):
+            labels = f'method="{method}",route="{_label(route)}",status="{status}"'
+            lines.append(f"chartloop_requests_total{{{labels}}} {count}")
+        name = "chartloop_request_seconds"
+        lines += _head(name, "histogram", "How long requests took.")
+        for bound in (*SECONDS, math.inf):
+            shown = "+Inf" if bound == math.inf else f"{bound:g}"
+            lines.append(f'{name}_bucket{{le="{shown}"}} {taken[bound]}')
+        lines += [f"{name}_sum {taken[0]:.6f}", f"{name}_count {taken[math.inf]}"]
         return "\n".join(lines) + "\n" + gauge_lines(gauges)
 
 

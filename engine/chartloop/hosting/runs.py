@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from chartloop.api import Machine, Run, StartOptions, new_run_id
+from chartloop.adapters.model.scripted import Scripted
+from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
@@ -221,7 +222,6 @@ class Runs:
 
         With `drive`, an order to drive it is stored as well.
         """
-        self._refuse_idle()
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
         if caller.scope != "edit" and (
@@ -278,7 +278,10 @@ class Runs:
         names = ("agent", "session", "metadata", "memory", "tasks", "continues", "submitter",
                  "priority", "require_bound")  # fmt: skip
         chosen = {name: body[name] for name in names if body.get(name) is not None}
-        options = {**self.settings.components, **values, **chosen, "run_id": run_id}
+        components = self.settings.components
+        if not self.settings.workers:  # a worker elsewhere has the model, and its key
+            components = PortOptions(model=Scripted([]))
+        options = {**components, **values, **chosen, "run_id": run_id}
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
@@ -290,7 +293,6 @@ class Runs:
 
     def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
         """Order a run to be driven: `step` or `run`. Raises `StatusError` if it cannot be now."""
-        self._refuse_idle()
         row = self.row(run_id)
         key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, data)
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
@@ -315,13 +317,6 @@ class Runs:
         at, needs = by_hand(self.journal.now()), needs_of(self.journal, self.row(run_id))
         order = StoredRequest(key, run_id, kind, digest, at, dict(data), needs=needs)
         return by_hand(self.journal.place_request(order))
-
-    def _refuse_idle(self) -> None:
-        if not self.settings.workers:
-            raise StatusError(
-                "this server drives no runs: it was started with `--workers 0`",
-                hint="drive from a command line, or start a server with workers on this journal",
-            )
 
     def _refuse_driven(self, run_id: str) -> None:
         if (lease := by_hand(self.journal.living_lease(run_id))) is not None:
@@ -351,7 +346,7 @@ class Runs:
                 return {}
             wait(refuse_resume(run.session), suspends=run.suspends)
         self._post(run, self._request_message(kind, run, body), id)
-        if kind in ("resume", "cancel") and self.settings.workers:
+        if kind in ("resume", "cancel"):
             self._drive_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
         return {}
 
@@ -383,7 +378,7 @@ class Runs:
         wait, shown = body.get("wait", ""), body.get("shown", "")
         sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
         receipt = {"wait": sent.wait, "run_asked": sent.run}
-        if self.settings.workers and not ahead:
+        if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
         return receipt
 

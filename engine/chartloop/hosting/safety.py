@@ -99,7 +99,9 @@ class Safety:
             route: Any = scope.get("route")
             path = getattr(route, "path_format", "") or "other"
             took = time.perf_counter() - began
-            self._metrics.count(scope["method"], path, guarded.status, took)
+            identity: Identity | None = scope.get("state", {}).get("identity")
+            of = Reach("") if identity is None else identity.reach
+            self._metrics.count(scope["method"], path, guarded.status, took, of)
 
     async def _pass(
         self, scope: MutableMapping[str, Any], receive: Receive, guarded: _Outlet

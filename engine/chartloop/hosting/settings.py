@@ -93,7 +93,7 @@ class Settings:
     components: PortOptions = field(default_factory=PortOptions)
     """The model, script, settings and other components of every run that this server drives."""
     workers: int = 1
-    """Threads that drive runs. With 0 this server only shows runs and sends them messages."""
+    """Threads that drive runs. With 0 other processes on the journal drive what is started here."""
     grace: float = 5.0
     """Seconds that actions in progress are given to finish when the workers stop."""
     serves: bool = True

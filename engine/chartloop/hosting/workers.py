@@ -22,6 +22,7 @@ import logging
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -43,6 +44,7 @@ from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
 from chartloop.run.sync import by_hand
+from chartloop.run.tenants import tenant_of
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
@@ -79,8 +81,8 @@ class Workers:
         """The name of this process in claims, unique even if a host and a pid come again."""
         self.driven: set[str] = set()
         """The runs being driven."""
-        self.finished = 0
-        """The number of orders that this process has finished."""
+        self.finished: Counter[str] = Counter()
+        """The number of orders that this process has finished, by tenant."""
         self.lacks: dict[str, str] = {}
         """Why this process cannot drive runs, by what they need; empty if it can."""
         self.stopping = False
@@ -312,7 +314,7 @@ class _Worker(threading.Thread):
             if outcome is not None and await self._journal.settle_request(
                 request.key, outcome, driven.epoch
             ):
-                self._workers.finished += 1
+                self._workers.finished[tenant_of(request.run_id)] += 1
         except ChartloopError as error:  # the outcome could not be written: the order is still open
             _log.warning("an order of run `%s` stays open: %s", request.run_id, error.message)
         except asyncio.CancelledError:

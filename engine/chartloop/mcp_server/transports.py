@@ -81,7 +81,7 @@ class StreamableHttpServer(HttpServer):
 
         app.router.lifespan_context = lifespan
         app.add_middleware(cast("Any", Safety), settings=settings, metrics=Metrics())
-        super().__init__(app, settings, log_level=log_level)
+        super().__init__(app, settings, log_level=log_level, free="--http 0")
 
 
 def serve_http(settings: Settings) -> None:

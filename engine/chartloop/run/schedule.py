@@ -32,7 +32,7 @@ from chartloop.run.journal_records import PRIORITY, RunRow
 from chartloop.run.lease import TTL, Driver, MemoryLeases, ancestry
 from chartloop.run.processes import Process
 from chartloop.run.requests import StoredRequest
-from chartloop.run.tenants import tenant_of
+from chartloop.run.tenants import covers, tenant_of
 
 LAPSES = 5
 """The claims in a row that may lapse without a new record. After them the run is parked."""
@@ -187,8 +187,11 @@ class Schedule(Protocol):
         """The schedule as it is now."""
         ...
 
-    async def depth(self) -> Depth:
-        """Its figures alone."""
+    async def depth(self, of: str = "") -> Depth:
+        """Its figures alone. `of` is empty for all runs, or `Reach.name`: of a tenant, or of none.
+
+        That costs as much: what is due, held or parked is looked at.
+        """
         ...
 
 
@@ -357,7 +360,13 @@ class MemorySchedule(MemoryLeases):
             sorted(holds, key=itemgetter(2, 1)),
         )  # fmt: skip
 
-    async def depth(self) -> Depth:
-        backlog, now = await self.backlog(), self._now()
-        waited = 0.0 if backlog.oldest is None else max(0.0, now - backlog.oldest)
-        return Depth(backlog.due, waited, backlog.held, len(backlog.parked))
+    async def depth(self, of: str = "") -> Depth:
+        now = self._now()
+        places = [place for request, place in self._open() if covers(of, request.run_id)]
+        free = [p for p in places if not p.worker and len(p.lapses) < LAPSES]
+        due = [p.due for p in free if p.due is not None and p.due <= now]
+        return Depth(
+            len(due), max((now - at for at in due), default=0.0),
+            sum(bool(place.worker) for place in places),
+            sum(len(place.lapses) >= LAPSES for place in places),
+        )  # fmt: skip

@@ -167,18 +167,11 @@ def _add_service(app: FastAPI) -> None:
 
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
     def metrics(parts: TheParts, reach: TheReach) -> str:
-        """Counters in the text format of Prometheus. They are of all tenants together."""
-        shared = any(token.tenant for token in parts.settings.tokens)
-        if reach.tenant or (reach.tenant is not None and shared):
-            raise Refusal(
-                403, "these figures are of all tenants together",
-                hint="use a token with `tenant=*`",
-            )  # fmt: skip
-        watchers = len(parts.hub.watchers)
-        return parts.metrics.text([
-            *parts.health.gauges(),
-            ("chartloop_watchers", "gauge", "Open event streams.", watchers),
-        ])  # fmt: skip
+        """Counters in the text format of Prometheus, of what the token may see."""
+        watched = [watcher.run_id for watcher in parts.hub.watchers]  # empty: the runs of all
+        watchers = sum(reach.tenant is None or (run != "" and reach.sees(run)) for run in watched)
+        open_streams = "chartloop_watchers", "gauge", "Open event streams.", watchers
+        return parts.metrics.text([*parts.health.gauges(reach), open_streams], reach)
 
     @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:

@@ -195,9 +195,9 @@ class CrashAt:
         self._live()
         return await self.journal.backlog()
 
-    async def depth(self) -> Depth:
+    async def depth(self, of: str = "") -> Depth:
         self._live()
-        return await self.journal.depth()
+        return await self.journal.depth(of)
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))

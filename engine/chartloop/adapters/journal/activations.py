@@ -33,6 +33,7 @@ from chartloop.run.schedule import (
     WorkerRow,
     share_of,
 )
+from chartloop.run.tenants import MARK
 from chartloop.run.validate_record import is_number
 
 REQUEST = "key, run_id, kind, digest, at, data, outcome, needs"
@@ -124,6 +125,12 @@ DEPTH = (
     f"(SELECT max(number) FROM schema_version) FROM request WHERE {_DUE}"
 )
 """Each count has its index, of such rows alone."""
+TENANT = (
+    "CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/') "
+    "THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END"
+)
+"""The tenant in the id of a run: `tenant_of`."""
+_DEPTH_OF = DEPTH.replace("WHERE outcome", f"WHERE {TENANT} = ?1 AND outcome")
 _WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY id"
 _HOLDS = (
     "SELECT worker, run_id, since, priority FROM request "
@@ -258,10 +265,11 @@ class ScheduleRows:
             holds,
         )  # fmt: skip
 
-    def depth(self) -> Depth:
-        """Its figures alone."""
+    def depth(self, of: str = "") -> Depth:
+        """Its figures alone; `of` some runs, as `covers` says."""
         now = self.now()
-        due, oldest, held, parked, tables = self.db.execute(DEPTH, (now,)).fetchone()
+        sql, given = (_DEPTH_OF, (of.removesuffix(MARK), now)) if of else (DEPTH, (now,))
+        due, oldest, held, parked, tables = self.db.execute(sql, given).fetchone()
         return Depth(due, 0.0 if oldest is None else now - oldest, held, parked, tables)
 
 

@@ -323,8 +323,8 @@ class JournalFace(ABC):
     async def backlog(self) -> Backlog:
         return await self._read("", Rows.backlog)
 
-    async def depth(self) -> Depth:
-        return await self._read("", Rows.depth)
+    async def depth(self, of: str = "") -> Depth:
+        return await self._read("", Rows.depth, of)
 
     async def limits(self) -> list[FleetLimit]:
         return await self._read("", Rows.limits)

@@ -6,13 +6,23 @@ Belongs here: which kind it is, and the refusal of anything else. Never: how one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from chartloop.core.durability import Durability, known_durability
-from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
+from chartloop.core.errors import (
+    ChartloopError,
+    JournalCorrupt,
+    JournalError,
+    JournalLocked,
+    JournalUnavailable,
+    PluginError,
+    SetupError,
+    UnknownRunError,
+)
 from chartloop.extras import install
 from chartloop.run.journal import Journal
 from chartloop.run.redact import Redactor
@@ -46,15 +56,19 @@ def journal_of(
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
         UnknownRunError: the file is missing, and `make` is false.
-        JournalError: it is not a journal, or cannot be opened; no message shows a password.
+        JournalUnavailable: it is not a journal, or cannot be opened; no message shows a password.
+        JournalTooOld: its tables are of an older version.
+        JournalTooNew: or of a newer one.
     """
     wanted = None if durability is None else known_durability(durability)
     if isinstance(given, str) and (opened := _by_plugin(given, make, plugins)) is not None:
         return _with(wanted, opened)
-    if is_server(given):
-        return _on_server(str(given), make, wait)  # flushes what it commits: as durable as asked
     if isinstance(given, (str, Path)):
-        return _with(wanted, _at(given, make, wanted or "process", wait))
+        with at_start():
+            if is_server(given):  # flushes what it commits: as durable as asked
+                return _on_server(str(given), make, wait)
+            opened = _at(given, make, wanted or "process", wait)
+        return _with(wanted, opened)
     if not hasattr(given, "suspends"):  # what an untyped caller may give
         raise SetupError(
             f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
@@ -94,12 +108,24 @@ def migrate_tables(given: str) -> tuple[str, int, int]:
 
     Before is 0 for a new one. Raises what `journal_of` does.
     """
-    if is_server(given):
-        return _postgres().migrate_database(given)
-    from chartloop.adapters.journal.sqlite_migrations import migrate_file  # noqa: PLC0415
+    with at_start():
+        if is_server(given):
+            return _postgres().migrate_database(given)
+        from chartloop.adapters.journal.sqlite_migrations import migrate_file  # noqa: PLC0415
 
-    path = file_of(given)
-    return str(path), *migrate_file(path)
+        path = file_of(given)
+        return str(path), *migrate_file(path)
+
+
+@contextmanager
+def at_start() -> Generator[None]:
+    """Whatever is wrong with a journal when a program starts: it is unavailable."""
+    try:
+        yield
+    except JournalError as error:
+        if type(error) not in (JournalError, JournalLocked, JournalCorrupt):
+            raise
+        raise JournalUnavailable(error.message, hint=error.hint) from error
 
 
 def _on_server(url: str, make: bool, wait: float | None) -> Journal:

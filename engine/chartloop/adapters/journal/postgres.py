@@ -76,8 +76,6 @@ from chartloop.core.durability import Durability
 from chartloop.core.errors import (
     ChartloopError,
     JournalError,
-    JournalLocked,
-    JournalUnavailable,
 )
 from chartloop.run.lease import ancestry
 from chartloop.run.redact import Redactor
@@ -128,18 +126,11 @@ def migrate_database(
             connection.database, where.schema, where.name, make=False, migrations=migrations
         )
     except Exception as error:
-        raise _unopened(error, where) from error
+        raise explain(error, where) from error
     finally:
         if connection is not None:
             connection.database.close()
     return where.name, before, migrations[-1].number
-
-
-def _unopened(error: Exception, where: Address) -> Exception:
-    made = explain(error, where)
-    if isinstance(made, JournalError) and type(made) in (JournalError, JournalLocked):
-        return JournalUnavailable(made.message, hint=made.hint)
-    return made
 
 
 class _Face(JournalFace):
@@ -168,8 +159,8 @@ class PostgresJournal(_Face):
     server may be away before `JournalLocked`. `redactor` hides secrets before they are written; by
     default those of the environment, and always the password of the URL. `now` replaces the
     server's clock, for tests.
-    Raises `JournalUnavailable` for what is no such URL, and if the server is down, refuses the
-    role, is a standby or too old; `JournalTooOld` or `JournalTooNew` for tables of another version.
+    Raises `JournalError` for what is no such URL, and if the server is down, refuses the role, is a
+    standby or too old; `JournalTooOld` or `JournalTooNew` for tables of another version.
 
     Threads may share a journal. A forked process must open its own.
     """
@@ -210,7 +201,7 @@ class PostgresJournal(_Face):
                 self._pool.give(first)
         except Exception as error:
             self._pool.close()
-            raise _unopened(error, where) from error
+            raise explain(error, where) from error
         weakref.finalize(self, _close, self._pool, self._news, self._process)
         self.grouped = _Grouped(self, writer, self._news)
         """The same journal for event loops."""

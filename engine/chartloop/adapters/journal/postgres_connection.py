@@ -225,10 +225,21 @@ CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure, errors.Unique
 """What another transaction may cause, and a repetition settles."""
 
 _CURES = (
-    ("too many clients", "too many connections", "remaining connection slots"),
-    ("password authentication failed", "no password supplied", "no pg_hba.conf entry",
-     "does not exist"),
+    (
+        "the server has no connection left: raise `max_connections`, or use a pooler",
+        ("too many clients", "too many connections", "remaining connection slots"),
+    ),
+    (
+        "see the URL's `sslrootcert=FILE` and `sslmode`, and what the server offers",
+        ("certificate", "SSL"),
+    ),
+    (
+        "check the user, the password and the database",
+        ("password authentication failed", "no password supplied", "no pg_hba.conf entry",
+         "does not exist"),
+    ),
 )  # fmt: skip
+"""What to do about an unreachable server, by what its message says. The first counts."""
 
 
 def explain(error: Exception, where: Address) -> Exception:
@@ -243,10 +254,14 @@ def explain(error: Exception, where: Address) -> Exception:
 
 
 def _message(error: Exception, where: Address) -> str:
-    """The last line of a message, which says why; those before say which hosts were tried."""
+    """The line of a message that says why: the last one, those before say which hosts were tried.
+
+    Of certificates the last one is advice.
+    """
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     lines = (primary or str(error)).strip().splitlines() or [type(error).__name__]
-    text = lines[0] if primary else lines[-1].strip()
+    said = [line for line in lines if "certificate file" in line] or lines
+    text = lines[0] if primary else said[-1].strip()
     for secret in where.secrets:
         text = text.replace(secret, "***")
     return text
@@ -280,14 +295,8 @@ def _meaning(error: Exception, name: str, why: str) -> ChartloopError:
                 hint="name the primary",
             )
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            full, refused = (any(part in why for part in parts) for parts in _CURES)
-            return JournalLocked(
-                f"`{name}` cannot be reached: {why}",
-                hint="the server has no connection left: raise `max_connections`, or use a pooler"
-                if full
-                else "check the user, the password and the database"
-                if refused
-                else "start the server, or name another one",
-            )
+            cures = (cure for cure, parts in _CURES if any(part in why for part in parts))
+            hint = next(cures, "start the server, or name another one")
+            return JournalLocked(f"`{name}` cannot be reached: {why}", hint=hint)
         case _:
             return JournalError(f"`{name}` cannot do this: {why}", hint="nothing was written")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from chartloop.adapters.journal.activations import REQUEST, read_requests
+from chartloop.adapters.journal.activations import REQUEST, TENANT, read_requests
 from chartloop.adapters.journal.cron_rows import CronRows
 from chartloop.adapters.journal.leases import LeaseRows
 from chartloop.adapters.journal.quotas import FleetRows
@@ -109,11 +109,6 @@ from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 _RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
     NAMES.index, ("run_id", "head", "parent", "created", "question")
 )
-TENANT = (
-    "CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/') "
-    "THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END"
-)
-"""The tenant in the id of a run: `tenant_of`."""
 _SELDOM = ("reason", "tenant", "parent")
 """The columns that are empty in most rows; their indices omit these rows."""
 KEEP_NUMBER = (

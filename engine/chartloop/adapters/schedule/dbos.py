@@ -228,8 +228,8 @@ class DbosSchedule:
     async def backlog(self) -> Backlog:
         return await self._rows.backlog()
 
-    async def depth(self) -> Depth:
-        return await self._rows.depth()
+    async def depth(self, of: str = "") -> Depth:
+        return await self._rows.depth(of)
 
     def _reconcile(self, alive: set[str], now: float) -> int:
         """End what dead workers left in DBOS, and enqueue what it does not know."""

@@ -61,7 +61,7 @@ runs. Several servers may share one journal.
 )
 @click.option(
     "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
-    help="Threads that drive runs. 0: only show runs and send messages; other servers drive.",
+    help="Threads that drive runs. 0: start, show and answer runs; `chartloop worker` drives them.",
 )  # fmt: skip
 @click.option(
     "--token-file",

@@ -76,7 +76,7 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
 @pass_options(WorkerOptions)
 def worker(options: WorkerOptions) -> None:
     """Drive the runs of a journal that are due, until SIGTERM."""
-    from chartloop.adapters.journal.opening import journal_of
+    from chartloop.adapters.journal.opening import at_start, journal_of
     from chartloop.adapters.schedule.opening import engine_of
     from chartloop.cli.run_factory import server_settings
     from chartloop.hosting.health import Health, HealthServer, Notifier
@@ -88,13 +88,13 @@ def worker(options: WorkerOptions) -> None:
     settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
     journal = journal_of(settings.journal)
     runs = Runs(settings, journal, Machines(settings, journal))
-    engine = engine_of(journal, options.schedule)
-    workers, stopped = Workers(runs, lambda _, __: None, engine), threading.Event()
-    asyncio.run(workers.keep())  # a role that may not is refused before anything is started
+    with at_start():  # what may not be done is refused before anything is
+        workers = Workers(runs, lambda _, __: None, engine_of(journal, options.schedule))
+        health, notifier, stopped = Health(workers), Notifier(), threading.Event()
+        probes = None if options.health is None else HealthServer(health, *options.health)
+        asyncio.run(workers.keep())
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda _, __: stopped.set())
-    health, notifier = Health(workers), Notifier()
-    probes = None if options.health is None else HealthServer(health, *options.health)
     workers.start()
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
     if probes is not None:
@@ -115,4 +115,4 @@ def worker(options: WorkerOptions) -> None:
     workers.stop()
     if probes is not None:
         probes.close()
-    console.say(f"{say_count(workers.finished, 'run')} finished here", "dim")
+    console.say(f"{say_count(workers.finished.total(), 'run')} finished here", "dim")
