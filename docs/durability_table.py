@@ -54,33 +54,53 @@ def tables(lines: list[dict[str, Any]]) -> str:
         (
             fault, pair, *(f"{sum(one[key] for one in of):,}" for key in (
                 "tries", "runs", "calls", "lost", "twice", "in_flight", "reported")),
-            times([kill for one in of for kill in one["kills"]]),
+            times(back for one in of for back in (*took(one["kills"]), *one["back"])),
         )
         for (fault, pair), of in sorted(grouped.items())
     ]  # fmt: skip
     places = [
         (
             PLACES[place], str(len(of)), str(sum(kill["runs"] for kill in of)),
-            str(sum(kill["reported"] for kill in of)), times(of),
+            str(sum(kill["reported"] for kill in of)), times(took(of)),
         )
         for place in PLACES if (of := kills[place])
     ]  # fmt: skip
     head = (
         "fault", "journal, schedule", "tries", "runs", "paid calls", "steps lost",
         "recorded calls paid twice", "calls in flight", "of them reported in doubt",
-        "taken up after, median / most",
+        "went on after, median / most",
     )  # fmt: skip
     by_place = (
         "killed after", "kills", "runs it held", "calls reported in doubt",
         "taken up after, median / most",
     )  # fmt: skip
-    return f"{table(head, faults)}\n\n{table(by_place, places)}"
+    return f"{total(lines)}\n\n{table(head, faults)}\n\n{table(by_place, places)}"
 
 
-def times(kills: list[dict[str, Any]]) -> str:
-    """How long it took until others had the runs of killed workers."""
-    took = [kill["seconds"] for kill in kills if kill["seconds"] is not None]
-    return f"{median(took):.1f} s / {max(took):.1f} s" if took else ""
+def total(lines: list[dict[str, Any]]) -> str:
+    """All tries in a sentence."""
+    killed = sum(len(line["kills"]) for line in lines)
+    others = sum(line["tries"] for line in lines if line["back"])
+    runs, calls, lost, twice, left, told = (
+        f"{sum(line[key] for line in lines):,}"
+        for key in ("runs", "calls", "lost", "twice", "in_flight", "reported")
+    )
+    return (
+        f"In all **{killed} kills and {others} outages** of servers, networks and disks, under\n"
+        f"{runs} runs with {calls} paid calls: **{lost} steps lost, {twice} recorded calls paid\n"
+        f"twice, and of {left} calls left in flight {told} reported**."
+    )
+
+
+def took(kills: list[dict[str, Any]]) -> list[float]:
+    """The seconds until others had the runs of killed workers."""
+    return [kill["seconds"] for kill in kills if kill["seconds"] is not None]
+
+
+def times(seconds: Iterable[float]) -> str:
+    """The median and the most of times."""
+    all_ = [*seconds]
+    return f"{median(all_):.1f} s / {max(all_):.1f} s" if all_ else ""
 
 
 def written(page: str) -> str:

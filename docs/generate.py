@@ -112,8 +112,8 @@ FACTS_HEAD = """\
 # Facts
 
 The values that guards, `set`, templates and labels can read. Only actions, answers and rules change
-facts; a clock that jumps back never makes one smaller. The file defines `limits.<name>`,
-`vars.<name>`, `memory.<block>` and each name under `define`.
+facts, and other runs those of `fleet`; a clock that jumps back never makes one smaller. The file
+defines `limits.<name>`, `vars.<name>`, `memory.<block>` and each name under `define`.
 
 A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
 the run. Test a type with `None` before you use it. On the command line:

@@ -38,8 +38,10 @@ USER = "postgres"
 class Cluster:
     """A server on a free port, with its data in a folder for temporary files."""
 
-    def __init__(self, *settings: str, primary: Cluster | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+    def __init__(
+        self, *settings: str, primary: Cluster | None = None, within: Path | None = None
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="pg", dir=within))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -80,6 +82,11 @@ class Cluster:
     def stop(self, how: str = "immediate") -> None:
         self.do("pg_ctl", "stop", "-w", "-s", "-m", how)
 
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return (self.data / "postmaster.pid").exists()
+
     def url(self, schema: str = "", *, user: str = "postgres", port: int = 0) -> str:
         """The URL of its database, over its socket, or over a port of this machine."""
         query = f"?schema={schema}" if schema else ""
@@ -98,6 +105,6 @@ class Cluster:
             return cursor.fetchall() if cursor.description else []
 
     def end(self) -> None:
-        if (self.data / "postmaster.pid").exists():
+        if self.runs:
             self.stop()
         shutil.rmtree(self.folder)

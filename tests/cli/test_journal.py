@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.run.fleet import FleetLimit
 from chartloop.run.journal import Event, Move, RunRow, WholeRun
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
@@ -23,6 +24,13 @@ from chartloop.run.sync import by_hand
 from tests.cli.shell import Shell
 from tests.copying import below, ended, full_journal
 
+DESK = """\
+chartloop: 1
+machine: desk
+states:
+  draft: {do: nothing, next: done}
+  done: {stop: completed}
+"""
 TABLES = {
     "run": "*", "event": "run_id, seq, epoch, type, record, at, digest, data",
     "inbox": "run_id, msg_id, at, data, seq", "blob": "*", "event_blob": "*", "snapshot": "*",
@@ -49,7 +57,8 @@ def full(sh: Shell) -> Path:
 def test_a_copy_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
     copied = sh("journal", "copy", "full.db", "copy.db", "--format", "json")
     assert copied.code == 0, copied
-    assert copied.json == {"copied": 48, "known": 0, "refused": []}
+    nothing: dict[str, list[str]] = {"schedules": [], "limits": []}
+    assert copied.json == {"copied": 48, "known": 0, "refused": [], **nothing}
     assert contents(sh.folder / "copy.db") == contents(full)
     for journal in ("full", "copy"):
         assert sh("journal", "export", "--journal", f"{journal}.db", "--to", journal).code == 0
@@ -68,6 +77,46 @@ def test_an_import_has_the_same_rows(sh: Shell, full: Path) -> None:
     assert "0 runs imported" in again.err
     studied = sh("stats", "all.jsonl")  # one format, with its machines
     assert (studied.code, "cannot be read" in studied.err) == (0, False)
+
+
+def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: Shell) -> None:
+    sh.write("desk.yaml", DESK)
+    for line in (
+        "schedule add morning desk.yaml news --every 1d --priority 7 --missed skip",
+        "schedule add noon desk.yaml news --every 2d", "schedule pause noon",
+        "limits set fleet --cost 5 --per day", "limits set model:m --requests 60",
+        "limits set tenant:acme --tokens 900",
+    ):  # fmt: skip
+        assert sh(*line.split(), "--journal", "a.db").code == 0
+    journal = SqliteJournal(sh.folder / "a.db")
+    by_hand(journal.set_limit(FleetLimit("session:s", "cost", "all", 9.0, 1.25)))
+    by_hand(journal.close())
+    copied = sh("journal", "copy", "a.db", "b.db", "--format", "json")
+    assert copied.json["schedules"] == ["morning", "noon"]
+    assert len(copied.json["limits"]) == 4
+    for here, there in (("a", "b"), ("b", "c")):
+        assert sh("journal", "export", "--journal", f"{here}.db", "--to", here).code == 0
+        done = sh("journal", "import", here, "--journal", "c.db", "--format", "json")
+        assert len(done.json["limits"]) == (4 if here == "a" else 0), there
+        sh("stats", here)
+    assert sh("journal", "export", "--journal", "c.db", "--to", "c").code == 0
+    assert len({(sh.folder / name).read_bytes() for name in "abc"}) == 1
+    assert "1.25" in sh("limits", "--journal", "c.db").out
+    listed = sh("schedule", "list", "--journal", "c.db", "--format", "json").json
+    assert listed == sh("schedule", "list", "--journal", "a.db", "--format", "json").json
+    assert sh("journal", "prune", "--older", "0s", "--journal", "c.db").code == 0
+    assert len(sh("limits", "--journal", "c.db", "--format", "json").json["limits"]) == 4
+    assert "pause them in one" in sh("journal", "copy", "a.db", "d.db").err
+    sh("journal", "copy", "a.db", "e.db", "--machine", "desk")
+    assert sh("schedule", "list", "--journal", "e.db", "--format", "json").json == []
+
+
+def test_a_changed_line_of_a_schedule_or_limit_is_named(sh: Shell) -> None:
+    sh("limits", "set", "fleet", "--cost", "5", "--journal", "a.db")
+    assert sh("journal", "export", "--journal", "a.db", "--to", "a").code == 0
+    sh.write("a", (sh.folder / "a").read_text().replace("5.0", "6.0"))
+    done = sh("journal", "import", "a", "--journal", "b.db")
+    assert (done.code, "a:1: the schedule or limit cannot be imported" in done.err) == (1, True)
 
 
 def test_some_runs_are_copied_with_their_children(sh: Shell, full: Path) -> None:

@@ -142,6 +142,61 @@ def test_watch_tells_the_depth_of_the_queue(place: Place) -> None:
     assert seen["oldest_due_seconds"] > 0
 
 
+def test_watch_tells_what_each_worker_holds(place: Place) -> None:
+    (run,) = place.submit("--priority", "2", "--var", "rest=30")
+    command = [*PROGRAM, "runs", "--watch", "--format", "json", "--journal", "j.db"]
+    with place.worker("--grace", "0") as worker:
+        until(place.effects)
+        with subprocess.Popen(
+            command, cwd=place.folder, stdout=subprocess.PIPE, text=True
+        ) as watch:
+            assert watch.stdout is not None
+            (seen,) = json.loads(watch.stdout.readline())["workers"]
+            watch.kill()
+        stopped(worker)
+    assert (seen["program"], seen["pid"]) == ("chartloop worker", worker.pid)
+    assert seen["lease_left_seconds"] > 0
+    (held,) = seen["runs"]
+    assert (held["run"], held["priority"]) == (run, 2)
+    with place.journal() as journal:
+        assert held["since"] < by_hand(journal.now())
+
+
+def test_a_worker_takes_submits_by_priority_and_children_have_that_of_their_parent(
+    place: Place,
+) -> None:
+    (place.folder / "boss.yaml").write_text(BOSS)
+    for priority in (9, 5, 1):
+        given = () if priority == 5 else ("--priority", str(priority))
+        place.call("submit", "boss.yaml", "--run-id", f"p{priority}", *given)
+    assert re.search(r"p1 .* 1\n", place.call("runs"))
+    place.call("schedule", "add", "s", "boss.yaml", "--every", "1s", "--priority", "3")
+    with place.worker("--concurrency", "1", tools=False) as worker:
+        until(lambda: "boss" in {row.machine for row in place.rows() if row.run_id[:2] == "s-"})
+        until(lambda: all(row.ended for row in place.rows() if row.run_id[0] == "p"))
+        stopped(worker)
+    with place.journal() as journal:
+        rows = {row.run_id: row for row in by_hand(journal.rows())}
+    assert rows["p1"].updated <= rows["p5"].updated <= rows["p9"].updated
+    assert {row.priority for run_id, row in rows.items() if run_id[:2] == "s-"} == {3}
+    for priority in (9, 5, 1):
+        family = [row for run_id, row in rows.items() if run_id.startswith(f"p{priority}")]
+        assert len(family) == 2
+        assert {row.priority for row in family} == {priority}
+
+
+BOSS = """\
+chartloop: 1
+machine: boss
+states:
+  go: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+machines:
+  child:
+    states:
+      draft: {do: nothing, next: done}
+      done: {stop: completed}
+"""
 CALLS = """\
 chartloop: 1
 machine: calls

@@ -18,10 +18,10 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from chartloop import load
 from chartloop.adapters.journal.opening import journal_of
@@ -110,6 +110,17 @@ class Story(NamedTuple):
     """Runs that a worker still holds."""
 
 
+class Link(Protocol):
+    """What leads a worker to a database."""
+
+    before: tuple[str, ...]
+    """What a command starts with that uses it."""
+
+    def leads_to(self, url: str) -> str:
+        """The URL of a database by this way."""
+        ...
+
+
 class Fleet:
     """Workers on one journal."""
 
@@ -136,11 +147,19 @@ class Fleet:
 
     # the workers ----------------------------------------------------------------------------------
 
-    def start(self, count: int = 1, **environment: str) -> list[subprocess.Popen[bytes]]:
-        """Start workers; they may not have begun to work."""
+    def start(
+        self, count: int = 1, *, link: Link | None = None, able: bool = True, **environment: str
+    ) -> list[subprocess.Popen[bytes]]:
+        """Start workers; they may not have begun to work.
+
+        `link` leads them to the journal. Those that are not `able` lack the machine's action.
+        """
+        before, where = (
+            ((), self.where) if link is None else (link.before, link.leads_to(self.where))
+        )
         command = [
-            sys.executable, str(VICTIM), "worker", "--journal", self.where, "--tools", "pay.py",
-            "--concurrency", "4", *self.options,
+            *before, sys.executable, str(VICTIM), "worker", "--journal", where,
+            *(("--tools", "pay.py") if able else ()), "--concurrency", "4", *self.options,
         ]  # fmt: skip
         new = [self._start(command, environment) for _ in range(count)]
         self.workers += new
@@ -161,6 +180,10 @@ class Fleet:
         """How many workers are alive and listed."""
         listed = {line[2] for line in self.trace() if line[0] == "kept"}
         return sum(one.pid in listed and one.poll() is None for one in self.workers)
+
+    def dead(self) -> int:
+        """How many workers have ended."""
+        return sum(one.poll() is not None for one in self.workers)
 
     def arm(self, place: str, number: int = signal.SIGKILL) -> None:
         """The first worker that comes to a place gets a signal there."""
@@ -252,6 +275,11 @@ class Fleet:
         """What was really done: a word, a key and a process in each line."""
         lines = (line.split() for line in (self.folder / "effects").read_text().splitlines())
         return [(word, key, int(pid)) for word, key, pid in lines]
+
+    def back(self, at: float, *pids: int) -> float | None:
+        """The seconds from a moment until a worker, or one of these, wrote to the journal."""
+        wrote = (e[-1] - at for e in self.trace() if e[-1] > at and (not pids or e[-2] in pids))
+        return min(wrote, default=None)
 
     def kills(self) -> list[Kill]:
         """The signals, in order, with the time until other workers had taken up what was held."""
@@ -360,8 +388,13 @@ def check(story: Story) -> None:
     assert story.held == 0
 
 
-def report(fault: str, pair: str, fleet: Fleet, tries: int) -> None:
-    """Check a fleet's story, and write it down where `CHARTLOOP_FIGURES` says."""
+def report(
+    fault: str, pair: str, fleet: Fleet, tries: int, back: Sequence[float | None] = ()
+) -> None:
+    """Check a fleet's story, and write it down where `CHARTLOOP_FIGURES` says.
+
+    `back`: the seconds that it took to go on after each fault that was not a kill.
+    """
     story, kills = fleet.story(), [kill for kill in fleet.kills() if kill.signal == signal.SIGKILL]
     if path := os.environ.get("CHARTLOOP_FIGURES"):
         left = Counter[int]()
@@ -377,6 +410,7 @@ def report(fault: str, pair: str, fleet: Fleet, tries: int) -> None:
                  "seconds": kill.taken_up}
                 for kill in kills
             ],
+            "back": [*back],
         }  # fmt: skip
         with Path(path).open("a") as file:
             file.write(json.dumps(line) + "\n")

@@ -156,6 +156,28 @@ def test_a_run_that_was_delivered_to_a_worker_that_lacks_something_finds_one_tha
     do.close()
 
 
+def test_dbos_takes_higher_priorities_first_and_submitters_in_turn(
+    postgres: Cluster, tmp_path: Path
+) -> None:
+    journal = prepared(postgres, tmp_path)
+    do = Desk(cast(Journal, journal))
+    order(do, *(f"many{number}" for number in range(4)), session="many")
+    order(do, "single", session="s")
+    order(do, "last", session="s", priority=9)
+    order(do, "first", session="many", priority=1)
+    order(do, "acme:single", session="many")
+    schema = journal.address.schema
+    rows = postgres.execute(
+        f"SELECT workflow_uuid FROM {schema}_dbos.workflow_status "  # noqa: S608
+        "WHERE status = 'ENQUEUED' ORDER BY priority, created_at"
+    )
+    taken = [str(id).rsplit(":", 3)[0] for (id,) in rows]
+    assert (taken[0], taken[-1]) == ("first", "last")
+    assert {*taken[1:4]} == {"many0", "single", "acme:single"}
+    assert taken[4:-1] == ["many1", "many2", "many3"]
+    do.close()
+
+
 def test_who_only_submits_needs_no_rights_in_dbos(postgres: Cluster, tmp_path: Path) -> None:
     from chartloop.adapters.journal.postgres import PostgresJournal  # noqa: PLC0415
 

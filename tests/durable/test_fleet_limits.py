@@ -110,6 +110,31 @@ def test_a_limit_is_of_an_agent_a_session_or_a_model(
     assert start(journal, clock, other, session="t").run().reason == "steps_limit"
 
 
+def test_a_limit_of_a_tenant_is_for_all_its_runs_and_no_other_ones(
+    journal: Journal, clock: ManualClock
+) -> None:
+    limit(journal, 0.13, scope="tenant:acme")
+    limit(journal, 999.0, scope="tenant:beta")
+    other = TEXT.replace("machine: writer", "machine: other")
+    assert start(journal, clock, tenant="acme", session="s").run().reason == "cost_limit"
+    stopped = start(journal, clock, other, tenant="acme").run()
+    (signal,) = stopped.signals
+    assert (signal.source, stopped.facts.usage.llm_calls) == ("tenant:acme", 0)
+    assert start(journal, clock, tenant="beta").run().reason == "steps_limit"
+    assert start(journal, clock).run().reason == "steps_limit"
+    assert [round(one.used, 6) for one in by_hand(journal.limits())] == [0.04, 0.08]
+
+
+def test_the_session_of_a_tenant_is_not_that_of_another_one(
+    journal: Journal, clock: ManualClock
+) -> None:
+    limit(journal, 0.05, scope="session:s")
+    limit(journal, 0.05, scope="session:acme:s")
+    assert start(journal, clock, tenant="beta", session="s").run().reason == "steps_limit"
+    for tenant in ("acme", None):
+        assert start(journal, clock, tenant=tenant, session="s").run().reason == "cost_limit"
+
+
 def test_a_rate_makes_the_run_wait_and_says_so(journal: Journal, clock: ManualClock) -> None:
     limit(journal, 6, "requests", "minute", "model:m")
     begun = clock.now()

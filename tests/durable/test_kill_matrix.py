@@ -63,14 +63,14 @@ def test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice(
 ) -> None:
     with fleet_of(tmp_path, place_of(pair, postgres, tmp_path), workers=3) as fleet:
         for place in places:
-            until_answering(fleet, lambda: fleet.working() == 3)
+            dying = 1 + ("sweep" in place)  # which finds a dead worker, and dies of it
+            until_answering(fleet, lambda dying=dying: fleet.working() > dying)
+            before = fleet.dead()
             fleet.submit(2)
             fleet.arm(place)
-            dead = 1
-            if "sweep" in place:  # which finds a dead worker, and dies of it
+            if dying > 1:
                 fleet.arm("after-acquire")
-                dead = 2
-            until_answering(fleet, lambda dead=dead: fleet.working() == 3 - dead)
-            fleet.start(dead)
+            until_answering(fleet, lambda to=before + dying: fleet.dead() == to)
+            fleet.start(dying)
         fleet.finish()
         report("kill -9 of a worker", pair, fleet, len(places))

@@ -46,9 +46,27 @@ MUTANTS = [
         "test_postgres_faults.py::test_what_was_acknowledged_outlives_the_server_and_its_clients_go_on",
     ),
     Mutant(
+        "fact-not-recorded", "run/loop.py",
+        "input = input.replace(fleet=await fleet_facts(session))\n",
+        "before = before.replace(facts=before.facts.replace(fleet=await fleet_facts(session)))\n",
+        "test_fleet_facts.py::test_a_replay_decides_by_what_was_read",
+    ),
+    Mutant(
+        "no-question", "adapters/journal/postgres.py",
+        "if transaction.ending and self._was_committed(transaction, end):",
+        "if transaction.ending and not transaction.calls:",
+        "test_postgres_faults.py::"
+        "test_a_write_whose_connection_is_lost_at_its_commit_has_the_same_outcome",
+    ),
+    Mutant(
         "no-intent", "run/job.py",
         "writes_intent=paid and not action.own_intents,", "writes_intent=False,",
         "test_fleet_faults.py::test_workers_whose_clocks_are_ten_minutes_off_keep_leases_and_waits",
+    ),
+    Mutant(
+        "no-turns", "adapters/journal/activations.py",
+        "ORDER BY priority, turn, due LIMIT ?)", "ORDER BY priority, due LIMIT ?)",
+        "test_postgres.py::TestPostgres::test_a_submitter_with_many_runs_keeps_nobody_waiting",
     ),
 ]  # fmt: skip
 

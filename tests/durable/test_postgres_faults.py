@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
 from chartloop.testing.journal_suite.desk import intent, step
 from tests.cli.shell import until
+from tests.durable.links import Proxy
 from tests.postgres import NEEDED, Cluster
 
 if TYPE_CHECKING:
@@ -34,67 +34,6 @@ def opened(url: str, **options: Any) -> PostgresJournal:
     from chartloop.adapters.journal.postgres import PostgresJournal  # noqa: PLC0415  an extra
 
     return PostgresJournal(url, redactor=None, **options)
-
-
-class Proxy:
-    """Stands before the server, and cuts a connection when it commits: before it, or after it."""
-
-    def __init__(self, server: Cluster) -> None:
-        self.lose = ""
-        """`asked`: the next COMMIT does not arrive; `answer`: its answer does not."""
-        self.lost = 0
-        self._server, self.port = server, 0
-        self._writers: list[asyncio.StreamWriter] = []
-        self._loop = asyncio.new_event_loop()
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,))
-        self._thread.start()
-        ready.wait()
-
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._stop = asyncio.Event()
-        self._loop.run_until_complete(self._serve(ready))
-        self._loop.close()
-
-    async def _serve(self, ready: threading.Event) -> None:
-        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        ready.set()
-        async with server:
-            await self._stop.wait()
-            for writer in self._writers:
-                writer.close()
-            rest = asyncio.all_tasks() - {asyncio.current_task()}
-            await asyncio.gather(*rest, return_exceptions=True)
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far, to_server = await asyncio.open_connection("127.0.0.1", self._server.port)
-        self._writers += (writer, to_server)
-
-        async def pump(
-            source: asyncio.StreamReader, target: asyncio.StreamWriter, way: str
-        ) -> None:
-            # on its way there the statement is prepared, and goes with the notice; back comes its tag
-            mark = b"chartloop_" if way == "asked" else b"COMMIT"
-            try:
-                while data := await source.read(65536):
-                    if self.lose == way and mark in data:
-                        self.lose, self.lost = "", self.lost + 1
-                        break
-                    target.write(data)
-            finally:
-                for each in (writer, to_server):
-                    each.close()
-
-        ways = pump(reader, to_server, "asked"), pump(far, writer, "answer")
-        await asyncio.gather(*ways, return_exceptions=True)
-        for each in (writer, to_server):
-            await asyncio.gather(each.wait_closed(), return_exceptions=True)
-
-    def end(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
 
 
 @pytest.fixture
@@ -142,7 +81,7 @@ def test_a_write_whose_connection_is_lost_at_its_commit_has_the_same_outcome(
     postgres: Cluster, proxy: Proxy, tmp_path: Path, write: str, lose: str
 ) -> None:
     url = postgres.of(tmp_path)
-    with journal_at(url.replace(str(postgres.port), str(proxy.port))) as journal:
+    with journal_at(proxy.leads_to(url)) as journal:
         for run_id in ("r", "other"):
             by_hand(journal.create(RunRow(run_id)))
         by_hand(journal.acquire("r"))

@@ -27,15 +27,15 @@ CREATE TABLE run (
     epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
     state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
     agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
-    fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
-    updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
+    fork_seq INTEGER, moved_to TEXT NOT NULL, priority INTEGER NOT NULL DEFAULT 5,
+    created REAL NOT NULL, updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
     origin BLOB NOT NULL, chain BLOB NOT NULL,
     tenant TEXT GENERATED ALWAYS AS (
         CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/')
         THEN substr(run_id, 1, instr(run_id, ':') - 1) ELSE '' END
     ) VIRTUAL
 );
-INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5,X'0000000000000000000000000000000000000000000000000000000000000000',X'8653f8994ad451de1fef70db85e47f55cddc4eb003fa8516a56048210acfcbec');
+INSERT INTO run VALUES('old','agent','0bb5c22e9fc424f342b3391a0111542348044d2c7a949aba56212a6c25f8efe1',2,3,'paused','ask','',1,99.5,'me','','',NULL,'',5,1.0,3.0,'{"wait":"1","text":"Ship it?","answers":{"yes":{}},"run":"old","state":"ask"}',12,0.5,X'0000000000000000000000000000000000000000000000000000000000000000',X'8653f8994ad451de1fef70db85e47f55cddc4eb003fa8516a56048210acfcbec');
 CREATE INDEX run_created ON run (created);
 CREATE INDEX run_agent ON run (agent, created);
 CREATE INDEX run_session ON run (session, created);
@@ -85,11 +85,18 @@ CREATE TABLE request (
     digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome,
     needs TEXT NOT NULL DEFAULT '', due REAL, wakes INTEGER NOT NULL DEFAULT 0,
     worker TEXT, since REAL, events INTEGER, lapses TEXT NOT NULL DEFAULT '[]',
-    parked INTEGER NOT NULL DEFAULT 0
+    parked INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 5,
+    share TEXT NOT NULL DEFAULT '', turn INTEGER
 );
 CREATE INDEX request_run ON request (run_id);
 CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL;
 CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL;
+CREATE INDEX request_later ON request (due)
+WHERE outcome IS NULL AND worker IS NULL AND turn IS NULL;
+CREATE INDEX request_turn ON request (priority, turn, due)
+WHERE outcome IS NULL AND worker IS NULL AND turn IS NOT NULL;
+CREATE INDEX request_share ON request (priority, share, turn)
+WHERE outcome IS NULL AND worker IS NULL AND turn IS NOT NULL;
 CREATE INDEX request_held ON request (worker) WHERE outcome IS NULL AND worker IS NOT NULL;
 CREATE INDEX request_parked ON request (run_id) WHERE outcome IS NULL AND parked;
 CREATE TABLE worker (
@@ -187,7 +194,7 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
         "",
     )
     assert row.to_tuple()[15:] == (
-        1.0, 3.0, OpenQuestion("1", "Ship it?", {"yes": {}}, "old", "ask"), 12, 0.5,
+        5, 1.0, 3.0, OpenQuestion("1", "Ship it?", {"yes": {}}, "old", "ask"), 12, 0.5,
     )  # fmt: skip
     assert by_hand(journal.events("old")) == [
         Event(0, "record", 1.0, Record(0, "", Input("start", at=1.0, started=1.0, data={"task": "x"}), next="think", status="running"), {}, 1),

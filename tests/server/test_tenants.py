@@ -196,6 +196,19 @@ def test_ids_and_keys_are_unique_within_a_tenant(shared: Served) -> None:
     assert shared.get("/me", **by(EVERYBODY))["tenant"] == "*"
 
 
+def test_only_who_may_change_all_runs_starts_one_before_the_others(shared: Served) -> None:
+    for token in (ACME, NOBODY, EVERYBODY):
+        start(shared, token, priority=7, run_id=f"later-{token.tenant}".replace("*", "x"))
+    refused = start(shared, ACME, 403, priority=4)
+    assert refused["errors"][0]["at"] == "/priority"
+    start(shared, EVERYBODY, priority=1, run_id="first")
+    rows = {row["run"]: row["priority"] for row in shared.get("/runs", **by(EVERYBODY))["runs"]}
+    assert rows["first"] == 1
+    assert {rows[run] for run in rows if "later" in run} == {7}
+    for wrong in (0, 10, "5", 1.5, True):
+        start(shared, EVERYBODY, 422, priority=wrong)
+
+
 def test_an_order_is_shown_to_its_tenant_only(shared: Served) -> None:
     order = shared.post("/runs/quartz/pause", {}, **by(BETA))["request"]
     assert shared.get(f"/requests/{order}", **by(BETA))["run"] == "beta:quartz"

@@ -276,7 +276,7 @@ class TestTable:
     def test_every_row_has_a_case(self) -> None:
         elsewhere = {
             "run.id", "run.agent", "run.session", "run.started_at", "run.elapsed", "run.working", "run.idle", "run.paused_from",
-            "progress.stalled_for", "last.answer", *(f for f in FACTS if f.startswith("signals.")),
+            "progress.stalled_for", "last.answer", *(f for f in FACTS if f.startswith(("signals.", "fleet."))),
         }  # fmt: skip
         shown = {
             name

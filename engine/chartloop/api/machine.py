@@ -45,6 +45,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.proofs.bound import Assume
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
+from chartloop.run.journal_records import PRIORITY, check_priority
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
@@ -206,6 +207,7 @@ class Machine:
         metadata: Mapping[str, Any] | None = None,
         submitter: str = "",
         tenant: str | None = None,
+        priority: int | None = None,
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
@@ -223,8 +225,9 @@ class Machine:
         `metadata` is JSON data about this run, which overrides the file's: `Run.metadata`,
         `Result.metadata`. `submitter` is who submits the run: a gate with `not_by: submitter` takes
         no `accept` from the same person. `tenant` is whose run it is: its id is then
-        ``TENANT:RUN_ID``, and a server shows it to that tenant only. A run has the tenant of the
-        one that it `continues`.
+        ``TENANT:RUN_ID``, and a server shows it to that tenant only. `priority` is when workers
+        take the run up, of all that are due: 1 first, 9 last, by default 5. A run has the tenant
+        and the priority of the one that it `continues`.
 
         `model` is a litellm model name or any object with the `Model` port, `settings` override
         the file's `model`, and `script` gives scripted replies instead; for the other components
@@ -244,13 +247,15 @@ class Machine:
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         text, files = split_task(task)
-        past, parent = CarriedOver(), ""
+        past, parent, rank = CarriedOver(), "", PRIORITY
         if continues is not None:
             before = self._earlier(continues, journal)
             past, parent = carry_over(self.spec, before.session), before.id
+            rank = before.session.row.priority
             journal = journal or before.session.journal
         run_id = in_tenant(tenant or tenant_of(parent), run_id or new_run_id())
         refuse_stranger(run_id, parent)
+        rank = check_priority(rank if priority is None else priority)
         opened = self._session(run_id, MemoryJournal() if journal is None else journal, ports)
         spec, made = self.spec, opened.ports
         first_limits, first_vars = checked_values(spec, limits, vars)
@@ -280,6 +285,7 @@ class Machine:
         opened.row = RunRow(
             opened.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
             session=data.get("session", ""), created=at, updated=at, parent=parent,
+            priority=rank,
         )  # fmt: skip
         opened.begun = Input("start", started=at, at=at, data=data)
         opened.spec_text = self.canonical

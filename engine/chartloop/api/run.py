@@ -77,6 +77,7 @@ class StartOptions(PortOptions, total=False):
     metadata: Mapping[str, Any] | None
     submitter: str
     tenant: str | None
+    priority: int | None
     require_bound: Mapping[str, float] | None
 
 

@@ -51,6 +51,7 @@ class Effects:
     def _find(self, state: StateSpec) -> Iterator[tuple[str, str]]:
         yield f"run.visits.{state.name}", RISES
         yield "run.idle", RISES  # anybody may pause a run
+        yield "fleet", EITHER  # by the calls of other runs
         for assign in (*state.set, *(a for e in state.edges for a in e.set)):
             yield assign.target, EITHER
         for save in state.save:

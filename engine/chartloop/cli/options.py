@@ -50,6 +50,7 @@ class RunOptions:
     session: str | None = None
     submitter: str | None = None
     tenant: str | None = None
+    priority: int | None = None
     required: tuple[tuple[str, str], ...] = ()
     """Figures that no run may exceed."""
 

@@ -213,6 +213,12 @@ name_options = together(
         " (`not_by: submitter`).",
     ),
 )
+priority_option = click.option(
+    "--priority", type=click.IntRange(1, 9), metavar="N",
+    help="When workers take the run up, of all that are due: 1 first, 9 last. A lower number goes"
+    " before all higher ones, so with enough runs of 1 those of 9 wait for as long as there are"
+    " any. Default: 5.",
+)  # fmt: skip
 start_options = together(
     model_options, tools_option, value_options, define_option, trust_option, journal_option,
     durability_option, memory_option, name_options,

@@ -52,8 +52,9 @@ def watch(journal: Journal, *, as_json: bool) -> None:
         else:
             lines = [_say(data), *troubles(backlog)]
             if console.is_terminal(sys.stderr):
-                workers = (f"  {one.id}, {one.face}, {one.room} at once" for one in backlog.workers)
-                lines = [line[: console.width() - 1] for line in (*lines, *workers)]
+                lines[:1] = lines[0].split("; ", 1)  # for 80 columns
+                lines += ["", *_table(data["workers"])] if data["workers"] else []
+                lines = [line[: console.width() - 1] for line in lines]
                 lines += [""] * (painted - len(lines))
                 text = "\n".join(line.ljust(console.width() - 1) for line in lines)
                 console.repaint(text, up=max(0, painted - 1))
@@ -81,8 +82,46 @@ def _figures(
         "due": backlog.due, "oldest_due_seconds": oldest, "held": backlog.held,
         "resting": backlog.resting, "parked": [one.run_id for one in backlog.parked],
         "submitted_per_second": round(came, 2), "finished_per_second": round(done, 2),
-        "workers": [one.id for one in backlog.workers],
+        "workers": [
+            {
+                "id": one.id, "program": one.face, "host": one.process.host,
+                "pid": one.process.pid, "room": one.room,
+                "lease_left_seconds": round(one.until - now, 1),
+                "runs": [
+                    {
+                        "run": held.run_id, "since": held.since,
+                        "seconds": round(max(0.0, now - held.since), 1), "priority": held.priority,
+                    }
+                    for held in backlog.holds if held.worker == one.id
+                ],
+            }
+            for one in backlog.workers
+        ],
     }  # fmt: skip
+
+
+def _table(workers: list[dict[str, Any]]) -> Iterator[str]:
+    """What each worker holds: how many runs, and the one that it has had longest."""
+    from chartloop.cli.printing import Row
+    from chartloop.run.journal_records import PRIORITY
+    from chartloop.view_model.table import table_lines
+
+    rows = list[Row]()
+    for one in workers:
+        runs, left = one["runs"], one["lease_left_seconds"]
+        oldest = runs[0]["run"] if runs else ""
+        if runs and runs[0]["priority"] != PRIORITY:
+            oldest += f" (priority {runs[0]['priority']})"
+        rows.append(
+            Row((
+                one["id"], one["program"], f"{len(runs)} of {one['room']}",
+                say_elapsed(runs[0]["seconds"]) if runs else "",
+                f"{left:.0f} s" if left > 0 else "lapsed", oldest,
+            ))
+        )  # fmt: skip
+    head = ("worker", "program", "holds", "longest", "lease left", "its oldest run")
+    for line in table_lines(rows, head, width=console.width() - 1, right={2, 3, 4}, spare=(1, 5)):
+        yield line.text
 
 
 def _say(data: dict[str, Any]) -> str:

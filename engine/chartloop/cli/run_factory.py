@@ -88,6 +88,7 @@ def start_values(
         "memory": dict(options.memory), "tasks": tasks_of(spec, options),
         "agent": options.agent, "session": options.session,
         "submitter": _submitter(machine, options), "tenant": options.tenant,
+        "priority": options.priority,
         "require_bound": figures_of(options.required) if options.required else None,
     }  # fmt: skip
 

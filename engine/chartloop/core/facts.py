@@ -34,7 +34,7 @@ from chartloop.core.types import (
     struct,
 )
 from chartloop.core.units import say_count
-from chartloop.core.values import Count, Value
+from chartloop.core.values import Count, Money, Time, Value
 
 
 class AgentStatus(enum.StrEnum):
@@ -224,6 +224,14 @@ class SignalFacts(Value, frozen=True, gc=False):
     continued: bool = False
 
 
+class FleetFacts(Value, frozen=True, gc=False):
+    """`fleet`: what limits across runs leave, as its journal said when the record was made."""
+
+    usd_left: Money | None = None
+    tokens_left: Count | None = None
+    requests_wait: Time | None = None
+
+
 class Marks(Value, frozen=True, gc=False):
     """State that the fold keeps between steps. Guards cannot read it."""
 
@@ -255,6 +263,7 @@ class Facts(Value, frozen=True, gc=False):
     last: LastFacts = LastFacts()
     queue: QueueFacts = QueueFacts()
     signals: SignalFacts = SignalFacts()
+    fleet: FleetFacts = FleetFacts()
     memory: Mapping[str, str] = EMPTY
     limits: Mapping[str, Any] = EMPTY
     vars: Mapping[str, Any] = EMPTY
@@ -326,6 +335,7 @@ TASK = struct(
 STATUS = enum_of(*(str(s) for s in AgentStatus))
 _TIME = Type("duration", nonneg=True, grows=True)
 _WORK = "work actions"
+_RUNS = "every record, by the calls of all runs"
 
 FACTS: Mapping[str, FactSpec] = MappingProxyType(
     {
@@ -394,6 +404,9 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
         "signals.status": FactSpec(enum_of("completed", "error"), "The status that the run would end with: the status of the top reason.", changed_by="rules, states, tools, callers"),
         "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", by_actions=True),
+        "fleet.usd_left": FactSpec(Type("float", nonneg=True, nullable=True), "What the next model call may take from the tightest budget across runs; None without one.", "USD", _RUNS),
+        "fleet.tokens_left": FactSpec(Type("int", nonneg=True, nullable=True), "The same of the budgets of tokens; None without one.", "tokens", _RUNS),
+        "fleet.requests_wait": FactSpec(Type("duration", nonneg=True, nullable=True), "Time until the rates across runs let a request through, 0 if they do now; None without a rate.", "duration", _RUNS),
     }
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_json_fast, written
-from chartloop.core.facts import EMPTY
+from chartloop.core.facts import EMPTY, FleetFacts
 from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.outcome import CallResult, Outcome, as_message, made_of_calls
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
@@ -62,6 +62,8 @@ class Input(Value, frozen=True, gc=False):
     """The results of registered Python guards, in the order of evaluation."""
     ahead: float | None = None
     """`answer`: when it was given, if it came ahead of its question."""
+    fleet: FleetFacts | None = None
+    """What limits across runs left; None if the machine names no such fact."""
 
 
 class Record(Value, frozen=True, gc=False):
@@ -190,6 +192,7 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
     data: Mapping[str, Any] = EMPTY
     opaque: tuple[bool, ...] = ()
     ahead: Time | None = None
+    fleet: FleetFacts | None = None
     taken: tuple[str, ...] = ()
     signals: StopSignals = NO_SIGNALS
     next: str | UnsetType = UNSET
@@ -219,7 +222,7 @@ def _stored(record: Record) -> StoredRecord:
         kind=given.kind, state=record.state, at=given.at,
         started=UNSET if given.started == given.at else given.started, event=given.event,
         outcome=outcome, said=said, own_result=own_result, data=given.data or EMPTY,
-        opaque=given.opaque, ahead=given.ahead, taken=record.taken,
+        opaque=given.opaque, ahead=given.ahead, fleet=given.fleet, taken=record.taken,
         signals=record.signals or NO_SIGNALS,
         next=UNSET if record.next == record.state else record.next, status=record.status,
         wake_at=record.wake_at, warnings=record.warnings,
@@ -245,7 +248,7 @@ def _restored(seq: int, stored: StoredRecord) -> Record:
         input=Input(
             kind=cast(RecordKind, stored.kind), event=stored.event, outcome=outcome,
             started=at if stored.started is UNSET else stored.started, at=at, data=stored.data,
-            opaque=stored.opaque, ahead=stored.ahead,
+            opaque=stored.opaque, ahead=stored.ahead, fleet=stored.fleet,
         ),
     )  # fmt: skip
 

@@ -14,6 +14,8 @@ from msgspec.structs import asdict, astuple, fields
 
 Time: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
 """A time or a duration in seconds. A stored one in another range is damaged."""
+Money: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
+"""An amount of USD, with the same range."""
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
 """A number of things, with the same range."""
 

@@ -43,6 +43,7 @@ from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow, refuse_moved
+from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
@@ -231,6 +232,15 @@ class Runs:
                 hint="keep it, or give a lower one", scope="edit",
                 wrong=[Wrong(f"/limits/{raised[0]}", "above the machine's limit")],
             )  # fmt: skip
+        if (body.get("priority") or PRIORITY) < PRIORITY and (
+            caller.scope != "edit" or caller.reach.tenant
+        ):
+            raise Refusal(
+                403,
+                f"a priority before {PRIORITY} needs a token with the scope `edit` and no tenant",
+                hint="runs of a higher priority keep those of all others waiting: leave it out",
+                scope="edit", wrong=[Wrong("/priority", f"before {PRIORITY}")],
+            )  # fmt: skip
         submitter = caller.sign(body.get("submitter"), "submitter") or ""
         if not submitter and machine.spec.needs_submitter:
             raise Refusal(
@@ -266,7 +276,7 @@ class Runs:
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
         names = ("agent", "session", "metadata", "memory", "tasks", "continues", "submitter",
-                 "require_bound")  # fmt: skip
+                 "priority", "require_bound")  # fmt: skip
         chosen = {name: body[name] for name in names if body.get(name) is not None}
         components = self.settings.components
         if not self.settings.workers:  # a worker elsewhere has the model, and its key

@@ -7,9 +7,11 @@ transitions of `check`, which pictures show too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -25,6 +27,7 @@ from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
 from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
+from chartloop.language.label import Label
 from chartloop.language.spec import RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.guard_text import all_guards
@@ -145,6 +148,12 @@ class Chart:
         """The machine's canonical text."""
         return canonical(self.spec)
 
+    @cached_property
+    def fleet_reads(self) -> tuple[str, ...]:
+        """The facts of `fleet` that its expressions and templates name; those of children aside."""
+        names = {name for name in _names_in(self.spec) if f"{name}.".startswith("fleet.")}
+        return tuple(sorted(names))
+
     # children -------------------------------------------------------------------------------
 
     def answer_fields(self, state: str, event: str) -> dict[str, Type]:
@@ -250,6 +259,19 @@ class Chart:
             vars={n: v.value for n, v in spec.vars.items()},
         )
         return Position(spec.start, facts=facts)
+
+
+def _names_in(part: object) -> Iterator[str]:
+    """The names of facts that expressions and templates in a part of a spec read."""
+    if isinstance(part, (Expression, Label, Template)):
+        yield from part.reads
+    elif is_dataclass(part):
+        own = (f.name for f in fields(part) if f.compare and f.name != "machines")
+        yield from chain.from_iterable(_names_in(getattr(part, name)) for name in own)
+    elif isinstance(part, Mapping):
+        yield from _names_in([*cast("Mapping[str, object]", part).values()])
+    elif isinstance(part, (tuple, list)):
+        yield from chain.from_iterable(map(_names_in, cast("Sequence[object]", part)))
 
 
 def _live_rules(step: Region) -> dict[int, LiveRule]:

@@ -40,6 +40,8 @@ class Cursor(Configuration):
         self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
     ) -> None:
         self.state, self.status, self.facts = position.state, position.status, position.facts
+        if input.fleet is not None:
+            self.facts = self.facts.replace(fleet=input.fleet)
         self.chart = chart
         self.input = input
         self.position = position

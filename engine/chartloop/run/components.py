@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chartloop.core.facts import Task
+from chartloop.core.facts import FleetFacts, Task
 from chartloop.language.spec import MachineSpec
 from chartloop.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
 from chartloop.run.tracing import Tracer
@@ -35,6 +35,8 @@ class Ports:
     """The caller's model settings, which override the file's `model`."""
     folder: Path | None = None
     """The machine file's folder, to which paths are relative."""
+    fleet: Sequence[FleetFacts] = ()
+    """The facts of `fleet`, record by record, in place of what the journal says; the last stays."""
     first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
     """Returns the tasks with which a run of a machine starts, from its task file if it has one."""
 

@@ -31,6 +31,7 @@ from chartloop.run.lease import driven
 from chartloop.run.payload import is_whole, pack, references, unpack
 from chartloop.run.raw_run import RawMessage, RawRequest, RawRun, RawSnapshot, Text
 from chartloop.run.redact import has_marks
+from chartloop.run.shared_copies import LIMIT, SCHEDULE
 from chartloop.run.validate_record import UNFIT, as_row
 
 
@@ -274,7 +275,7 @@ class _Builder:
 def read_trees(lines: Iterable[bytes], source: str) -> Iterator[list[RawRun] | ChartloopError]:
     """The runs of a file, each with its children, or why they cannot be read.
 
-    `source` names the file.
+    `source` names the file. Lines of `run.shared_copies` are passed over.
     """
     root_of: Callable[[tuple[str, object]], str] = lambda read: read[0].partition(CHILD_MARK)[0]  # noqa: E731
     for _, tree in groupby(_runs(lines, source), root_of):
@@ -287,7 +288,7 @@ def _runs(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, RawRun | C
     """The runs of a file after their ids, each from its row to its end."""
     block: list[tuple[int, bytes]] = []
     for at, line in enumerate(lines, 1):
-        if not (text := line.rstrip(b"\r\n")):
+        if not (text := line.rstrip(b"\r\n")) or text.startswith((SCHEDULE, LIMIT)):
             continue
         if block and text.startswith(ROW):
             yield _read(block, source)

@@ -1,4 +1,4 @@
-"""Limits across runs: what all runs of a journal, an agent or a session may spend together.
+"""Limits across runs: what all runs of a journal, tenant, agent or session may spend together.
 
     reserve ─▶ intent ─▶ call ─▶ settle: what was used
        │          └─ its driver dies: in doubt, and spent at its worst case
@@ -29,7 +29,7 @@ Per = Literal["minute", "day", "all"]
 """The time that a limit is for. A day is one of UTC."""
 WHATS: tuple[What, ...] = ("cost", "tokens", "requests")
 PERS: tuple[Per, ...] = ("minute", "day", "all")
-FLEET, AGENT, SESSION, MODEL = "fleet", "agent:", "session:", "model:"
+FLEET, TENANT, AGENT, SESSION, MODEL = "fleet", "tenant:", "agent:", "session:", "model:"
 """How scopes begin. `fleet` is all runs of the journal."""
 BUSY = 2.0
 """Seconds before a call asks again that fits once calls in flight have used less than the most."""
@@ -40,7 +40,7 @@ class FleetLimit(NamedTuple):
     """A limit, and how much of it is used."""
 
     scope: str
-    """``fleet``, ``agent:NAME``, ``session:NAME`` or ``model:NAME``."""
+    """``fleet``, ``tenant:NAME``, ``agent:NAME``, ``session:NAME`` or ``model:NAME``."""
     what: What
     per: Per
     most: float
@@ -143,7 +143,10 @@ class Fleet(Protocol):
         ...
 
     async def set_limit(self, limit: FleetLimit) -> None:
-        """Set a limit. What an earlier one of the same scope, what and per has counted stays."""
+        """Set a limit. What an earlier one of the same scope, what and per has counted stays.
+
+        A new one begins with what is `used` already, counted `at` a time; by default now.
+        """
         ...
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
@@ -220,7 +223,8 @@ class MemoryFleet:
         return [limit.later(self._now()) for _, limit in sorted(self._limits.items())]
 
     async def set_limit(self, limit: FleetLimit) -> None:
-        known = self._limits.get(limit[:3], limit._replace(at=self._now()))
+        new = limit._replace(held=0.0, at=limit.at or self._now())
+        known = self._limits.get(limit[:3], new)
         self._limits[limit[:3]] = known.later(self._now())._replace(most=limit.most)
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:

@@ -1,6 +1,7 @@
 """One model call under the limits across runs: reserved before its intent, settled after it.
 
-Belongs here: which limits a run is under, its waits, and its stop when a budget is spent. Never:
+Belongs here: which limits a run is under, what they leave, its waits, and its stop when a budget is
+spent. Never:
 the most that a call can use (`actions.infer`), the arithmetic (`run.fleet`).
 """
 
@@ -16,8 +17,19 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from chartloop.core.errors import ModelError
+from chartloop.core.facts import FleetFacts
 from chartloop.core.reasons import AgentStop
-from chartloop.run.fleet import AGENT, FLEET, MODEL, SESSION, FleetLimit, Reservation, What
+from chartloop.run.fleet import (
+    AGENT,
+    FLEET,
+    MODEL,
+    SESSION,
+    TENANT,
+    FleetLimit,
+    Reservation,
+    What,
+)
+from chartloop.run.tenants import MARK, tenant_of
 
 if TYPE_CHECKING:
     from chartloop.run.context import Context
@@ -32,6 +44,8 @@ FRESH = 1.0
 """Seconds that a process believes what it has read about which limits there are."""
 SHORT = 1.0
 """Seconds that a call waits in place, all in all. A longer wait is recorded, and the run rests."""
+LARGEST = 1e15
+"""The most that a fact says is left: a larger number is not stored."""
 _REASONS: Mapping[What, str] = {
     "cost": "cost_limit", "tokens": "token_limit", "requests": "stop_requested",
 }  # fmt: skip
@@ -79,13 +93,51 @@ def forget_limits() -> None:
 
 
 def scopes_of(session: Session, models: Sequence[str]) -> list[str]:
-    """The scopes of a run's calls. A child counts for the agent whose run began it."""
+    """The scopes of a run's calls. A child counts for the agent whose run began it.
+
+    Two tenants may name a session alike, so its scope has the tenant.
+    """
     top = session
     while top.above is not None:
         top = top.above
     run = session.position.facts.run
+    if session.begun is not None and session.position.status == "idle":  # its start is decided now
+        given = session.begun.data
+        run = run.replace(agent=given.get("agent", ""), session=given.get("session", ""))
     named = [FLEET, AGENT + (run.agent or top.chart.name), *(MODEL + name for name in models)]
-    return [*named, SESSION + run.session] if run.session else named
+    of = ""
+    if tenant := tenant_of(session.run_id):
+        named.append(TENANT + tenant)
+        of = tenant + MARK
+    return [*named, SESSION + of + run.session] if run.session else named
+
+
+async def fleet_facts(session: Session) -> FleetFacts:
+    """What the limits across runs leave for the next model call of a run, read now.
+
+    Limits of a model count where all calls of the machine ask for the same one.
+    """
+    if given := session.ports.fleet:
+        return given[min(session.tally.records, len(given) - 1)]
+    settings = {**session.chart.spec.model, **session.ports.settings}
+    asking = [s for s in session.chart.spec.states.values() if s.asks_model != "never"]
+    names = {
+        str(s.args["model"].value if "model" in s.args else settings.get("name")) for s in asking
+    }
+    models = [*names, *(settings.get("fallbacks") or ())] if len(names) == 1 else []
+    scopes = scopes_of(session, models)
+    limits = [limit for limit in await session.journal.limits() if limit.scope in scopes]
+    left = {
+        what: min((x.left for x in limits if x.what == what and x.per != "minute"), default=None)
+        for what in ("cost", "tokens")
+    }
+    waits = (x.wait(1.0) for x in limits if x.what == "requests" and x.per == "minute")
+    cost, tokens = left["cost"], left["tokens"]
+    return FleetFacts(
+        None if cost is None else min(cost, LARGEST),
+        None if tokens is None else int(min(tokens, LARGEST)),
+        max(waits, default=None),
+    )
 
 
 async def under_limits(

@@ -565,9 +565,12 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     async def chain_ends(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         return {}
 
-    async def row(self, run_id: str) -> RunRow | None:
+    def row_now(self, run_id: str) -> RunRow | None:
         log = self._logs.get(run_id)
         return log.row if log else None
+
+    async def row(self, run_id: str) -> RunRow | None:
+        return self.row_now(run_id)
 
     async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         wanted.setdefault("children", True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from chartloop.core.codec import written
+from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
@@ -83,6 +84,22 @@ class OpenQuestion(Value, frozen=True, gc=False):
         return hash((self.run, self.wait))  # `answers` is not hashable, and rows are put into sets
 
 
+PRIORITIES = range(1, 10)
+"""The priorities of runs, by which workers take them up: 1 is the highest."""
+PRIORITY = 5
+"""That of a run which nobody gave one."""
+
+
+def check_priority(given: int) -> int:
+    """The priority of a run. Raises `SetupError` if it cannot be one."""
+    if type(given) is not int or given not in PRIORITIES:
+        raise SetupError(
+            f"{given!a} is not a priority",
+            hint=f"give a whole number from 1, the highest, to {PRIORITIES[-1]}",
+        )
+    return given
+
+
 class RunRow(Value, frozen=True, gc=False):
     """A run, as far as it is known without reading its log."""
 
@@ -103,6 +120,8 @@ class RunRow(Value, frozen=True, gc=False):
     fork_seq: int | None = None
     moved_to: str = ""
     """The run that continues this one under a changed machine; empty for none."""
+    priority: int = PRIORITY
+    """When workers take it up, of all that are due: one of `PRIORITIES`."""
     created: float = 0.0
     updated: float = 0.0
     question: OpenQuestion | None = None

@@ -50,7 +50,7 @@ class RunLog:
         self.journal, self.run_id = journal, run_id
         self.holder = holder
         """The lease under which it is written; a child uses its parent's."""
-        self.row = RunRow(run_id)
+        self.row: RunRow = RunRow(run_id)
         """Its row in the journal, as of the last read or take-over."""
         self.head = 0
         """The number of its next event."""

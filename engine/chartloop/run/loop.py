@@ -23,6 +23,7 @@ from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
 from chartloop.run.act import act
 from chartloop.run.events import Recorded
+from chartloop.run.fleet_calls import fleet_facts
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, RunRow, digest
 from chartloop.run.question import update_at
@@ -214,6 +215,8 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     `consumed` are the ids of the messages that leave the inbox with it.
     """
     before, tally = session.position, session.tally
+    if session.chart.fleet_reads:
+        input = input.replace(fleet=await fleet_facts(session))
     position, decision = evolve(session.chart, before, input, oracle=session.ask)
     if decision.opaque:
         input = input.replace(opaque=decision.opaque)

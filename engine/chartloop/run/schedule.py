@@ -8,6 +8,12 @@ A run with an open request has one activation. It becomes due in the transaction
 the request, a message to the run or a child, another driver's release of the run. Two causes before
 one claim are one activation. A run that waits is not due, and costs nothing until it is.
 
+Of the runs that are due, those of the highest priority are claimed first, 1 before 9: as long as
+there are any, the others wait. Within a priority submitters take turns. A run that becomes due gets
+the turn after the last of its submitter's (`share_of`), or the one that is served now if there is
+none; the lowest turn is claimed first. So a submitter with 10,000 runs has one run in each round,
+as has one with a single run.
+
 A claim saves work: two workers do not open one run. Leases and epochs keep two from driving it.
 
 Belongs here: the records, the port, and that of a journal in memory. Never: tables, threads.
@@ -21,11 +27,12 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from chartloop.run.journal_records import RunRow
+from chartloop.run.fleet import SESSION, TENANT
+from chartloop.run.journal_records import PRIORITY, RunRow
 from chartloop.run.lease import TTL, Driver, MemoryLeases, ancestry
 from chartloop.run.processes import Process
 from chartloop.run.requests import StoredRequest
-from chartloop.run.tenants import covers
+from chartloop.run.tenants import covers, tenant_of
 
 LAPSES = 5
 """The claims in a row that may lapse without a new record. After them the run is parked."""
@@ -66,6 +73,17 @@ class WorkerRow(NamedTuple):
     """The number of runs that it drives at once."""
     lacks: Mapping[str, str] = {}
     """Why it cannot drive runs, by what these need."""
+    until: float = 0.0
+    """When it counts as dead, unless it says before that it lives; set by the journal."""
+
+
+class Held(NamedTuple):
+    """A run that a worker has claimed."""
+
+    worker: str
+    run_id: str
+    since: float
+    priority: int
 
 
 class Lapse(NamedTuple):
@@ -100,6 +118,8 @@ class Backlog(NamedTuple):
     needs: Mapping[str, int]
     """The number of due runs, by what they need."""
     workers: list[WorkerRow]
+    holds: list[Held]
+    """What they have claimed, the oldest claim first."""
 
 
 class Depth(NamedTuple):
@@ -120,6 +140,15 @@ class Depth(NamedTuple):
     """The version of the journal's tables; 0 for a journal that has none."""
 
 
+def share_of(run_id: str, session: str) -> str:
+    """The submitter whose runs take one turn after the other: the tenant, else the session.
+
+    All runs without either are one.
+    """
+    tenant = tenant_of(run_id)
+    return TENANT + tenant if tenant else SESSION + session if session else ""
+
+
 class Schedule(Protocol):
     """The operations of workers."""
 
@@ -128,7 +157,7 @@ class Schedule(Protocol):
         ...
 
     async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
-        """Claim at most `limit` due runs, those due longest first.
+        """Claim at most `limit` due runs: by priority, by turn, those due longest first.
 
         `can` tells, for each `StoredRequest.needs` that the worker has judged, whether it can drive
         such runs. Others are never claimed.
@@ -196,6 +225,10 @@ class _Place:
     records: int = 0
     """The run's records before the first of its lapses."""
     lapses: tuple[Lapse, ...] = ()
+    priority: int = PRIORITY
+    share: str = ""
+    turn: int = 0
+    """Its place among what is due; 0 for none yet."""
 
 
 class MemorySchedule(MemoryLeases):
@@ -208,7 +241,7 @@ class MemorySchedule(MemoryLeases):
         self._workers: dict[str, tuple[WorkerRow, float]] = {}
         self._changes: int = 0
 
-    async def row(self, run_id: str) -> RunRow | None:
+    def row_now(self, run_id: str) -> RunRow | None:
         """The row of a run, or None."""
         raise NotImplementedError
 
@@ -220,7 +253,13 @@ class MemorySchedule(MemoryLeases):
         """The open requests, with their activations."""
         for key, request in [*self._requests.items()]:
             if request.is_open:
-                yield request, self._places.setdefault(key, _Place(request.at))
+                if (place := self._places.get(key)) is None:
+                    row = self.row_now(request.run_id)
+                    share = share_of(request.run_id, "" if row is None else row.session)
+                    priority = PRIORITY if row is None else row.priority
+                    place = _Place(request.at, priority=priority, share=share)
+                    self._places[key] = place
+                yield request, place
             else:
                 self._places.pop(key, None)
 
@@ -250,6 +289,17 @@ class MemorySchedule(MemoryLeases):
             if not place.worker and place.due is not None
         ]  # fmt: skip
         due = sorted((one for one in free if one[0] <= now), key=itemgetter(0))
+        first, last = dict[int, int](), dict[tuple[int, str], int]()
+        for _, _, place in due:
+            of, turn = place.priority, place.turn
+            if turn:
+                first[of] = min(turn, first.get(of, turn))
+                last[of, place.share] = max(turn, last.get((of, place.share), 0))
+        for _, _, place in due:
+            if not place.turn:
+                of = place.priority, place.share
+                place.turn = last[of] = 1 + max(last.get(of, 0), first.setdefault(of[0], 1) - 1)
+        due.sort(key=lambda one: (one[2].priority, one[2].turn))
         runs = list[Activation]()
         for _, request, place in due:
             if len(runs) < limit and (not request.needs or can.get(request.needs)):
@@ -271,7 +321,7 @@ class MemorySchedule(MemoryLeases):
     async def hand_back(self, worker: str, run: Activation, due: float | None) -> None:
         for request, place in self._open():
             if request.key == run.request.key and place.worker == worker:
-                place.worker = ""
+                place.worker, place.turn = "", 0
                 place.due = due if place.wakes == run.wakes else self._now()
                 self._changes += 1
 
@@ -283,11 +333,12 @@ class MemorySchedule(MemoryLeases):
                 swept += 1
                 new = self._count_records(request.run_id) > place.records
                 lapse = Lapse(place.worker, place.since, now)
-                place.worker, place.lapses = "", () if new else (*place.lapses, lapse)
+                place.worker, place.turn = "", 0
+                place.lapses = () if new else (*place.lapses, lapse)
                 place.due = now if len(place.lapses) < LAPSES else None
                 self._changes += 1
             elif lost and not place.worker and place.due is None and len(place.lapses) < LAPSES:
-                row = await self.row(request.run_id)
+                row = self.row_now(request.run_id)
                 if row is not None and row.status not in RESTS:
                     place.due = now
                     swept += 1
@@ -298,12 +349,15 @@ class MemorySchedule(MemoryLeases):
         now, places = self._now(), [*self._open()]
         free = [(r, p) for r, p in places if not p.worker and len(p.lapses) < LAPSES]
         due = [(p.due, r.needs) for r, p in free if p.due is not None and p.due <= now]
-        held = sum(bool(place.worker) for _, place in places)
+        holds = [Held(p.worker, r.run_id, p.since, p.priority) for r, p in places if p.worker]
         parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
         return Backlog(
-            len(due), min((at for at, _ in due), default=None), held, len(free) - len(due),
+            len(due), min((at for at, _ in due), default=None), len(holds),
+            len(free) - len(due),
             len(self._requests) - len(places), parked,
-            Counter(needs for _, needs in due), [one for one, _ in self._workers.values()],
+            Counter(needs for _, needs in due),
+            [one._replace(until=until) for one, until in self._workers.values()],
+            sorted(holds, key=itemgetter(2, 1)),
         )  # fmt: skip
 
     async def depth(self, of: str = "") -> Depth:

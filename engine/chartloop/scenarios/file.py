@@ -8,6 +8,7 @@
     limits: {steps: 10}
     tasks: [mend it, {text: test it}] # in place of the machine's
     vars: {approach: sums}
+    fleet: {usd_left: [5, 0.4]}       # what limits across runs leave, record by record
     memory: {persona: Terse.}         # also `agent`, `session`, `messages`, `settings` of the model
     clock: simulated
     requests: [...]                   # the model requests for which the replies were recorded
@@ -92,6 +93,7 @@ class ScenarioShape(Shape):
     clock: Literal["simulated"] = "simulated"
     limits: dict[str, JsonValue] | None = None
     vars: dict[str, JsonValue] | None = None
+    fleet: dict[str, JsonValue] | None = None
     memory: dict[str, Text] | None = None
     messages: list[JsonValue] | None = None
     agent: Text | None = None
@@ -146,6 +148,8 @@ class Scenario:
     """The tasks in place of the machine's; None keeps those."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    fleet: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The facts of `fleet`: a value, or a list of one for each record, of which the last stays."""
     start: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The keys of `STARTS` that the file has, as `Machine.start` takes them."""
     requests: tuple[Request, ...] = ()
@@ -194,6 +198,7 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
         tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
         {n: tuple(r) for n, r in (shape.tools or {}).items()},
         None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
+        shape.fleet or {},
         {n: value for n in STARTS if (value := getattr(shape, n)) is not None},
         requests_in([r.model_dump(exclude_none=True) for r in shape.requests or ()]),
         {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},

@@ -22,7 +22,7 @@ from chartloop.scenarios.file import OutsideEvent, Scenario
 from chartloop.scenarios.model_requests import Matching
 from chartloop.scenarios.outside_events import play
 from chartloop.scenarios.report import ScenarioReport
-from chartloop.scenarios.scenario_check import check_scenario
+from chartloop.scenarios.scenario_check import check_scenario, fleet_facts
 from chartloop.scenarios.scenario_coverage import count_run
 from chartloop.scenarios.scripted_tools import ScriptedTool
 from chartloop.testing.clock import ManualClock
@@ -85,6 +85,7 @@ def play_prepared(
         )  # fmt: skip
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
+    run.session.ports.fleet = fleet_facts(made.fleet)
     problems = [*_drive(stage, run)]
     count_run(run)
     if matching is None or not matching.missed:

@@ -96,6 +96,7 @@ class ScenarioKeys(TypedDict, total=False):
     tasks: Sequence[Any]
     limits: Mapping[str, Any]
     vars: Mapping[str, Any]
+    fleet: Mapping[str, Any]
     memory: Mapping[str, str]
     messages: Sequence[Mapping[str, Any]]
     agent: str

@@ -10,10 +10,13 @@ from typing import Any, cast
 
 from chartloop.api import Machine, limit_value, var_value
 from chartloop.api.caller_values import checked_tasks
+from chartloop.core import codec
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, LimitError, SpecError, TaskError, nearest
+from chartloop.core.facts import FACTS, FleetFacts
+from chartloop.core.units import read_duration
 from chartloop.language.spec import MachineSpec
-from chartloop.language.yaml.document import Path, dotted_path
+from chartloop.language.yaml.document import Path, dotted_path, short
 from chartloop.scenarios.expectation import Expectation, expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
 
@@ -24,6 +27,7 @@ def check_scenario(scenario: Scenario, machine: Machine) -> Expectation:
     expected, findings = expectation(scenario, spec)
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
     findings += _values(scenario, "vars", scenario.vars, spec, var_value)
+    findings += _fleet(scenario)
     findings += _tools(scenario, spec)
     findings += _tasks(scenario, spec, ("tasks",), scenario.tasks or ())
     for event in scenario.events:
@@ -46,6 +50,39 @@ def _values(
             place = scenario.document.at if name in known else scenario.document.key
             at = f"{root}.{name}"
             yield finding("CL603", error.message, place((root, name)), hint=error.hint, at=at)
+
+
+def fleet_facts(given: Mapping[str, Any]) -> tuple[FleetFacts, ...]:
+    """The facts of `fleet` of a scenario, record by record. `ValueError` for a wrong value."""
+    each = dict[str, list[Any]]()
+    for name, value in given.items():
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        each[name] = [_seconds(v) if name == "requests_wait" else v for v in values] or [None]
+    count = max(map(len, each.values()), default=0)
+    rows = ({n: e[min(k, len(e) - 1)] for n, e in each.items()} for k in range(count))
+    return tuple(codec.read(row, FleetFacts, {}) for row in rows)
+
+
+def _seconds(value: Any) -> Any:
+    read = read_duration(value)
+    return value if read is None else read
+
+
+def _fleet(scenario: Scenario) -> Iterator[Finding]:
+    known = FleetFacts.defaults()
+    for name, value in scenario.fleet.items():
+        at, path = f"fleet.{name}", ("fleet", name)
+        if name not in known:
+            message = f"there is no fact `{at}`"
+            place = scenario.document.key(path)
+            yield finding("CL103", message, place, hint=nearest(name, known), at=at)
+            continue
+        try:
+            fleet_facts({name: value})
+        except ValueError:
+            message = f"`{at}` cannot be {short(str(value))}"
+            hint = f"it is {FACTS[at].type}; a list has one for each record"
+            yield finding("CL603", message, scenario.document.at(path), hint=hint, at=at)
 
 
 def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:

@@ -52,6 +52,9 @@ class StartBody(Body):
     """Its id within the tenant of the token."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """For a token of all tenants: whose run it is."""
+    priority: Annotated[int, Field(ge=1, le=9, strict=True)] | None = None
+    """When workers take the run up, of all that are due: 1 first, 9 last, by default 5. Before 5
+    only for a token with the scope `edit` and without a tenant, or of all."""
     drive: Literal["run", "step", "none"] = "run"
     """Drive it to its end or a wait, for one action, or not at all yet."""
     until: Short = ""

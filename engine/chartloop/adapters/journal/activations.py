@@ -18,6 +18,7 @@ from chartloop.run.schedule import (
     Backlog,
     Claimed,
     Depth,
+    Held,
     Lapse,
     Parked,
     WorkerRow,
@@ -29,19 +30,51 @@ REQUEST = "key, run_id, kind, digest, at, data, outcome, needs"
 _FREE = "outcome IS NULL AND worker IS NULL"
 _DUE = f"{_FREE} AND due <= ?"
 _LISTED = "IN (SELECT value FROM json_each(?))"
+
+
+def _turn(priority: str, share: str) -> str:
+    """The turn of a run that becomes due: two looks into an index."""
+    due = (
+        "FROM request AS other WHERE other.outcome IS NULL AND other.worker IS NULL "
+        f"AND other.turn IS NOT NULL AND other.priority = {priority}"
+    )
+    return (
+        "(SELECT 1 + max(turn) FROM ("  # noqa: S608
+        f"SELECT coalesce(max(other.turn), 0) AS turn {due} AND other.share = {share} "
+        f"UNION ALL SELECT coalesce(min(other.turn), 1) - 1 {due}) AS turns)"
+    )
+
+
+_TURN = _turn("request.priority", "request.share")
+PLACE_LATER = (
+    f"INSERT INTO request ({REQUEST}, due, priority, share, turn) "  # noqa: S608  constants
+    f"VALUES ({'?, ' * 11}NULL)"
+)
+PLACE_DUE = PLACE_LATER.replace("NULL)", f"{_turn('?', '?')})")
 _WAKE = (
     "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "  # noqa: S608
-    f"WHEN due < ? THEN due ELSE ? END WHERE outcome IS NULL AND run_id {_LISTED}"
+    "WHEN due < ? THEN due ELSE ? END, turn = CASE WHEN parked THEN NULL "
+    f"ELSE coalesce(turn, {_TURN}) END WHERE outcome IS NULL AND run_id {_LISTED}"
 )
+TAKE_TURNS = (
+    "UPDATE request SET turn = given.turn FROM (SELECT id, "  # noqa: S608
+    f"{_turn('late.priority', 'late.share')} - 1 "
+    "+ row_number() OVER (PARTITION BY priority, share ORDER BY due, id) AS turn "
+    f"FROM (SELECT rowid AS id, priority, share, due FROM request WHERE {_DUE} AND turn IS NULL "
+    "ORDER BY due LIMIT 1000) AS late) AS given WHERE request.rowid = given.id"
+)
+"""Gives turns to the runs whose time has come."""
 _TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id {_LISTED}"  # noqa: S608
 NEWEST = "(SELECT coalesce(max(number), 0) FROM event)"
 CLAIM = (
     "UPDATE request SET worker = ?, since = ?, "  # noqa: S608  constants
     f"events = CASE lapses WHEN '[]' THEN {NEWEST} ELSE events END WHERE rowid IN "
-    f"(SELECT rowid FROM request WHERE {_DUE} AND needs {_LISTED} ORDER BY due LIMIT ?) "
-    f"RETURNING due, wakes, {REQUEST}"
+    f"(SELECT rowid FROM request WHERE {_FREE} AND turn IS NOT NULL AND needs {_LISTED} "
+    f"ORDER BY priority, turn, due LIMIT ?) RETURNING priority, turn, due, wakes, {REQUEST}"
 )
-CLAIM_OF = CLAIM.replace("ORDER BY due", f"AND run_id {_LISTED} ORDER BY due")
+CLAIM_OF = CLAIM.replace("turn IS NOT NULL", "due <= ?").replace(
+    "ORDER BY priority, turn", f"AND run_id {_LISTED} ORDER BY priority, coalesce(turn, 0)"
+)
 _LEFT = (
     f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
     f"AND run_id {_LISTED}"
@@ -51,9 +84,10 @@ _UNJUDGED = (
     "GROUP BY needs"
 )
 _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
-_FOLLOWING = f"SELECT min(due) FROM request WHERE {_FREE} AND due > ?"  # noqa: S608
+_LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
 _HAND_BACK = (
-    "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END "
+    "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "  # noqa: S608
+    f"turn = CASE wakes WHEN ? THEN NULL ELSE {_TURN} END "
     "WHERE key = ? AND worker = ? AND outcome IS NULL"
 )
 _DEAD = "SELECT id, host, pid, place, born, until FROM worker"
@@ -66,7 +100,8 @@ _PROGRESS = (
     "AND (run_id = ? OR run_id >= ? AND run_id < ?) LIMIT 1"
 )
 _LAPSE = (
-    "UPDATE request SET worker = NULL, due = ?, parked = ?, lapses = ? WHERE key = ? AND worker = ?"
+    "UPDATE request SET worker = NULL, due = ?, turn = NULL, parked = ?, lapses = ? "
+    "WHERE key = ? AND worker = ?"
 )
 """Of the worker that was found dead: another sweep may have come first, and a claim after it."""
 _LOST = (
@@ -86,7 +121,11 @@ TENANT = (
 )
 """The tenant in the id of a run: `tenant_of`."""
 _DEPTH_OF = DEPTH.replace("WHERE outcome", f"WHERE {TENANT} = ?1 AND outcome")
-_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks FROM worker ORDER BY id"
+_WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY id"
+_HOLDS = (
+    "SELECT worker, run_id, since, priority FROM request "
+    "WHERE outcome IS NULL AND worker IS NOT NULL ORDER BY since, run_id"
+)
 
 
 class ScheduleRows:
@@ -116,15 +155,20 @@ class ScheduleRows:
         """Claim due runs that the worker can drive."""
         _, worker, limit, can, only = write
         able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
-        given = worker, now, now, json.dumps(able)
+        following, listed = None, json.dumps(able)
         if only is None:
-            found = self.db.execute(CLAIM, (*given, limit)).fetchall()
+            (following,) = self.db.execute(_LATER).fetchone()
+            if following is not None and following <= now:
+                self.db.execute(TAKE_TURNS, (now,))
+                (following,) = self.db.execute(_LATER).fetchone()
+            found = self.db.execute(CLAIM, (worker, now, listed, limit)).fetchall()
         else:
-            found = self.db.execute(CLAIM_OF, (*given, json.dumps(only), limit)).fetchall()
-        found.sort(key=lambda columns: columns[0])
+            given = worker, now, now, listed, json.dumps(only), limit
+            found = self.db.execute(CLAIM_OF, given).fetchall()
+        found.sort(key=lambda columns: (columns[0], columns[1] or 0, columns[2]))
         runs = [
             Activation(request, wakes)
-            for _, wakes, *columns in found
+            for *_, wakes, columns in ((*row[:4], row[4:]) for row in found)
             for request in read_requests([columns])
         ]
         if only is not None:
@@ -138,12 +182,11 @@ class ScheduleRows:
         if len(found) < limit:
             known = json.dumps(["", *can])
             unjudged = dict(self.db.execute(_UNJUDGED, (now, known)).fetchall())
-        following = self.db.execute(_FOLLOWING, (now,)).fetchone()[0]
         return Claimed(runs, unjudged, following)
 
     def keep(self, write: Keep) -> None:
         """List a worker as alive, or take it off the list."""
-        _, (id, face, process, room, lacks), ttl = write
+        _, (id, face, process, room, lacks, _), ttl = write
         self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
         if ttl > 0:
             columns = (id, face, *process, self.now() + ttl, room, json.dumps(dict(lacks)))
@@ -152,7 +195,9 @@ class ScheduleRows:
     def hand_back(self, write: HandBack) -> None:
         """Give up a claim, if the worker still has it."""
         _, worker, (request, wakes), due = write
-        self.db.execute(_HAND_BACK, (wakes, due, self.now(), request.key, worker))
+        now = self.now()
+        rests = wakes if due is None or due > now else -1
+        self.db.execute(_HAND_BACK, (wakes, due, now, rests, request.key, worker))
 
     def sweep(self, write: Sweep) -> int:
         """Make the runs of dead workers due again, or park them."""
@@ -179,9 +224,8 @@ class ScheduleRows:
         now, db = self.now(), self.db
         due = f"SELECT needs, count(*), min(due) FROM request WHERE {_DUE} GROUP BY needs"  # noqa: S608
         needs = db.execute(due, (now,)).fetchall()
-        held, open_ = db.execute(
-            "SELECT count(worker), count(*) FROM request WHERE outcome IS NULL"
-        ).fetchone()
+        holds = [Held(*held) for held in db.execute(_HOLDS).fetchall()]
+        (open_,) = db.execute("SELECT count(*) FROM request WHERE outcome IS NULL").fetchone()
         (every,) = db.execute("SELECT count(*) FROM request").fetchone()
         stopped = "SELECT run_id, lapses FROM request WHERE outcome IS NULL AND parked"
         parked = [
@@ -190,13 +234,14 @@ class ScheduleRows:
         ]
         waiting = sum(count for _, count, _ in needs)
         return Backlog(
-            waiting, min((at for *_, at in needs), default=None), held,
-            open_ - held - waiting - len(parked), every - open_, parked,
+            waiting, min((at for *_, at in needs), default=None), len(holds),
+            open_ - len(holds) - waiting - len(parked), every - open_, parked,
             {needs: count for needs, count, _ in needs},
             [
-                WorkerRow(id, face, Process(*process), room, json.loads(lacks))
-                for id, face, *process, room, lacks in db.execute(_WORKERS)
+                WorkerRow(id, face, Process(*process), room, json.loads(lacks), until)
+                for id, face, *process, room, lacks, until in db.execute(_WORKERS)
             ],
+            holds,
         )  # fmt: skip
 
     def depth(self, of: str = "") -> Depth:

@@ -21,7 +21,7 @@ import re
 from itertools import count
 from typing import NamedTuple
 
-from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST
+from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST, TAKE_TURNS
 from chartloop.adapters.journal.quotas import LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
@@ -53,6 +53,7 @@ _OWN = {
         )
         for claim in (CLAIM, CLAIM_OF)
     },
+    TAKE_TURNS: TAKE_TURNS.replace("LIMIT 1000", "LIMIT 1000 FOR UPDATE SKIP LOCKED"),
     LIMITS_OF: f"{LIMITS_OF} FOR UPDATE",
     KEEP_NUMBER: "",  # `journal.newest` keeps it
     KEEP_PAYLOAD: (

@@ -29,7 +29,7 @@ LIMITS_OF = (
     "ORDER BY scope, what, per"
 )
 _SET = (
-    "INSERT INTO quota VALUES (?, ?, ?, ?, 0, 0, ?) ON CONFLICT (scope, what, per) "
+    "INSERT INTO quota VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (scope, what, per) "
     "DO UPDATE SET most = excluded.most"
 )
 _COUNT = "UPDATE quota SET used = ?, held = ?, at = ? WHERE scope = ? AND what = ? AND per = ?"
@@ -56,8 +56,8 @@ class FleetRows:
 
     def set_limit(self, write: SetLimit) -> None:
         """Set a limit; what it has counted stays."""
-        scope, what, per, most, *_ = write.limit
-        self.db.execute(_SET, (scope, what, per, most, self.now()))
+        scope, what, per, most, used, _, at = write.limit
+        self.db.execute(_SET, (scope, what, per, most, used, at or self.now()))
 
     def remove_limit(self, write: RemoveLimit) -> bool:
         """Remove a limit."""

@@ -17,6 +17,7 @@ from chartloop.run.copies import text_of, texts_wanted
 from chartloop.run.journal import BY_HAND, RunRow, duplicate_run_error
 from chartloop.run.payload import references
 from chartloop.run.raw_run import RawMessage, RawRequest, RawRun, RawSnapshot, Text
+from chartloop.run.schedule import share_of
 from chartloop.run.tenants import refuse_stranger
 
 NAMES = RunRow.__struct_fields__
@@ -158,8 +159,10 @@ class RawRows(ABC):
             db.execute(sql, (run_id, *run.snapshot[:2], stored(run.snapshot.data)))
         for request in run.requests:
             outcome = None if request.outcome is None else stored(request.outcome)
-            sql = f"INSERT INTO request (run_id, {_REQUEST}) VALUES (?, {', '.join('?' * 10)})"  # noqa: S608
+            columns = f"run_id, {_REQUEST}, priority, share"
+            sql = f"INSERT INTO request ({columns}) VALUES ({', '.join('?' * 13)})"  # noqa: S608
             # the events that its claims are counted from have other numbers here
             lapses = request.lapses if request.parked else "[]"
             values = (*request[:4], stored(request.data), outcome, request.needs, request.due)
-            db.execute(sql, (run_id, *values, lapses, request.parked))
+            whose = run.row.priority, share_of(run_id, run.row.session)
+            db.execute(sql, (run_id, *values, lapses, request.parked, *whose))

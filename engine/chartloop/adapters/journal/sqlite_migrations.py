@@ -62,8 +62,8 @@ MIGRATIONS: tuple[Migration, ...] = (
                 epoch INTEGER NOT NULL, head INTEGER NOT NULL, status TEXT NOT NULL,
                 state TEXT NOT NULL, reason TEXT NOT NULL, steps INTEGER NOT NULL, wake_at REAL,
                 agent TEXT NOT NULL, session TEXT NOT NULL, parent TEXT NOT NULL,
-                fork_seq INTEGER, moved_to TEXT NOT NULL, created REAL NOT NULL,
-                updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
+                fork_seq INTEGER, moved_to TEXT NOT NULL, priority INTEGER NOT NULL DEFAULT 5,
+                created REAL NOT NULL, updated REAL NOT NULL, question, tokens INTEGER, cost REAL,
                 origin BLOB NOT NULL, chain BLOB NOT NULL,
                 tenant TEXT GENERATED ALWAYS AS (
                     CASE WHEN instr(run_id, ':') BETWEEN 1 AND instr(run_id || '/', '/')
@@ -122,12 +122,25 @@ MIGRATIONS: tuple[Migration, ...] = (
                 digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome,
                 needs TEXT NOT NULL DEFAULT '', due REAL, wakes INTEGER NOT NULL DEFAULT 0,
                 worker TEXT, since REAL, events INTEGER, lapses TEXT NOT NULL DEFAULT '[]',
-                parked INTEGER NOT NULL DEFAULT 0
+                parked INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 5,
+                share TEXT NOT NULL DEFAULT '', turn INTEGER
             )
             """,
             "CREATE INDEX request_run ON request (run_id)",
             "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
             "CREATE INDEX request_due ON request (due) WHERE outcome IS NULL AND worker IS NULL",
+            """
+            CREATE INDEX request_later ON request (due)
+            WHERE outcome IS NULL AND worker IS NULL AND turn IS NULL
+            """,
+            """
+            CREATE INDEX request_turn ON request (priority, turn, due)
+            WHERE outcome IS NULL AND worker IS NULL AND turn IS NOT NULL
+            """,
+            """
+            CREATE INDEX request_share ON request (priority, share, turn)
+            WHERE outcome IS NULL AND worker IS NULL AND turn IS NOT NULL
+            """,
             """
             CREATE INDEX request_held ON request (worker)
             WHERE outcome IS NULL AND worker IS NOT NULL
@@ -170,10 +183,11 @@ which payloads; `inbox.seq` is the event that consumed the message; `blob.kept` 
 stored permanently; `journal.id` distinguishes cursors of this file from those of others.
 `run.question` is JSON text, null for no question. `run.origin`, `run.chain` and `event.digest` are
 those of `chartloop.run.chain`. `data` is JSON text, or bytes if it has lone surrogates, which
-SQLite's text cannot contain. `request.due` to `parked` are the activation of an open request (see
+SQLite's text cannot contain. `request.due` to `turn` are the activation of an open request (see
 `chartloop.run.schedule`): `wakes` counts its causes, `events` is the newest event's number at the
-first claim, `lapses` JSON text. `lease` is a separate table because, with row locks as in
-PostgreSQL, renewals and appends would wait for each other.
+first claim, `lapses` JSON text, `priority` that of its run, `turn` its place among what is due.
+`lease` is a separate table because, with row locks as in PostgreSQL, renewals and appends would
+wait for each other.
 `quota` holds the limits across runs, and `reservation` what calls in flight may use of them (see
 `chartloop.run.fleet`).
 """

@@ -15,22 +15,32 @@ QUEUE = "chartloop"
 """The queue in DBOS, which its own tools may limit."""
 LATE = 10.0
 """The seconds for which a run is due before it is looked whether DBOS knows it."""
+TURNS = 2**27
+"""How many turns there are in DBOS' priorities for one of ours. Runs after them are not told apart:
+if for so many rounds the queue was never empty, submitters do not take turns until it is."""
 _FREE = "NEW.outcome IS NULL AND NEW.worker IS NULL AND NEW.due IS NOT NULL"
 _INSTALL = f"""
-CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_run(run TEXT, due FLOAT8) RETURNS TEXT
+CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_run(
+    run TEXT, due FLOAT8, priority INT8, turn INT8
+) RETURNS TEXT
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT "{{engine}}".enqueue_workflow(
         '{QUEUE}.drive', '{QUEUE}', ARRAY[to_json(run)],
         workflow_id => concat_ws(':', run,
             coalesce((SELECT head FROM "{{schema}}".run AS r WHERE r.run_id = run), 0),
             pg_current_xact_id(), (due * 1000)::int8),
+        priority => (priority * {TURNS} + least({TURNS} - 1, coalesce(turn, (
+            SELECT min(r.turn) FROM "{{schema}}".request AS r
+            WHERE r.outcome IS NULL AND r.worker IS NULL AND r.turn IS NOT NULL
+            AND r.priority = enqueue_run.priority
+        ), 0)))::int4,
         delay_until_epoch_ms => CASE WHEN due > extract(epoch FROM clock_timestamp())
             THEN ceil(due * 1000)::int8 END)
 $$;
 CREATE OR REPLACE FUNCTION "{{schema}}".enqueue_due() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM "{{schema}}".enqueue_run(NEW.run_id, NEW.due);
+    PERFORM "{{schema}}".enqueue_run(NEW.run_id, NEW.due, NEW.priority, NEW.turn);
     RETURN NULL;
 EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'DBOS does not know that run % is due: %', NEW.run_id, SQLERRM;
@@ -46,13 +56,17 @@ CREATE TRIGGER enqueue_due AFTER UPDATE OF due, worker ON "{{schema}}".request F
 """  # noqa: S608  checked names
 """The functions have the rights of whoever made them: a program that only submits needs none in
 DBOS' schema. Two causes before a claim change `due` once, so they are one activation. Its id has
-the run and its head; what follows tells a second activation of one head from one that is over."""
+the run and its head; what follows tells a second activation of one head from one that is over.
+
+DBOS takes the lowest priority first, and of one priority what was enqueued first. So a priority of
+its queue is one of ours with the turn. A run that waits for a time has no turn before it; then it
+is served with those that were when it began to wait."""
 _REMOVE = """
 DROP TRIGGER IF EXISTS enqueue_new ON "{schema}".request;
 DROP TRIGGER IF EXISTS enqueue_due ON "{schema}".request;
 """
 FORGOTTEN = f"""
-SELECT "{{schema}}".enqueue_run(run_id, due) FROM "{{schema}}".request
+SELECT "{{schema}}".enqueue_run(run_id, due, priority, turn) FROM "{{schema}}".request
 WHERE outcome IS NULL AND worker IS NULL AND needs = ANY(coalesce(%s::text[], ARRAY[needs]))
 AND due <= extract(epoch FROM clock_timestamp()) - %s AND run_id NOT IN (
     SELECT regexp_replace(workflow_uuid, '(:[0-9]+){{{{3}}}}$', '')
@@ -70,7 +84,7 @@ NEEDED = (
 )
 """What free runs need, with one of each."""
 AGAIN = (
-    'SELECT "{schema}".enqueue_run(run_id, due) FROM "{schema}".request '
+    'SELECT "{schema}".enqueue_run(run_id, due, priority, turn) FROM "{schema}".request '
     "WHERE run_id = %s AND outcome IS NULL AND worker IS NULL AND due IS NOT NULL"
 )
 """Enqueues a run that was delivered in vain."""

@@ -16,12 +16,12 @@ from typing import Any, cast
 
 from chartloop.analysis.simulation.assumptions import default_behaviour, family_of
 from chartloop.analysis.simulation.dependencies import reads_texts
-from chartloop.analysis.simulation.distributions import empirical
+from chartloop.analysis.simulation.distributions import Amount, empirical
 from chartloop.analysis.simulation.outcomes import prices_of
 from chartloop.analysis.simulation.play import opaque_guards
 from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.errors import EMPTY_KINDS
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import FleetFacts, ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
 from chartloop.core.traits import Family
@@ -77,8 +77,8 @@ def learn(chart: Chart, runs: Iterable[RecordedRun], *, smooth: float = 0.0) -> 
     if smooth:
         about += f" Smoothed with {smooth:g} samples of what is assumed without them."
     return World(
-        states, guards=learning.guards(), task=learning.task or "a task", about=about,
-        samples=samples, runs=learning.runs,
+        states, guards=learning.guards(), fleet=learning.fleet(), task=learning.task or "a task",
+        about=about, samples=samples, runs=learning.runs,
     )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class _Learning:
         self.task = ""
         self.seen: dict[str, _StateSamples] = {}
         self._guard_results: Counter[bool] = Counter()
+        self._fleet: list[FleetFacts] = []
         self._texts = reads_texts(chart.spec)
         self._opaque = opaque_guards(chart)
 
@@ -106,6 +107,7 @@ class _Learning:
             state = self.chart.spec.states.get(record.state)
             if input.kind == "start":
                 self.task = self.task or str(input.data.get("task", ""))
+                self._fleet.append(input.fleet or FleetFacts())
             elif state is not None and input.kind in ("answer", "expired"):
                 seen = self._of(state)
                 seen.answers[input.event or NOBODY] += 1
@@ -155,6 +157,11 @@ class _Learning:
                 seen.adds.append(estimate_messages(outcome.messages) / count)
         if outcome.ok:
             _count_result(seen, family, outcome)
+
+    def fleet(self) -> dict[str, Amount]:
+        """What limits across runs left when the runs started; without facts that some lacked."""
+        left = {n: [getattr(one, n) for one in self._fleet] for n in FleetFacts.defaults()}
+        return {n: empirical(values) for n, values in left.items() if values and None not in values}
 
     def guards(self) -> dict[str, float]:
         """How often the only Python guard held; with several, records do not tell them apart."""

@@ -107,6 +107,8 @@ class Outcomes:
         self.assumptions += [
             Assumption(line, tuple(names)) for line, names in states_by_text.items()
         ]
+        if unset := tuple(n for n in chart.fleet_reads if n[6:] not in world.fleet):
+            self.assumptions.append(Assumption("None, as without limits across runs", unset))
         states = self.spec.states.values()
         if prices is None and any(family_of(s) in _PAYING or asks_for_itself(s) for s in states):
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))

@@ -17,7 +17,7 @@ from chartloop.analysis.simulation.distributions import drawing
 from chartloop.analysis.simulation.outcomes import Outcomes
 from chartloop.analysis.simulation.world import NOBODY, World
 from chartloop.core.errors import SetupError, nearest
-from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.facts import EMPTY, Facts, FleetFacts
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
@@ -124,7 +124,9 @@ class Player:
         self.idle = chart.position("simulated")
         self.room = KEPT
         """How many more moments fit into the cache."""
-        self._first = None if self._opaque else self._begin()
+        self._fleet = {name: drawing(amount) for name, amount in world.fleet.items()}
+        same = all(amount.single_value is not None for amount in world.fleet.values())
+        self._first = self._begin() if same and not self._opaque else None
         if self._first is not None:
             self._first.kept = True
         self._timed = {
@@ -201,7 +203,13 @@ class Player:
 
     def _begin(self) -> _Moment:
         """The moment after a run's start."""
-        return _Moment(self.begun, *evolve(self.chart, self.idle, self.begun, oracle=self._oracle))
+        begun = self.begun
+        if self._fleet:  # records without `fleet` keep its facts
+            drawn: dict[str, Any] = {n: draw(self._chance) for n, draw in self._fleet.items()}
+            if "tokens_left" in drawn:
+                drawn["tokens_left"] = round(drawn["tokens_left"])
+            begun = begun.replace(fleet=FleetFacts(**drawn))
+        return _Moment(begun, *evolve(self.chart, self.idle, begun, oracle=self._oracle))
 
     def finish_input(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
         """The input that ends an action, cut off at its deadline."""

@@ -89,6 +89,8 @@ class World:
     actions: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
     guards: Mapping[str, float] = field(default_factory=dict[str, float])
     """How often each registered Python guard holds."""
+    fleet: Mapping[str, Amount] = field(default_factory=dict[str, Amount])
+    """What limits across runs leave, by fact; drawn once a run. None without an amount."""
     prices: tuple[float, float] | None = None
     """USD for a token sent and for a token written; None: the prices of the machine file."""
     task: str = "a task"

@@ -15,6 +15,7 @@
     actions:
       call_tools: {call_fails: 5%, adds: 100}  # for every state that does it
     guards: {is_sound: 90%}                    # Python guards: how often they hold
+    fleet: {usd_left: {low: 0, high: 5}}       # what limits across runs leave, for a whole run
 
 Belongs here: keys, kinds of values, places, names of the machine. Never: simulating.
 """
@@ -29,10 +30,16 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue, ValidationError
 
 from chartloop.analysis.simulation.assumptions import keys_of
-from chartloop.analysis.simulation.distributions import Amount, constant, weighted_values
+from chartloop.analysis.simulation.distributions import (
+    NOTHING,
+    Amount,
+    constant,
+    weighted_values,
+)
 from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.codes import finding
 from chartloop.core.errors import RETRY_ON, Finding, SpecError, nearest
+from chartloop.core.facts import FleetFacts
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
 from chartloop.language.file.file import Shape, Text
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -84,6 +91,7 @@ class WorldShape(Shape):
     states: dict[str, BehaviourShape] | None = None
     actions: dict[str, BehaviourShape] | None = None
     guards: dict[str, JsonValue] | None = None
+    fleet: dict[str, JsonValue] | None = None
 
 
 class _Wrong(ValueError):
@@ -161,9 +169,14 @@ class _Reading:
             often = self._value(("guards", name), value, _share)
             guards[name] = 0.0 if often is None else often
             self._check_name(name, ("guards", name), self.spec.registry.guards, "CL103", "guard")
+        fleet: dict[str, Amount] = {}
+        for name, value in (shape.fleet or {}).items():
+            if self._check_name(name, ("fleet", name), FleetFacts.defaults(), "CL103", "fact"):
+                reading = _TIME if name == "requests_wait" else _TOKENS
+                fleet[name] = self._value(("fleet", name), value, reading) or NOTHING
         return World(
             dict(self._states(shape.states or {})), dict(self._actions(shape.actions or {})),
-            guards, prices, shape.task, shape.about,
+            guards, fleet, prices, shape.task, shape.about,
         )  # fmt: skip
 
     def _states(self, given: Mapping[str, BehaviourShape]) -> Iterator[tuple[str, Behaviour]]:
@@ -397,6 +410,9 @@ def world_data(world: World) -> dict[str, Any]:
             out[key] = data
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
+    if world.fleet:
+        amounts = world.fleet.items()
+        out["fleet"] = {n: a.to_data(seconds=n == "requests_wait") for n, a in amounts}
     return out
 
 

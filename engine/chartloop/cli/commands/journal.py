@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal
+    from chartloop.run.shared_copies import SharedPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,11 @@ class JournalOptions(RunOptions):
     runs: tuple[str, ...] = ()
     machine: str | None = None
     older: float | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether only some runs are wanted, and so neither schedules nor limits."""
+        return bool(self.runs or self.machine or self.older is not None)
 
 
 _chosen = parameters.together(
@@ -95,15 +101,17 @@ def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
 @parameters.format_option()
 @pass_options(JournalOptions)
 def copy(source: str, target: str, options: JournalOptions) -> int:
-    """Copy runs with all that belongs to them, as they are stored.
+    """Copy runs with all that belongs to them, as they are stored, and schedules and limits.
 
     FROM and TO are files or URLs of databases. What TO has already is passed over, so an
-    interrupted copy is repeated. Runs that are driven, were changed by hand, or went on in TO are
-    named and left out; then the exit code is 1.
+    interrupted copy is repeated. With --run, --machine or --older only these runs are copied. Runs
+    that are driven, were changed by hand, or went on in TO are named and left out; then the exit
+    code is 1.
     """
     from chartloop.cli.journal_access import open_journal
     from chartloop.cli.progress_bar import progress_bar
     from chartloop.run.copies import copy_tree
+    from chartloop.run.shared_copies import shared_lines
     from chartloop.run.sync import by_hand
 
     first = open_journal(replace(options, journal=source))
@@ -119,6 +127,8 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
             except ChartloopError as error:
                 tally.refuse(run_id, error)
             advance()
+    for line in () if options.selects else by_hand(shared_lines(first)):
+        tally.put(second, line.text, first.name)
     return tally.tell(as_json=options.is_json)
 
 
@@ -135,12 +145,14 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
 def export(output: str, options: JournalOptions) -> int:
     """Write whole runs to a file of JSON lines, from which `journal import` makes them again.
 
-    All runs of the journal, unless some are named; each with its children. `stats`, `coverage` and
+    All runs of the journal, unless some are named; each with its children. With all of them its
+    schedules, and its limits with what is used of them. `stats`, `coverage` and
     `whatif` read the file as well. Runs that are driven or were changed are left out, and named.
     """
     from chartloop.cli.journal_access import open_journal
     from chartloop.cli.progress_bar import progress_bar
     from chartloop.run.copies import lines_of, read_tree, tree_of
+    from chartloop.run.shared_copies import shared_lines
     from chartloop.run.sync import by_hand
     from chartloop.view.save import write_whole
 
@@ -161,6 +173,9 @@ def export(output: str, options: JournalOptions) -> int:
                         yield from (line.encode() + b"\n" for line in lines_of(run))
                     tally.count(len(tree), len(tree))
                 advance()
+        for line in () if options.selects else by_hand(shared_lines(opened)):
+            yield line.text.encode() + b"\n"
+            tally.shared[line.what].append(line.name)
 
     if output == "-":
         sys.stdout.buffer.writelines(content())
@@ -183,11 +198,20 @@ def import_(file: str, options: RunOptions) -> int:
     """
     from chartloop.cli.journal_access import open_journal
     from chartloop.run.copies import put_tree, read_trees
+    from chartloop.run.shared_copies import LIMIT, SCHEDULE
     from chartloop.run.sync import by_hand
 
     opened, tally = open_journal(options, make=True), _Tally("imported")
+    name, shared = "stdin" if file == "-" else file, list[tuple[str, bytes]]()
+
+    def watched(lines: Iterable[bytes]) -> Iterator[bytes]:
+        for at, line in enumerate(lines, 1):
+            if line.startswith((SCHEDULE, LIMIT)):
+                shared.append((f"{name}:{at}", line))
+            yield line
+
     with click.open_file(file, "rb") as lines:
-        for tree in read_trees(lines, "stdin" if file == "-" else file):
+        for tree in read_trees(watched(lines), name):
             if isinstance(tree, ChartloopError):
                 tally.refuse("", tree)
                 continue
@@ -196,6 +220,8 @@ def import_(file: str, options: RunOptions) -> int:
                 tally.count(*by_hand(put_tree(opened, tree)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
+    for where, line in shared:
+        tally.put(opened, line, where)
     return tally.tell(as_json=options.is_json)
 
 
@@ -257,10 +283,23 @@ class _Tally:
         self._done = done
         self._new, self._known = 0, 0
         self._refused: list[tuple[str, ChartloopError]] = []
+        self.shared: dict[SharedPart, list[str]] = {"schedules": [], "limits": []}
 
     def count(self, new: int, all: int) -> None:
         self._new += new
         self._known += all - new
+
+    def put(self, target: Journal, line: str | bytes, where: str) -> None:
+        """Write the schedule or limit of a line, and count it if it is new."""
+        from chartloop.run.shared_copies import put_shared
+        from chartloop.run.sync import by_hand
+
+        try:
+            what, name, new = by_hand(put_shared(target, line, where))
+        except ChartloopError as error:
+            self.refuse("", error)
+        else:
+            self.shared[what] += [name] if new else []
 
     def refuse(self, run_id: str, error: ChartloopError) -> None:
         self._refused.append((run_id, error))
@@ -269,11 +308,21 @@ class _Tally:
         """Say what was done; returns the exit code."""
         if as_json:
             refused = [{"run": run_id, "why": str(e.message)} for run_id, e in self._refused]
-            data = {self._done: self._new, "known": self._known, "refused": refused}
+            counts = {self._done: self._new, "known": self._known, **self.shared}
+            data = {**counts, "refused": refused}
             console.result(console.as_json(data))
         else:
             known = f", {self._known} were there" if self._known else ""
             console.say(f"{say_count(self._new, 'run')} {self._done}{known}")
+            for what, names in self.shared.items():
+                if names:
+                    text = f"{say_count(len(names), what[:-1])} {self._done}: {', '.join(names)}"
+                    console.say(console.plain(text))
+            if self.shared["schedules"] and self._done != "exported":
+                console.say(
+                    "workers of either journal start the runs of its schedules: pause them in one, "
+                    "`chartloop schedule pause NAME`", "yellow",
+                )  # fmt: skip
         for _, error in self._refused:
             say_error(error)
         return 1 if self._refused else 0

@@ -10,6 +10,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.options import RunOptions, pass_options
+from chartloop.run.tenants import NAME
 
 if TYPE_CHECKING:
     from chartloop.run.fleet import FleetLimit, Per, What
@@ -54,9 +55,13 @@ class _Scope(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  on
         kind, sign, name = str(value).partition(":")
         if (kind == "fleet" and not sign) or (kind in ("agent", "session", "model") and name):
             return str(value)
+        if kind == "tenant" and NAME.fullmatch(name):
+            return str(value)
         return self.fail(
-            f"`{value}` is no scope: say fleet, agent:NAME, session:NAME or model:NAME", param, ctx
-        )
+            f"`{value}` is no scope: say fleet, tenant:NAME, agent:NAME, session:NAME or "
+            "model:NAME",
+            param, ctx,
+        )  # fmt: skip
 
 
 _SCOPE = click.argument("scope", type=_Scope(), metavar="SCOPE")
@@ -69,12 +74,14 @@ Examples:
   chartloop limits set fleet --cost 50 --per day
   chartloop limits set model:openai/gpt-4o --requests 600 --tokens 200000
   chartloop limits set agent:writer --tokens 5000000
+  chartloop limits set tenant:acme --cost 20 --per day
   chartloop limits
   chartloop limits rm fleet --cost --per day
 
 \b
-SCOPE is `fleet`, all runs of the journal; `agent:NAME`, the runs of an agent, or of a machine where
-they name no agent; `session:NAME`; or `model:NAME`, the calls of a model.
+SCOPE is `fleet`, all runs of the journal; `tenant:NAME`, those of a tenant; `agent:NAME`, those of
+an agent, or of a machine where they name no agent; `session:NAME`, in a tenant
+`session:TENANT:NAME`; or `model:NAME`, the calls of a model.
 """,
 )
 @parameters.journal_option
@@ -105,8 +112,11 @@ def limits(ctx: click.Context, options: RunOptions) -> None:
     rows = [
         Row((
             one.scope, f"{one.what} {'in all' if one.per == 'all' else f'per {one.per}'}",
-            one.say(one.most), one.say(one.used), one.say(one.held), one.say(one.left),
-        ))
+            *(
+                one.say(amount) if one.what == "cost" else f"{round(amount):,}"
+                for amount in (one.most, one.used, one.held, one.left)
+            ),
+        ), "" if one.left > one.most / 10 else "yellow" if one.left else "red")
         for one in found
     ]  # fmt: skip
     print_table(rows, ("scope", "limit", "most", "used", "in flight", "left"), right=(2, 3, 4, 5))

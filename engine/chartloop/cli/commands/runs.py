@@ -110,7 +110,8 @@ Examples:
 )
 @click.option(
     "--watch", is_flag=True,
-    help="Show instead how many runs are due, since when, how fast they end, and the workers.",
+    help="Show instead how many runs are due, since when, how fast they end, and what each worker"
+    " holds.",
 )  # fmt: skip
 @parameters.journal_option
 @parameters.format_option()
@@ -269,7 +270,7 @@ def _public(row: RunRow) -> dict[str, Any]:
     """The public shape of one run in a listing. Source: design "language", section 11."""
     asked = row.question
     return {
-        "run": row.run_id, "tenant": row.tenant, "machine": row.machine,
+        "run": row.run_id, "tenant": row.tenant, "machine": row.machine, "priority": row.priority,
         "status": row.status, "state": row.state,
         "reason": row.reason or None, "steps": row.steps, "created": row.created,
         "updated": row.updated, "wait": None if asked is None else asked.wait,
@@ -282,6 +283,7 @@ def _public(row: RunRow) -> dict[str, Any]:
 
 def _table(rows: list[RunRow], now: float) -> list[Line]:
     from chartloop.cli.journal_access import ago
+    from chartloop.run.journal_records import PRIORITY
 
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
         f" (wait {r.question.wait})" if r.question and r.question.wait else ""
@@ -295,6 +297,15 @@ def _table(rows: list[RunRow], now: float) -> list[Line]:
         str(r.steps),
         ago(r.updated, now),
     )
-    head = ("run", "machine", "status", "state", "reason", "steps", "last record")
+    head: tuple[str, ...] = (
+        "run", "machine", "status", "state", "reason", "steps", "last record",
+    )  # fmt: skip
     coloured = [Row(cells(r), _STATUS.get(r.status, "")) for r in rows]
+    if any(r.priority != PRIORITY for r in rows):
+        head = (*head, "priority")
+        ranks = ("" if r.priority == PRIORITY else str(r.priority) for r in rows)
+        coloured = [
+            row._replace(cells=(*row.cells, rank))
+            for row, rank in zip(coloured, ranks, strict=True)
+        ]
     return table_lines(coloured, head, width=console.width(), right={5}, spare=(3, 5, 1))

@@ -86,6 +86,7 @@ def schedule() -> None:
 @parameters.trust_option
 @parameters.journal_option
 @parameters.name_options
+@parameters.priority_option
 @parameters.require_option("--require-bound")
 @parameters.format_option()
 @pass_options(ScheduleOptions)
@@ -171,16 +172,20 @@ def list_(options: RunOptions) -> None:
         elif one.note:
             troubles.append(f"{one.name}: {one.note}")
         when = one.cron or f"every {write_duration(one.every)}"
+        when += "" if one.timezone == "UTC" else f" {one.timezone}"
         coming = "paused" if one.paused else local_time(one, one.next)
         last = local_time(one, one.last) if one.last else ""
         newest = one.runs[-1] if one.runs else ""
-        rows.append(Row((one.name, one.machine, when, coming, last, newest, status)))
+        colour = "red" if trouble else "dim" if one.paused else ""
+        rows.append(Row((one.name, one.machine, when, coming, last, newest, status), colour))
         data.append(_as_data(one, status, trouble))
     if options.is_json:
         console.result(console.as_json(data))
         return
     if rows:
-        print_table(rows, ("schedule", "machine", "when", "next", "last", "its run", "status"))
+        head = ("schedule", "machine", "when", "next", "last", "its run", "status")
+        shown = len(head) if any(one.last for one in schedules) else 4
+        print_table([Row(row.cells[:shown], row.colour) for row in rows], head[:shown])
     else:
         console.say("no schedules: `chartloop schedule add` adds one")
     for trouble in troubles:

@@ -30,6 +30,7 @@ class SubmitOptions(RunOptions):
 Examples:
   chartloop submit machine.yaml "Sum 1 to 10." --tools tools.py
   chartloop submit machine.yaml --inputs tasks.jsonl --key monday
+  chartloop submit machine.yaml "Now." --priority 1
 
 \b
 Each run is recorded, and due: a worker takes it up, `chartloop worker`. A submit that is repeated
@@ -53,6 +54,7 @@ with the same machine, lines and key submits nothing twice, and what is missing 
 @parameters.journal_option
 @parameters.durability_option
 @parameters.name_options
+@parameters.priority_option
 @parameters.require_option("--require-bound")
 @parameters.format_option()
 @pass_options(SubmitOptions)

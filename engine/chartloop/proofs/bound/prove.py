@@ -91,7 +91,7 @@ def bound(
 
 
 def _assumptions(proof: Proof) -> list[str]:
-    """The assumptions about variables and opaque guards."""
+    """The assumptions about variables, opaque guards and other runs."""
     counting = proof.counting
     out = [
         f"`vars.{name}` starts with {counting.first[f'vars.{name}']:g}"
@@ -101,7 +101,8 @@ def _assumptions(proof: Proof) -> list[str]:
     read = {r for g in proof.guards() for r in g.reads}
     out += [f"`{n}` is {v!r} from the start" for n, v in counting.fixed.items() if n in read]
     opaque = dict.fromkeys(n for g in proof.guards() for n in g.opaque)
-    return [*out, *(f"the guard `{n}` may say anything: nothing rests on it" for n in opaque)]
+    out += [f"the guard `{n}` may say anything: nothing rests on it" for n in opaque]
+    return [*out, *(f"`{n}` may be anything: nothing rests on it" for n in proof.chart.fleet_reads)]
 
 
 # figures ------------------------------------------------------------------------------------

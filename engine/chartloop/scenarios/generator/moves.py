@@ -33,6 +33,7 @@ from chartloop.scenarios.generator.replies import Replies
 from chartloop.scenarios.generator.search_targets import CANCELLED, Target, targets_of_run
 from chartloop.scenarios.generator.starts import Start
 from chartloop.scenarios.generator.world import Answer, Choice, World
+from chartloop.scenarios.scenario_check import fleet_facts
 from chartloop.testing.clock import ManualClock
 
 RUN = "generated"
@@ -149,6 +150,7 @@ class Moves:
             return None
         session = run.session
         self._ports = session.ports
+        session.ports.fleet = fleet_facts(start.fleet)
         await advance(session)
         return Node(
             start, session.position, self._clock.now(), oddness=4 * start.oddness,
@@ -272,6 +274,7 @@ class Moves:
         assert self._ports is not None
         self._set_replies(node)
         self._clock.set(node.now)
+        self._ports.fleet = fleet_facts(node.start.fleet)
         session = Session(self.chart, MemoryJournal(), RUN, self._ports)
         row = RunRow(RUN, self.chart.name, self.machine.hash)
         await session.journal.create(row)

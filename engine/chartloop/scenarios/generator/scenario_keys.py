@@ -34,7 +34,7 @@ def keys_of(nodes: Sequence[Node], machine: str) -> dict[str, Any]:
     keys: dict[str, Any] = {
         "machine": machine, "task": start.task,
         "tasks": None if start.tasks is None else [*start.tasks],
-        "limits": dict(start.limits), "vars": dict(start.vars),
+        "limits": dict(start.limits), "vars": dict(start.vars), "fleet": dict(start.fleet),
         "replies": [_reply(a.value) for a in answers if a.kind == "reply"],
         "tools": tools, "events": list(_events(nodes)),
     }  # fmt: skip
@@ -46,7 +46,7 @@ def without_each(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The parts of a scenario's start that may be unnecessary: task, each limit, each variable."""
     if "task" in keys:
         yield "task", ""
-    for group in ("limits", "vars"):
+    for group in ("limits", "vars", "fleet"):
         yield from ((group, name) for name in keys.get(group, ()))
 
 
@@ -110,7 +110,7 @@ def facts_that_matter(
 def _read_by(spec: MachineSpec, guard: Expression, result: Result) -> Iterator[tuple[str, Any]]:
     for name in sorted(guard.reads):
         root = name.partition(".")[0]
-        if root in ("limits", "last") or name in ("run.id", "run.started_at", "run.task"):
+        if root in ("limits", "last", "fleet") or name in ("run.id", "run.started_at", "run.task"):
             continue
         try:
             value = lookup(result.facts, name)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from chartloop.core.facts import EMPTY
+from chartloop.core.facts import EMPTY, FleetFacts
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
@@ -31,12 +31,13 @@ class Start(NamedTuple):
     limits: Mapping[str, Any] = EMPTY
     vars: Mapping[str, Any] = EMPTY
     tasks: tuple[Any, ...] | None = None
+    fleet: Mapping[str, Any] = EMPTY
 
     @property
     def oddness(self) -> int:
         """In how many values it differs from the default start."""
         other = self.task != TASK or self.tasks is not None
-        return len(self.limits) + len(self.vars) + other
+        return len(self.limits) + len(self.vars) + len(self.fleet) + other
 
     def with_(self, other: Start) -> Start:
         """A start with the differences of both."""
@@ -44,13 +45,14 @@ class Start(NamedTuple):
             other.task if other.task != TASK else self.task,
             {**self.limits, **other.limits}, {**self.vars, **other.vars},
             self.tasks if other.tasks is None else other.tasks,
+            {**self.fleet, **other.fleet},
         )  # fmt: skip
 
 
 def starts(spec: MachineSpec, hints: Hints) -> list[Start]:
     """The file's own start, and those that differ in one value or in all limits of a type."""
     read = frozenset(name for e in expressions(spec) for name in e.reads)
-    single = [*_tasks(spec), *_limits(spec, read), *_vars(spec, read, hints)]
+    single = [*_tasks(spec), *_limits(spec, read), *_vars(spec, read, hints), *_fleet(hints)]
     out = [Start(), *single]
     for kind, value in (("int", 1), ("fraction", "1%"), ("fraction", "100%")):
         limits = {
@@ -71,7 +73,8 @@ def pairs(single: list[Start]) -> list[Start]:
 
 
 def _clash(a: Start, b: Start) -> bool:
-    return bool(a.limits.keys() & b.limits.keys() or a.vars.keys() & b.vars.keys())
+    groups = ((a.limits, b.limits), (a.vars, b.vars), (a.fleet, b.fleet))
+    return any(one.keys() & other.keys() for one, other in groups)
 
 
 def _tasks(spec: MachineSpec) -> Iterator[Start]:
@@ -123,6 +126,14 @@ def _vars(spec: MachineSpec, read: frozenset[str], hints: Hints) -> Iterator[Sta
             continue
         for value in _other_values(var.type, var.value, path, hints):
             yield Start(vars={name: value})
+
+
+def _fleet(hints: Hints) -> Iterator[Start]:
+    """What limits across runs may leave: nothing, and amounts around those of the guards."""
+    for name in FleetFacts.defaults():
+        numbers = hints.numbers.get(f"fleet.{name}", ())
+        for value in sorted({0, *numbers, *(n + 1 for n in numbers)}) if numbers else ():
+            yield Start(fleet={name: int(value) if name == "tokens_left" else value})
 
 
 def _other_values(type: Type, value: Any, path: str, hints: Hints) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.api.caller_values import inline_tasks
 from chartloop.core.errors import RunError
-from chartloop.core.facts import Task
+from chartloop.core.facts import FleetFacts, Task
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Record
@@ -158,6 +158,13 @@ def keys_of(chart: Chart, run: RecordedRun, machine: str, script: Script) -> dic
     tasks = list(start.get("tasks", ()))
     if tasks != [task.to_dict() for task in inline_tasks(spec)]:
         out["tasks"] = [task_of(task) for task in tasks]
+    fleet = [record.input.fleet or FleetFacts() for record in run.records]
+    for name in FleetFacts.defaults():
+        values = [getattr(facts, name) for facts in fleet]
+        while len(values) > 1 and values[-1] == values[-2]:
+            values.pop()
+        if values != [None]:
+            out.setdefault("fleet", {})[name] = values if len(values) > 1 else values[0]
     window = start.get("context_window")
     if window and window != spec.model.get("context_window"):
         out["settings"] = {"context_window": window}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -31,11 +33,11 @@ def runs_of(claimed: list[Activation]) -> list[str]:
     return [one.request.run_id for one in claimed]
 
 
-def order(do: Desk, *run_ids: str, needs: str = "") -> None:
+def order(do: Desk, *run_ids: str, needs: str = "", at: float = 1.0, **columns: Any) -> None:
     """Runs with an open request each, which are due."""
     for run_id in run_ids:
-        do.begin(run_id)
-        do(do.journal.place_request(asked(f"of-{run_id}", run_id)._replace(needs=needs)))
+        do.begin(run_id, **columns)
+        do(do.journal.place_request(asked(f"of-{run_id}", run_id)._replace(needs=needs, at=at)))
 
 
 def rest(do: Desk, worker: WorkerRow = ONE, due: float | None = None) -> None:
@@ -70,7 +72,9 @@ class ScheduleCases:
         do, journal = desk, desk.journal
         for at, run_id in ((3.0, "c"), (1.0, "a"), (2.0, "b")):
             do.begin(run_id)
-            do(journal.place_request(asked(run_id, run_id)._replace(at=at)))
+            do(journal.place_request(asked(run_id, run_id)._replace(at=clock.now() + at)))
+        assert claim(do) == []
+        clock.advance(9.0)
         assert runs_of(claim(do, ONE, 2)) == ["a", "b"]
         assert runs_of(claim(do, TWO, 2)) == ["c"]
         assert claim(do, TWO) == []
@@ -78,6 +82,72 @@ class ScheduleCases:
         assert (backlog.due, backlog.held, backlog.resting) == (0, 3, 0)
         assert do(journal.depth())[:4] == (0, 0.0, 3, 0)
         assert {worker.id for worker in backlog.workers} == {"one", "two"}
+        assert [held[:2] for held in backlog.holds] == [("one", "a"), ("one", "b"), ("two", "c")]
+        assert {held.since for held in backlog.holds} == {clock.now()}
+        assert {worker.until - clock.now() for worker in backlog.workers} == {30.0}
+
+    def test_a_higher_priority_is_claimed_first_whatever_made_it_due(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        for priority in (9, 5, 1):
+            order(do, f"p{priority}", priority=priority)
+        expected = ["p1", "p5", "p9"]
+        claimed = claim(do)
+        assert runs_of(claimed) == expected
+        for run in claimed:
+            do(journal.hand_back("one", run, None))
+        for run_id in ("p9", "p5", "p1"):
+            do(journal.send(run_id, message()))
+        claimed = claim(do)
+        assert runs_of(claimed) == expected
+        for run in claimed[::-1]:
+            do(journal.hand_back("one", run, clock.now() + 5.0))
+        clock.advance(5.0)
+        assert runs_of(claim(do)) == expected
+        clock.advance(31.0)
+        do(journal.sweep())
+        assert runs_of(claim(do, TWO)) == expected
+
+    @pytest.mark.parametrize("other", ["acme:one", "single"])
+    def test_a_submitter_with_many_runs_keeps_nobody_waiting(self, desk: Desk, other: str) -> None:
+        do = desk
+        order(do, *(f"many{number:02}" for number in range(30)), session="many")
+        first = claim(do, limit=3)
+        assert runs_of(first) == ["many00", "many01", "many02"]
+        order(do, other, session="many" if other == "acme:one" else "s")  # another tenant's session
+        order(do, "low", session="low", priority=6)
+        order(do, "acme:two", session="many")
+        second = runs_of(claim(do, TWO, 4))
+        assert {other, "acme:two"} <= {*second}
+        assert len([run_id for run_id in second if run_id.startswith("many")]) >= 1
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_submitters_take_turns(self, desk: Desk, clock: ManualClock, seed: int) -> None:
+        """While a submitter's next run waits, no other one is served more than twice."""
+        do, random = desk, Random(seed)  # noqa: S311  a plan, not a secret
+        waiting: dict[str, list[str]] = {}
+        passed: dict[str, Counter[str]] = {}
+        held: list[Activation] = []
+        for number in range(40):
+            clock.advance(0.01)
+            share = random.choice("aaaab")  # `a` submits four times as much as `b`
+            for n in range(random.choice((0, 1, 4))):
+                order(do, run_id := f"{share}{number}-{n}", session=share, at=clock.now())
+                waiting.setdefault(share, []).append(run_id)
+            if held and random.random() < 0.5:
+                do(do.journal.hand_back("one", run := held.pop(0), clock.now()))
+                waiting.setdefault(run.request.run_id[0], []).append(run.request.run_id)
+            for run in claim(do, limit=random.choice((0, 1, 2))):
+                held.append(run)
+                served = run.request.run_id[0]
+                waiting[served].remove(run.request.run_id)
+                passed[served] = Counter()
+                for share in waiting.keys() - {served}:
+                    passed.setdefault(share, Counter())
+                    passed[share][served] += bool(waiting[share])
+                    assert passed[share][served] <= 2
+        assert len({run.request.run_id[0] for run in held}) == 2
 
     def test_the_depth_counts_what_is_due_held_and_open(
         self, desk: Desk, clock: ManualClock

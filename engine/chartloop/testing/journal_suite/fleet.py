@@ -54,6 +54,22 @@ def sent(key: str = "r/think/0", seq: int = 0) -> Event:
 class FleetCases:
     """Limits across runs: a budget never overdrawn, and a rate never passed."""
 
+    def test_a_new_limit_begins_with_what_is_used(self, desk: Desk, clock: ManualClock) -> None:
+        do, journal = desk, desk.journal
+        today = clock.now() // DAY * DAY
+        for given in (
+            FleetLimit("fleet", "cost", "all", 5.0, 2.0),
+            FleetLimit("fleet", "tokens", "day", 900.0, 300.0, 0.0, today),
+            FleetLimit("fleet", "requests", "day", 90.0, 30.0, 0.0, today - DAY),
+        ):
+            do(journal.set_limit(given))
+        assert [one[:5] for one in do(journal.limits())] == [
+            ("fleet", "cost", "all", 5.0, 2.0), ("fleet", "requests", "day", 90.0, 0.0),
+            ("fleet", "tokens", "day", 900.0, 300.0),
+        ]  # fmt: skip
+        limit(do, 9.0)
+        assert counted(do) == (2.0, 0.0)
+
     def test_limits_are_set_changed_and_removed(self, desk: Desk) -> None:
         do, journal = desk, desk.journal
         assert do(journal.limits()) == []
