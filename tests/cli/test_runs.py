@@ -21,6 +21,7 @@ ROW = [
     "run",
     "tenant",
     "machine",
+    "priority",
     "status",
     "state",
     "reason",

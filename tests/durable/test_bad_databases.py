@@ -10,7 +10,7 @@ import sqlite3
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -77,22 +77,24 @@ MORE = {
     "mcp": ("mcp", "--machines", ".", "--tools", "pay.py"),
     "http": ("mcp", "--machines", ".", "--tools", "pay.py", "--http", "0"),
 }
-"""Further commands, which open a journal through the same door: tried with one fault of each kind."""
+"""Further commands, which open a journal through the same door: tried with one fault."""
 
 
-def refused(folder: Path, url: str, *says: str, whole: bool = False) -> None:
-    """Every command refuses the URL, with these words and without its password."""
+def call(folder: Path, *line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *line], cwd=folder, text=True, stdin=subprocess.DEVNULL, capture_output=True,
+        check=False, timeout=100, env={**os.environ, **more},
+    )  # fmt: skip
+
+
+def refused(
+    folder: Path, url: str, *says: str, commands: Mapping[str, Sequence[str]] = COMMANDS
+) -> None:
+    """The commands refuse the URL, with these words and without its password."""
     Place(folder)
     url = url.replace("@", f":{SECRET}@", 1)
-
-    def call(*line: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*PROGRAM, *line], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-            capture_output=True, check=False, timeout=120, env={**os.environ, **more},
-        )  # fmt: skip
-
-    for name, line in (COMMANDS | (MORE if whole else {})).items():
-        done = call(*line, "--journal", url)
+    for name, line in commands.items():
+        done = call(folder, *line, "--journal", url)
         said = " ".join((done.stdout + done.stderr).split())
         assert done.returncode == 2, (name, said)
         for words in says:
@@ -102,16 +104,6 @@ def refused(folder: Path, url: str, *says: str, whole: bool = False) -> None:
         for never in (SECRET, "Traceback", "drives up to", "submitted"):
             assert never not in said, (name, said)
     assert not (folder / "runs.jsonl").exists()
-    if whole:
-        told = call("doctor", "--journal", url, "--format", "json")  # looks at everything
-        (found,) = (one for one in json.loads(told.stdout) if one["what"] == "journal")
-        assert (told.returncode, found["verdict"]) == (1, "broken")
-        assert SECRET not in told.stdout + told.stderr
-        words = f"chartloop show --journal={url} "
-        completed = call(  # never fails
-            _CHARTLOOP_COMPLETE="bash_complete", COMP_CWORD="3", COMP_WORDS=words
-        )
-        assert (completed.returncode, completed.stderr) == (0, "")
 
 
 @pytest.fixture
@@ -127,13 +119,7 @@ def test_a_text_that_is_no_url(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_down(tmp_path: Path) -> None:
-    refused(
-        tmp_path,
-        "postgresql://team@127.0.0.1:1/runs",
-        "cannot be reached",
-        "start the server",
-        whole=True,
-    )
+    refused(tmp_path, "postgresql://team@127.0.0.1:1/runs", "cannot be reached", "start the server")
 
 
 def test_a_database_that_is_not_there(postgres: Cluster, tmp_path: Path) -> None:
@@ -177,13 +163,37 @@ def test_a_role(postgres: Cluster, made: str, tmp_path: Path, case: str) -> None
     refused(tmp_path, made.replace("postgres@", f"{role}@"), *says)
 
 
-def test_a_schema_that_holds_something_else(postgres: Cluster, tmp_path: Path) -> None:
+@pytest.fixture
+def shop(postgres: Cluster, tmp_path: Path) -> Iterator[str]:
+    """The URL of a schema that holds something else, which stays as it is."""
     url = postgres.of(tmp_path)
     schema = url.partition("schema=")[2]
     postgres.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.shop (price INT)")
-    refused(tmp_path, url, f"the schema `{schema}`", "holds something else", whole=True)
+    yield url
     tables = postgres.execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{schema}'")  # noqa: S608
     assert tables == [("shop",)]
+
+
+def test_a_schema_that_holds_something_else(shop: str, tmp_path: Path) -> None:
+    refused(tmp_path, shop, "holds something else", "name another schema")
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_another_command(shop: str, tmp_path: Path, name: str) -> None:
+    refused(tmp_path, shop, "holds something else", commands={name: MORE[name]})
+
+
+def test_doctor_reports_it_and_completion_never_fails(shop: str, tmp_path: Path) -> None:
+    url = shop.replace("@", f":{SECRET}@", 1)
+    told = call(tmp_path, "doctor", "--journal", url, "--format", "json")
+    (found,) = (one for one in json.loads(told.stdout) if one["what"] == "journal")
+    assert (told.returncode, found["verdict"]) == (1, "broken")
+    assert SECRET not in told.stdout + told.stderr
+    words = f"chartloop show --journal={url} "
+    completed = call(
+        tmp_path, _CHARTLOOP_COMPLETE="bash_complete", COMP_CWORD="3", COMP_WORDS=words
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_tables_of_something_else_that_are_named_as_ours(postgres: Cluster, tmp_path: Path) -> None:
@@ -245,7 +255,7 @@ def test_a_file_that_is_no_journal(tmp_path: Path, case: str) -> None:
         path.parent.mkdir()
     FILES[case](path)
     before = path.read_bytes() if path.is_file() else b""
-    refused(tmp_path, str(path), "/j.db`", whole=case == "of-something-else")
+    refused(tmp_path, str(path), "/j.db`")
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 

@@ -115,6 +115,7 @@ class Case(NamedTuple):
     limits: list[FleetLimit]
     left: FleetFacts
     text: str = TEXT
+    tenant: str | None = None
 
 
 OF_TWO = TEXT.replace("dear: {do: infer,", "dear: {do: infer, with: {model: large},")
@@ -130,6 +131,11 @@ CASES = [
     Case("session", [FleetLimit("session:s", "cost", "all", 3.0)], FleetFacts(3.0)),
     Case("other-session", [FleetLimit("session:t", "cost", "all", 3.0)], FleetFacts()),
     Case("other-agent", [FleetLimit("agent:other", "cost", "all", 3.0)], FleetFacts()),
+    Case("tenant", [FleetLimit("tenant:acme", "cost", "all", 3.0)], FleetFacts(3.0), tenant="acme"),
+    Case(
+        "other-tenant", [FleetLimit("tenant:beta", "cost", "all", 3.0)], FleetFacts(), tenant="acme"
+    ),
+    Case("without-tenant", [FleetLimit("tenant:acme", "cost", "all", 3.0)], FleetFacts()),
     Case("model", [FleetLimit("model:m", "tokens", "all", 7.0)], FleetFacts(tokens_left=7)),
     Case("other-model", [FleetLimit("model:n", "tokens", "all", 7.0)], FleetFacts()),
     Case("one-of-two-models", [FleetLimit("model:m", "cost", "all", 7.0)], FleetFacts(), OF_TWO),
@@ -143,7 +149,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_what_limits_leave(case: Case, memory: MemoryJournal, clock: ManualClock) -> None:
     limit(memory, *case.limits)
-    run = start(memory, clock, case.text, session="s")
+    run = start(memory, clock, case.text, session="s", tenant=case.tenant)
     run.step()
     assert recorded(run)[0] == case.left
     assert Record.from_json(0, run.records[0].to_json()) == run.records[0]

@@ -128,12 +128,18 @@ def test_a_stopped_worker_that_goes_on_before_the_next_has_written(pair: str, fl
     report("a worker stopped until its lease had lapsed, and continued", pair, fleet, 1)
 
 
-@SERVERS
+@pytest.mark.parametrize(
+    ("pair", "place"),
+    [
+        (POSTGRES, "within-record"), (POSTGRES, "within-claim"),
+        pytest.param(DBOS, "within-record", marks=WITH_DBOS.marks),
+    ],
+)  # fmt: skip
 def test_a_worker_that_is_stopped_within_a_transaction_holds_up_the_others_for_seconds(
-    pair: str, fleet: Fleet
+    pair: str, place: str, fleet: Fleet
 ) -> None:
     fleet.submit(3)
-    fleet.arm("within-record", signal.SIGSTOP)
+    fleet.arm(place, signal.SIGSTOP)
     until_answering(fleet, fleet.stopped)
     (pid,) = fleet.stopped()
     fleet.lapse(pid)

@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from chartloop.adapters.journal.texts import UNREAD, read_text
-from chartloop.adapters.journal.writes import ClaimRuns, Connection, Enqueue, HandBack, Keep, Sweep
+from chartloop.adapters.journal.writes import (
+    ClaimRuns,
+    Connection,
+    Enqueue,
+    HandBack,
+    Keep,
+    PlaceRequest,
+    Sweep,
+)
+from chartloop.run.journal_records import PRIORITY, RunRow
 from chartloop.run.lease import CHILD_MARK, ancestry
 from chartloop.run.processes import Process, is_gone
 from chartloop.run.requests import StoredRequest
@@ -22,6 +31,7 @@ from chartloop.run.schedule import (
     Lapse,
     Parked,
     WorkerRow,
+    share_of,
 )
 from chartloop.run.tenants import MARK
 from chartloop.run.validate_record import is_number
@@ -133,6 +143,17 @@ class ScheduleRows:
 
     db: Connection
     now: Callable[[], float]
+
+    def insert_request(self, write: PlaceRequest, run: RunRow | None) -> None:
+        """Insert a request to a run, if it has one, with its activation."""
+        run_id, request, data, outcome = write
+        priority = PRIORITY if run is None else run.priority
+        share = share_of(run_id, "" if run is None else run.session)
+        columns = (*request[:5], data, outcome, request.needs, request.at, priority, share)
+        if request.at <= self.now():
+            self.db.execute(PLACE_DUE, (*columns, priority, share, priority))
+        else:
+            self.db.execute(PLACE_LATER, columns)
 
     def wake(self, run_id: str, *, left: bool = False) -> bool:
         """Make a run and its ancestors due. `left`: by a driver, which takes up parked ones too."""

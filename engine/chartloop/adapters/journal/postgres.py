@@ -260,6 +260,8 @@ class PostgresJournal(_Face):
             connection, transaction = None, _Transaction(calls)
             try:
                 connection = self._pool.take()
+                if any(isinstance(call, Sweep) and call.lost for call in calls):
+                    connection.end_silent()  # a claim skips the rows that they hold: none waits
                 return transaction.perform(connection, self._own_now, self._news)
             except CONFLICTS:
                 if tries == TRIES:

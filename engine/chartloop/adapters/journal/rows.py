@@ -19,13 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from chartloop.adapters.journal.activations import (
-    PLACE_DUE,
-    PLACE_LATER,
-    REQUEST,
-    TENANT,
-    read_requests,
-)
+from chartloop.adapters.journal.activations import REQUEST, TENANT, read_requests
 from chartloop.adapters.journal.cron_rows import CronRows
 from chartloop.adapters.journal.leases import LeaseRows
 from chartloop.adapters.journal.quotas import FleetRows
@@ -105,11 +99,10 @@ from chartloop.run.journal_pages import (
     read_run_cursor,
     run_cursor,
 )
-from chartloop.run.journal_records import EVENT_TYPES, MOVED, PRIORITY, UNREADABLE, moved_row
+from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_row
 from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
-from chartloop.run.schedule import share_of
 from chartloop.run.tenants import MARK, refuse_stranger
 from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
@@ -533,7 +526,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def place_request(self, write: PlaceRequest) -> StoredRequest:
         """Store a request, and return the one stored under its key."""
-        run_id, request, data, outcome = write
+        run_id, request, *_ = write
         if known := self.requests(key=request.key):
             return known[0]
         run = self.row(run_id)
@@ -541,13 +534,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             refuse_moved(run)
         refuse_second(request, next(iter(self.requests(run_id, open_only=True, limit=1)), None))
         self.db.execute("DELETE FROM request WHERE key = ?", (request.key,))  # an unreadable one
-        priority = PRIORITY if run is None else run.priority
-        share = share_of(run_id, "" if run is None else run.session)
-        columns = (*request[:5], data, outcome, request.needs, request.at, priority, share)
-        if request.at <= self.now():
-            self.db.execute(PLACE_DUE, (*columns, priority, share, priority))
-        else:
-            self.db.execute(PLACE_LATER, columns)
+        self.insert_request(write, run)
         return request
 
     def settle_request(self, write: SettleRequest) -> bool:

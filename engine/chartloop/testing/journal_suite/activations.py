@@ -166,6 +166,13 @@ class ScheduleCases:
         assert do(journal.depth())[:4] == (2, depth.waited, 0, 0)
         assert do(journal.depth()).tables == depth.tables
 
+    def test_the_depth_of_a_tenant_counts_its_runs_alone(self, desk: Desk) -> None:
+        for run_id in ("a", "a/call:b", "acme:a", "acme:b", "beta:a"):
+            order(desk, run_id)
+        claim(desk, ONE, 5)
+        held = {n: desk(desk.journal.depth(n)).held for n in ("", ":", "acme:", "beta:", "b:")}
+        assert held == {"": 5, ":": 2, "acme:": 2, "beta:": 1, "b:": 0}
+
     def test_a_claim_carries_the_request(self, desk: Desk) -> None:
         order(desk, "r")
         (run,) = claim(desk)
