@@ -22,6 +22,7 @@ import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -226,76 +227,72 @@ def dust(sources: Sources, most: int, *, public: bool = False) -> list[Grain]:
     cannot return as it is: a generator, a decorated one, one that returns at several places, one of
     several statements that is called inside an expression, and what is used as a value.
     """
-    trees = {path: ast.parse(text) for path, text in sources.items()}
-    named = {path: names_in(tree) for path, tree in trees.items()}
-    everywhere = sum(named.values(), Counter[str]())
+    surveys = {path: survey(text) for path, text in sources.items()}
+    everywhere = sum((found.names for found in surveys.values()), Counter[str]())
+    twice = Counter(f.name for found in surveys.values() for f in found.functions)
     homes = {
-        name: path for path, names in named.items() for name in names if everywhere[name] == 1
-    }  # of what is named once
-    twice = Counter(f.name for tree in trees.values() for f in functions(tree))
-    found: list[Grain] = []
-    callers: dict[Path, dict[str, list[tuple[Function, bool]]]] = {
-        path: calls_in(tree) for path, tree in trees.items()
-    }
-    sizes = {id(f): len_of(f) for tree in trees.values() for f in functions(tree)}
-    for path, tree in trees.items():
-        for function in functions(tree):
+        name: path
+        for path, found in surveys.items()
+        for name in found.names
+        if everywhere[name] == twice[name] == 1
+    }  # of what is named once, and defined once
+    sizes = {id(f): len_of(f) for found in surveys.values() for f in found.functions}
+    grains: list[Grain] = []
+    for path, found in surveys.items():
+        for function in found.functions:
             name = function.name
-            if (
-                name.startswith("__")
-                or name.startswith("_") == public
-                or not returns_once(function)
-            ):
+            if name.startswith("__") or name.startswith("_") == public:
                 continue
-            home = path
-            if public:
-                if everywhere[name] != 1 or twice[name] != 1:
-                    continue
-                home = homes[name]
-            elif named[path][name] != 1:
+            home = homes.get(name) if public else path if found.names[name] == 1 else None
+            if home is None or not returns_once(function):
                 continue
-            calls = [c for c in callers[home].get(name, ()) if c[0] is not function]
-            if not calls:
-                continue
-            caller, hard = calls[0]
+            caller, hard = surveys[home].calls.get(name, (function, True))
             body = body_of(function)
-            if hard and not (len(body) == 1 and isinstance(body[0], ast.Return)):
-                continue
+            single = len(body) == 1 and isinstance(body[0], ast.Return)
             size, there = sizes[id(function)], sizes[id(caller)]
-            if size + there <= most:
-                found.append(Grain(path, function.lineno, name, caller.name, size, there))
+            if caller is not function and (single or not hard) and size + there <= most:
+                grains.append(Grain(path, function.lineno, name, caller.name, size, there))
                 sizes[id(caller)] += size - 1
-    return found
+    return grains
 
 
-def names_in(tree: ast.Module) -> Counter[str]:
+class Survey(NamedTuple):
+    """What dust is told by in one file."""
+
+    functions: list[Function]
+    names: Counter[str]
     """How often each name is read or written, also as an attribute."""
-    return Counter(
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Name, ast.Attribute))
-    )
+    calls: dict[str, tuple[Function, bool]]
+    """The last function that calls a name, the innermost, and whether inside an expression."""
 
 
-def calls_in(tree: ast.Module) -> dict[str, list[tuple[Function, bool]]]:
-    """Who calls a name, the innermost function last, and whether inside an expression."""
-    found: dict[str, list[tuple[Function, bool]]] = {}
+@cache
+def survey(text: str) -> Survey:
+    """Read a file for its dust."""
+    tree = ast.parse(text)
+    calls: dict[str, tuple[Function, bool]] = {}
     for caller in functions(tree):
+        nodes = [*ast.walk(caller)]
         hard: set[int] = set()
-        for node in ast.walk(caller):
-            if isinstance(node, ast.While):
-                hard.update(map(id, ast.walk(node.test)))
-            elif isinstance(
+        for node in nodes:
+            if isinstance(
                 node,
                 (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda,
                  ast.IfExp, ast.BoolOp),
             ):  # fmt: skip
                 hard.update(map(id, ast.walk(node)))
-        for node in ast.walk(caller):
+            elif isinstance(node, ast.While):
+                hard.update(map(id, ast.walk(node.test)))
+        for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
                 called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                found.setdefault(called, []).insert(0, (caller, id(node) in hard))
-    return found
+                calls[called] = caller, id(node) in hard
+    names = Counter(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Name, ast.Attribute))
+    )
+    return Survey([*functions(tree)], names, calls)
 
 
 def body_of(function: Function) -> list[ast.stmt]:
