@@ -266,33 +266,40 @@ class Survey(NamedTuple):
     """The last function that calls a name, the innermost, and whether inside an expression."""
 
 
+HARD = (
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.IfExp, ast.BoolOp
+)  # fmt: skip
+"""Expressions in which there is no place for statements."""
+
+
 @cache
 def survey(text: str) -> Survey:
     """Read a file for its dust."""
-    tree = ast.parse(text)
-    calls: dict[str, tuple[Function, bool]] = {}
-    for caller in functions(tree):
-        nodes = [*ast.walk(caller)]
-        hard: set[int] = set()
-        for node in nodes:
-            if isinstance(
-                node,
-                (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda,
-                 ast.IfExp, ast.BoolOp),
-            ):  # fmt: skip
-                hard.update(map(id, ast.walk(node)))
-            elif isinstance(node, ast.While):
-                hard.update(map(id, ast.walk(node.test)))
-        for node in nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
-                called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                calls[called] = caller, id(node) in hard
-    names = Counter(
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Name, ast.Attribute))
-    )
-    return Survey([*functions(tree)], names, calls)
+    found = Survey([], Counter(), {})
+    left: list[tuple[ast.AST, Function | None, bool]] = [(ast.parse(text), None, False)]
+    while left:
+        node, within, hard = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.functions.append(node)
+            within, hard = node, False
+        elif isinstance(node, ast.Name):
+            found.names[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            found.names[node.attr] += 1
+        elif isinstance(node, ast.Call) and within is not None:
+            called = node.func
+            if isinstance(called, (ast.Name, ast.Attribute)):
+                name = called.id if isinstance(called, ast.Name) else called.attr
+                found.calls[name] = within, hard
+        elif isinstance(node, HARD):
+            hard = True
+        elif isinstance(node, ast.While):
+            left.append((node.test, within, True))
+            left += [(part, within, hard) for part in (*node.body, *node.orelse)]
+            continue
+        left += [(part, within, hard) for part in ast.iter_child_nodes(node)]
+    found.functions.reverse()
+    return found
 
 
 def body_of(function: Function) -> list[ast.stmt]:
