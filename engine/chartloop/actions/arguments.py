@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired
 from chartloop.actions.signature import Parameter
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import TypeSpec
+from chartloop.core.visible import cut
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -268,5 +269,5 @@ def _json_excerpt(value: Any) -> str:
 
 def _cut_text(text: str, most: int) -> str:
     """Cut a text to at most `most` characters, and replace what UTF-8 cannot encode."""
-    whole = text if len(text) <= most else text[: most - 1] + "…"
+    whole = cut(text, most)
     return whole.encode("utf-8", "replace").decode()

@@ -171,13 +171,12 @@ class AgentExecutionResult:
         special = {
             "stopping_reason": None if reason is None else reason.value,
             "final_context": self.final_context.to_dict(),
-            "errors": [_error_data(error) for error in self.errors],
+            "errors": [
+                error.to_dict() if isinstance(error, ExecutionError) else {"message": str(error)}
+                for error in self.errors
+            ],
         }
         return {f.name: special.get(f.name, plain(getattr(self, f.name))) for f in fields(self)}
-
-
-def _error_data(error: Exception) -> dict[str, Any]:
-    return error.to_dict() if isinstance(error, ExecutionError) else {"message": str(error)}
 
 
 class AgentExecutor:
@@ -304,12 +303,6 @@ class AgentExecutor:
     def _begin(self, task: str | None, streaming: bool) -> Run:
         self._log = list(self.agent.agent_context.function_log)
         self._judged, self._written = {}, {}
-        self.run = run = self._start(task, streaming)
-        self._interrupts.reset()
-        run.session.cancels.append(self._interrupts)
-        return run
-
-    def _start(self, task: str | None, streaming: bool) -> Run:
         agent, conditions = self.agent, self.conditions
         variables = {
             **contexts(agent.agent_context),
@@ -317,10 +310,18 @@ class AgentExecutor:
             "early_stopping": conditions.early_stopping,
             "stream_updates": streaming,
         }
-        return start_of(
-            agent, "geist", task or "", loaded=self._load_options(), limits=conditions.limits,
-            vars=variables, journal=self._journal or agent.journal,
-        )  # fmt: skip
+        self.run = run = start_of(
+            agent,
+            "geist",
+            task or "",
+            loaded=self._load_options(),
+            limits=conditions.limits,
+            vars=variables,
+            journal=self._journal or agent.journal,
+        )
+        self._interrupts.reset()
+        run.session.cancels.append(self._interrupts)
+        return run
 
     def _load_options(self) -> dict[str, Any]:
         """The options of `load` for the custom condition: a guard and its definition."""

@@ -328,23 +328,18 @@ def start_of(
     ports = agent.components
     agent.model = None
     if phases := own_phases(agent):
-        text = json.dumps(_with_phases(json.loads(machine.canonical()), phases), indent=1)
+        data = json.loads(machine.canonical())
+        tick = data.get("machines", {}).get("geist_tick", data)
+        for phase in phases:
+            tick["states"][phase]["do"] = PHASES[phase]
+            del tick["states"][phase]["with"]
+        text = json.dumps(data, indent=1)
         actions = [_phase_action(agent, state) for state in phases]
         machine = load(text, tools=agent.tools, actions=actions, **loaded)
         script = ports.pop("script", None)
         if script is not None:
             agent.model = ports["model"] = InOrder(Scripted(script, clock=ports.get("clock")))
     return machine.start(task, tenant=agent.tenant, **options, **ports)
-
-
-def _with_phases(machine: dict[str, Any], phases: Sequence[str]) -> dict[str, Any]:
-    """Replace the actions of these phases by methods of the agent."""
-    tick = machine.get("machines", {}).get("geist_tick", machine)
-    for phase in phases:
-        state = tick["states"][phase]
-        state["do"] = PHASES[phase]
-        del state["with"]
-    return machine
 
 
 def _phase_action(agent: BaseAgent, state: str) -> ActionSpec:

@@ -7,6 +7,7 @@ from typing import Any
 from chartloop.core.plain import plain
 from chartloop.core.types import Type
 from chartloop.core.units import say_duration, say_elapsed, say_fraction, say_number
+from chartloop.core.visible import cut
 
 _LONGEST = 60
 
@@ -23,5 +24,5 @@ def say_value(value: Any, type: Type | None = None) -> str:
         return say_fraction(round(value, 4))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text = repr(plain(value))
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return cut(text, _LONGEST)
     return say_number(value)

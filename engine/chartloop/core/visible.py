@@ -39,6 +39,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
+def cut(text: str, most: int = 60) -> str:
+    """The text; of one with more than `most` characters the beginning and an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def visible_json(data: Any) -> str:
     """Data as canonical JSON in one line: keys sorted, one space, all that is not seen escaped."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)

@@ -136,7 +136,11 @@ def _fenced_charts(lines: Sequence[str]) -> Iterator[Found]:
         first = number + 1
         number = first
         while number < len(lines) and not _closes(lines[number], opening["fence"]):
-            inside.append(_outdent(lines[number], opening["before"]))
+            # without the prefix of its fence: blanks and quotation marks
+            line, same = lines[number], 0
+            while same < min(len(opening["before"]), len(line)) and line[same] in " \t>":
+                same += 1
+            inside.append(line[same:])
             number += 1
         number += 1
         if _MERMAID.match(opening["info"]):
@@ -147,14 +151,6 @@ def _fenced_charts(lines: Sequence[str]) -> Iterator[Found]:
 def _closes(line: str, fence: str) -> bool:
     bare = line.lstrip("> \t").rstrip()
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
-
-
-def _outdent(line: str, before: str) -> str:
-    """A line without the prefix of its fence: blanks and quotation marks."""
-    same = 0
-    while same < min(len(before), len(line)) and (line[same] in " \t>"):
-        same += 1
-    return line[same:]
 
 
 def _heading(lines: Sequence[str], number: int) -> str:

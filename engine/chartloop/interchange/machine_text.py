@@ -82,7 +82,9 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     if head.deviations:
         yield "deviations:"
         for difference, reason in head.deviations:
-            yield f"  - {{difference: {_quote(difference)}, reason: {text(reason)}}}"
+            plain = text(difference)
+            quoted = plain if plain.startswith('"') else f'"{plain}"'
+            yield f"  - {{difference: {quoted}, reason: {text(reason)}}}"
     if skeleton.unreached:
         some = _some(skeleton.unreached)
         yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
@@ -93,11 +95,6 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
         yield f"start: {skeleton.start}"
 
 
-def _quote(value: str) -> str:
-    plain = text(value)
-    return plain if plain.startswith('"') else f'"{plain}"'
-
-
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(f"`{name}`" for name in names[:5]) + more
@@ -106,7 +103,10 @@ def _some(names: Sequence[str]) -> str:
 def _state(state: State) -> Iterator[str]:
     keys = list(_keys(state))
     flow = ", ".join(f"{key}: {value}" for key, value in keys)
-    where = _where(state)
+    parts = [f"line {state.line}"] if state.line is not None else []
+    if state.name != as_name(state.box.id):
+        parts.append(f"`{_comment(state.box.id)[:60]}`")
+    where = f"  # {', '.join(parts)}" if parts else ""
     if not (state.acts or state.edges[1:] or _waits(state)):
         todo = "  # TODO: for which reason" if state.stop == "custom" else ""
         line = f"  {state.name}: {{{flow}}}{todo}{where if not todo else where.replace('  #', ',')}"
@@ -132,13 +132,6 @@ def _waits(state: State) -> bool:
     return bool(state.edges and state.edges[0].event)
 
 
-def _where(state: State) -> str:
-    parts = [f"line {state.line}"] if state.line is not None else []
-    if state.name != as_name(state.box.id):
-        parts.append(f"`{_comment(state.box.id)[:60]}`")
-    return f"  # {', '.join(parts)}" if parts else ""
-
-
 def _keys(state: State) -> Iterator[tuple[str, str]]:
     """What the file says of a state, but for the events of a wait."""
     if state.asks:
@@ -156,11 +149,8 @@ def _keys(state: State) -> Iterator[tuple[str, str]]:
     if state.end:
         yield "end", state.end
     if state.edges and not _waits(state):
-        yield "next", _target(state.edges[0])
-
-
-def _target(edge: Edge) -> str:
-    return f"{{to: {edge.to}, label: {_label(edge.label)}}}" if one_line(edge.label) else edge.to
+        to, label = state.edges[0].to, state.edges[0].label
+        yield "next", f"{{to: {to}, label: {_label(label)}}}" if one_line(label) else to
 
 
 def _edge(edge: Edge) -> str:

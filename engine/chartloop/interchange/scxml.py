@@ -127,9 +127,11 @@ class _Region:
     def _transition(self, transition: Transition) -> None:
         guard = self.predicates.get(transition.guard)
         data = "_event.data" if transition.event else HOLDING
+        # The condition is ECMAScript; with `and` for `&&` it is Python. It never fails: one that
+        # fails in a deciding state raises an error event, at which it is tried again, forever.
         about = {
             "event": transition.event,
-            "cond": "" if guard is None else _cond(guard, data),
+            "cond": "" if guard is None else f"{data} && {data}.{guard.name}",
             "target": f"{self.prefix}{transition.target}",
             "chartloop:edge": transition.edge,
             "chartloop:kind": "" if transition.kind == "advance" else transition.kind,
@@ -142,15 +144,6 @@ class _Region:
         with self.page.element("transition", about):
             if transition.event and transition.target in self.deciding:
                 self.page.empty("assign", {"location": HOLDING, "expr": "_event.data"})
-
-
-def _cond(guard: Predicate, data: str) -> str:
-    """The condition in ECMAScript; with `and` for `&&` it is Python.
-
-    It never fails: a failing condition in a deciding state raises an error event, at which it
-    would be tried again, forever.
-    """
-    return f"{data} && {data}.{guard.name}"
 
 
 def _action_attributes(actions: tuple[Action, ...]) -> dict[str, str]:

@@ -145,10 +145,20 @@ class _Maker:
         state.asks = box.shape == "diamond"
         state.shape = "pill" if box.shape == "pill" else ""
         if state.asks or len(arrows) > 1:
-            state.edges = _events(arrows, self.names)
+            # An event for each arrow, named by its label, else by where it leads.
+            taken = set(_RESERVED)
+            edges: list[Edge] = []
+            for arrow in arrows:
+                target = self.names[arrow.target]
+                wanted = as_name(one_line(arrow.label)) or f"to_{target}"
+                event = once(wanted, other="is", taken=taken)
+                taken.add(event)
+                edges.append(Edge(target, arrow.label, event))
+            state.edges = edges
             return state
         state.edges = [Edge(self.names[arrows[0].target], arrows[0].label)]
-        if self._stops_on_the_way(box):
+        if box.role in ("stop", "completed") and box.id not in self.endless:
+            # a stop with more behind it: a report, say, and then an end
             state.stop = self._reason(box)
         led_to = box.id in self.entered or arrows[0].target == box.id
         state.acts = not (box.id == start and state.shape and not led_to)
@@ -174,22 +184,6 @@ class _Maker:
         if ends_well(box.label):
             return "completed"
         return reason_of(box.label) if says_stop(box.label) else ""
-
-    def _stops_on_the_way(self, box: Box) -> bool:
-        """Whether a box is a stop with more behind it: a report, say, and then an end."""
-        return box.role in ("stop", "completed") and box.id not in self.endless
-
-
-def _events(arrows: Sequence[Arrow], names: Mapping[str, str]) -> list[Edge]:
-    """An event for each arrow out of a box: named by its label, else by where it leads."""
-    taken = set(_RESERVED)
-    edges: list[Edge] = []
-    for arrow in arrows:
-        target = names[arrow.target]
-        event = once(as_name(one_line(arrow.label)) or f"to_{target}", other="is", taken=taken)
-        taken.add(event)
-        edges.append(Edge(target, arrow.label, event))
-    return edges
 
 
 def _reachable(first: Iterable[str], edges: Mapping[str, Sequence[str]]) -> set[str]:

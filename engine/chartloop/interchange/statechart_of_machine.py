@@ -64,7 +64,15 @@ class _Reading:
         self.facts = facts
         self.all = all
         self.graph = region_graph(chart, region, facts)
-        self.ruled = _states_with_rules(chart, region)
+        # The states that evaluate rules: all but ends and states reached only by a stop.
+        transitions = [t for t in region.transitions() if t.dest is not None]
+        stopping = {name for name, entry in chart.entry.items() if entry.stop}
+        going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]
+        before = _reachable({chart.spec.start}, going_on) - stopping
+        stopped = {t.dest or "" for t in transitions if _stops(t)} | stopping
+        after = _reachable(stopped, [t for t in transitions if t.is_edge])
+        live = {n for n, node in region.nodes.items() if node.spec and node.spec.job != "end"}
+        self.ruled = frozenset(live - (after - before))
         self.predicates: dict[tuple[str, str], Predicate] = {}
         self.names: set[str] = set()
 
@@ -96,7 +104,8 @@ class _Reading:
         transitions = [self._transition_of(t, trigger) for trigger, t in self._own(name)]
         checks = [self._transition_of(t, CHECK) for t in self._checks(name)]
         if not spec.rests:  # no `check` happens here: early rules become transitions of their own
-            early = [transition for transition in checks if self._is_early(transition)]
+            before = {rule.id for rule in self.chart.spec.rules if rule.before}
+            early = [transition for transition in checks if transition.edge in before]
             transitions = [replace(t, event="") for t in (*early, *transitions)]
             checks = []
         return Node(
@@ -142,21 +151,16 @@ class _Reading:
                 if t.dest is not None and (t.kind == "rule" or self.all):
                     yield t
 
-    def _is_early(self, transition: Transition) -> bool:
-        return any(rule.id == transition.edge and rule.before for rule in self.chart.spec.rules)
-
     def _transition_of(self, t: GuardedTransition, trigger: str) -> Transition:
         assert t.dest is not None  # rules that lead nowhere are not exported as transitions
         edge = t.edge
+        key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        label = str(self.graph.edges[t.source, t.dest, key]["label"]) if t.is_edge else ""
         return Transition(
-            trigger, t.dest, t.origin, t.kind, self._label(t), self._predicate(t),
+            trigger, t.dest, t.origin, t.kind, label, self._predicate(t),
             actions=tuple(_taking(t)),
             fields={n: str(type) for n, type in edge.data} if edge is not None else {},
         )  # fmt: skip
-
-    def _label(self, t: GuardedTransition) -> str:
-        key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
-        return str(self.graph.edges[t.source, t.dest, key]["label"]) if t.is_edge else ""
 
     # guards ---------------------------------------------------------------------------------
 
@@ -173,19 +177,17 @@ class _Reading:
             back = next((g.target for g in t.guards if isinstance(g, Returning)), "")
             # Add the target: `on_error` alone is a parameter of python-statemachine.
             to = back or (t.dest if "." not in t.origin else "")
+            wanted = f"{t.origin} to {to}" if to else t.origin
+            plain = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_")
+            numbered = (f"{plain}_{number}" for number in itertools.count(2))
+            candidates = itertools.chain((plain,), numbered)
+            name = next(candidate for candidate in candidates if candidate not in self.names)
+            self.names.add(name)
             self.predicates[key] = Predicate(
-                self._name(f"{t.origin} to {to}" if to else t.origin), text, t.origin, back,
+                name, text, t.origin, back,
                 before=t.rule.before if t.rule is not None else (),
             )  # fmt: skip
         return self.predicates[key].name
-
-    def _name(self, wanted: str) -> str:
-        plain = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_")
-        numbered = (f"{plain}_{number}" for number in itertools.count(2))
-        candidates = itertools.chain((plain,), numbered)
-        name = next(candidate for candidate in candidates if candidate not in self.names)
-        self.names.add(name)
-        return name
 
 
 def _common_transitions(lists: Sequence[tuple[Transition, ...]]) -> tuple[Transition, ...]:
@@ -204,18 +206,6 @@ def _taking(t: GuardedTransition) -> Iterator[Action]:
 
 
 # where rules are evaluated ------------------------------------------------------------------
-
-
-def _states_with_rules(chart: Chart, region: Region) -> frozenset[str]:
-    """The states that evaluate rules: all but ends and states reached only by a stop."""
-    transitions = [t for t in region.transitions() if t.dest is not None]
-    stopping = {name for name, entry in chart.entry.items() if entry.stop}
-    going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]
-    before = _reachable({chart.spec.start}, going_on) - stopping
-    stopped = {t.dest or "" for t in transitions if _stops(t)} | stopping
-    after = _reachable(stopped, [t for t in transitions if t.is_edge])
-    live = {n for n, node in region.nodes.items() if node.spec and node.spec.job != "end"}
-    return frozenset(live - (after - before))
 
 
 def _stops(t: GuardedTransition) -> bool:

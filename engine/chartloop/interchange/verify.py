@@ -157,13 +157,9 @@ class _Lines:
             line
             for arrow, line in zip(arrows, self.reading.arrow_lines, strict=True)
             if (arrow.source, arrow.target) == ends
-            and (difference.change != "label" or _same(arrow.label, difference.before))
+            and (difference.change != "label" or " ".join(arrow.label.split()) == difference.before)
         ]
         return at[-1] if at else self._box(source)
 
     def _box(self, name: str) -> int | None:
         return self.reading.lines.get(self.matched.get(name, name))
-
-
-def _same(label: str, said: str) -> bool:
-    return " ".join(label.split()) == said

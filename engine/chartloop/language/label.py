@@ -27,6 +27,7 @@ from chartloop.core.errors import nearest
 from chartloop.core.facts import Facts
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import say_duration, say_fraction, say_number
+from chartloop.core.visible import cut
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.template.filters import MISSING, look_up
 from chartloop.language.text_fault import TextFault
@@ -207,8 +208,10 @@ def _say(value: Any, found: Type, spec: str) -> str:
         return _say_quantity(value, found.kind, spec)
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[Any]", value)
-        return _short(", ".join(_say(item, found.of or ANY, "") for item in items[:_LONGEST]))
-    return _short(value) if isinstance(value, str) else "…"
+        return cut(
+            ", ".join(_say(item, found.of or ANY, "") for item in items[:_LONGEST]), _LONGEST
+        )
+    return cut(value, _LONGEST) if isinstance(value, str) else "…"
 
 
 def _say_quantity(value: float, kind: str, spec: str) -> str:
@@ -223,7 +226,3 @@ def _say_quantity(value: float, kind: str, spec: str) -> str:
     if kind == "fraction":
         return say_fraction(value)
     return str(value) if isinstance(value, int) else f"{value:.10g}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -285,14 +285,10 @@ def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None)
         given.document, base, reading.registry, deepcopy(unread), given.shaped.gone, known,
         define=reading.define if not base else {},
     )  # fmt: skip
-    gone = (path for path in given.shaped.gone if _declares(path))
+    declaring = ("limits", "vars", "memory", "define")
+    gone = (path for path in given.shaped.gone if path[-1] in declaring)
     reader.broken = {".".join(str(part) for part in path[len(base) :]) for path in gone}
     return reader
-
-
-def _declares(path: Path) -> bool:
-    """Whether names are declared at a path."""
-    return path[-1] in ("limits", "vars", "memory", "define")
 
 
 def _read(
@@ -356,8 +352,16 @@ def _read(
 def _roots(
     reader: Reader, name: str, shape: file.MachineShape, limits: Mapping[str, LimitSpec]
 ) -> dict[str, Type]:
+    every = tuple(reader.registry.tools)
+    tools = reader.tools or every
+    named = Named(
+        name, tuple(reader.states), tools,
+        tuple(dict.fromkeys((*tools, *every))) if shape.machines else tools,
+        fixed=bool(reader.tools) and EVERY not in (shape.tools or ()),
+        actions=tuple(reader.registry.actions), reasons=tuple(reader.reasons),
+    )  # fmt: skip
     return make_roots(
-        _known_names(reader, name, shape), limits={n: x.type for n, x in limits.items()},
+        named, limits={n: x.type for n, x in limits.items()},
         variables=reader.variables, blocks=tuple(shape.memory or {}),
     )  # fmt: skip
 
@@ -367,17 +371,6 @@ def _with_words(type: Type, words: Words | None) -> Type:
     if words is not None and type.kind == "list" and type.of is not None:
         return replace(type, of=replace(type.of, words=words))
     return replace(type, words=words) if words is not None else type
-
-
-def _known_names(reader: Reader, name: str, shape: file.MachineShape) -> Named:
-    every = tuple(reader.registry.tools)
-    tools = reader.tools or every
-    return Named(
-        name, tuple(reader.states), tools,
-        tuple(dict.fromkeys((*tools, *every))) if shape.machines else tools,
-        fixed=bool(reader.tools) and EVERY not in (shape.tools or ()),
-        actions=tuple(reader.registry.actions), reasons=tuple(reader.reasons),
-    )  # fmt: skip
 
 
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:

@@ -12,6 +12,7 @@ from chartloop.core.errors import Category
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Outcome
 from chartloop.core.types import ANY, Type, accepts
+from chartloop.core.visible import cut
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 
@@ -97,7 +98,7 @@ def _cannot(outcome: Outcome, message: str) -> Outcome:
 
 def _brief(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut(text)
 
 
 def set_values(assigns: tuple[Assign, ...], facts: Facts, oracle: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from chartloop.core.units import say_count
+from chartloop.core.visible import cut
 
 Shape = Literal[
     "rect", "diamond", "pill",
@@ -231,7 +232,7 @@ def brief(guard: str) -> str:
 def shorten(text: str, most: int = 60) -> str:
     """The words of a text on one line, cut to at most `most` characters."""
     text = one_line(text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(text, most)
 
 
 def one_line(text: str) -> str:

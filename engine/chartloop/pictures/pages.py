@@ -55,7 +55,19 @@ def split(chart: Flowchart, fits: Fits) -> tuple[Flowchart, ...]:
     """
     if len(chart.boxes) < 2 or fits(chart):
         return (chart,)
-    order, pages = _in_order(chart), list[tuple[str, ...]]()
+    # Depth first, so that successors are on the same page or the next.
+    ahead: dict[str, list[str]] = {}
+    for arrow in chart.arrows:
+        ahead.setdefault(arrow.source, []).append(arrow.target)
+    found: dict[str, None] = {}
+    for first in chart.boxes:
+        waiting = [first.id]
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found[name] = None
+                waiting += reversed(ahead.get(name, []))
+    order, pages = list(found), list[tuple[str, ...]]()
     while order:
         count = _most(chart, order, pages, fits)
         pages.append(tuple(order[:count]))
@@ -87,22 +99,6 @@ def _most(
     return low
 
 
-def _in_order(chart: Flowchart) -> list[str]:
-    """The boxes depth first, so that successors are on the same page or the next."""
-    ahead: dict[str, list[str]] = {}
-    for arrow in chart.arrows:
-        ahead.setdefault(arrow.source, []).append(arrow.target)
-    found: dict[str, None] = {}
-    for first in chart.boxes:
-        waiting = [first.id]
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found[name] = None
-                waiting += reversed(ahead.get(name, []))
-    return list(found)
-
-
 def _page(
     chart: Flowchart, names: Sequence[str], page_of: Mapping[str, int], count: int
 ) -> Flowchart:
@@ -115,7 +111,9 @@ def _page(
         if ends == (here, here):
             arrows.append(arrow)
         elif ends[0] == here:
-            mark = _on(boxes[arrow.target], ends[1])
+            box, page = boxes[arrow.target], ends[1]
+            text = f"on page {page}\n{_short_name(box)}"
+            mark = Box(f"on-{page}-{box.id}", text, "display", "hub", origin="page")
             marks[mark.id] = mark
             arrows.append(replace(arrow, target=mark.id))
     incoming = [*_incoming(chart, boxes, page_of, here)]
@@ -149,12 +147,6 @@ def _incoming(
 def _brief(text: str, most: int = _LONGEST) -> str:
     """A text cut to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
-def _on(box: Box, page: int) -> Box:
-    """The mark for a box on another page."""
-    message = f"on page {page}\n{_short_name(box)}"
-    return Box(f"on-{page}-{box.id}", message, "display", "hub", origin="page")
 
 
 def _short_name(box: Box) -> str:

@@ -40,18 +40,15 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as file:
                 file.writelines(parts)
-        else:
-            _replace(path.resolve(), parts)
+            return
+        path = path.resolve()
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with unfinished.open("xb") as file:
+                file.writelines(parts)
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise RunError(f"`{path}` cannot be written: {error.strerror or error}") from None
-
-
-def _replace(path: Path, parts: Iterable[bytes]) -> None:
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with unfinished.open("xb") as file:
-            file.writelines(parts)
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise

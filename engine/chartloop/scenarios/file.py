@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from pydantic import BaseModel, Field, JsonValue, Strict, ValidationError
+from pydantic import Field, JsonValue, Strict, ValidationError
 
 from chartloop.adapters.model.scripted import parse_replies
 from chartloop.core.codes import finding
@@ -238,7 +238,8 @@ def _fault(
     """A fault found by pydantic, as a finding."""
     name, where = str(path[-1]), ".".join(map(str, path))
     if kind == "extra_forbidden":
-        known = _model(path).model_fields
+        holders = {"events": EventShape, "expect": ExpectShape, "requests": RequestShape}
+        known = holders.get(str(path[0]) if len(path) > 1 else "", ScenarioShape).model_fields
         text, hint = f"unknown key `{name}`", nearest(name, known)
         return finding("CL201", text, document.key(path), hint=hint, at=where)
     if kind == "missing":
@@ -253,12 +254,6 @@ def _fault(
         f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
     )
     return finding("CL203", text, document.at(path), at=where)
-
-
-def _model(path: At) -> type[BaseModel]:
-    """The mapping that holds the key at the end of a path."""
-    holders = {"events": EventShape, "expect": ExpectShape, "requests": RequestShape}
-    return holders.get(str(path[0]) if len(path) > 1 else "", ScenarioShape)
 
 
 _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)

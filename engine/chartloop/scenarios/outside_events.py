@@ -40,7 +40,9 @@ def play(
         due = next((e for e in left if _is_due(run, e, rests=rests)), None)
         if due is not None:
             left.remove(due)
-            _wait(run, due)
+            if due.delay:
+                clock = run.session.ports.clock
+                by_hand(clock.sleep(due.delay))
             _deliver(run, due)
         elif rests:
             break
@@ -52,13 +54,6 @@ def play(
                 hint="give the machine a rule such as {when: run.steps >= limits.steps, stop: ...}",
             )
     return left
-
-
-def _wait(run: Run, event: OutsideEvent) -> None:
-    """Let the delay of an event pass on the simulated clock."""
-    if event.delay:
-        clock = run.session.ports.clock
-        by_hand(clock.sleep(event.delay))
 
 
 def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:

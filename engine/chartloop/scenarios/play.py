@@ -5,7 +5,7 @@ Belongs here: one run, from its start until it rests. Never: files, finding the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from chartloop.actions.declare import specs_of
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, Own, Run, load
 from chartloop.core.errors import RunError, ScriptError
-from chartloop.core.specs import Registry
 from chartloop.run.ports import Model
 from chartloop.scenarios.expectation import Expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
@@ -55,7 +54,11 @@ def prepare(made: Scenario, source: str | Path, own: Own) -> Prepared:
     """Load the machine of a scenario, with its scripted tools in place of the real ones."""
     clock = ManualClock()
     tools = tuple(ScriptedTool(name, results, clock) for name, results in made.tools.items())
-    return Prepared(load(source, tools=[_with(tools, specs_of(own))]), tools, clock)
+    given = specs_of(own)
+    known = {**builtin().tools, **given.tools}
+    scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
+    registry = replace(given, tools={**given.tools, **scripted})
+    return Prepared(load(source, tools=[registry]), tools, clock)
 
 
 def play_scenario(
@@ -93,13 +96,6 @@ def play_prepared(
         problems += [str(d) for d in stage.expected.differences(run.result)]
     requests = tuple(matching.requests) if matching is not None else ()
     return ScenarioReport(made.name, not problems, tuple(problems), run.result, run, requests)
-
-
-def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
-    """The caller's registry, with scripted tools in place of the real ones."""
-    known = {**builtin().tools, **own.tools}
-    scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
-    return replace(own, tools={**own.tools, **scripted})
 
 
 def _drive(stage: _Stage, run: Run) -> Iterator[str]:

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
+from chartloop.core.visible import cut
+
 WIDEST = 44
 """Maximum width of a column, in characters."""
 _LONGEST = 400
@@ -74,4 +76,4 @@ def _shorten_both(left: str, right: str) -> tuple[str, str]:
 
 def _part(line: str, start: int) -> str:
     text = "…" + line[start + 1 :] if start and len(line) > start else line
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return cut(text, WIDEST)

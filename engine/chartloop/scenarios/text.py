@@ -49,8 +49,11 @@ def _comment(text: str) -> list[str]:
 def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterator[str]:
     """`head` and its value, on one line if it fits, else below it."""
     if isinstance(value, str) and "\n" in value and _is_block(value):
-        yield f"{head} |{_chomp(value)}"
-        yield from (f"{' ' * (indent + 2)}{line}".rstrip(" ") for line in _lines(value))
+        # the chomping indicator: `-` for no final line end, none for one, `+` for more
+        ends = len(value) - len(value.rstrip("\n"))
+        yield f"{head} |{'-' if ends == 0 else '' if ends == 1 else '+'}"
+        lines = value.removesuffix("\n").split("\n")
+        yield from (f"{' ' * (indent + 2)}{line}".rstrip(" ") for line in lines)
         return
     flow = _flow(value)
     fits = not block and len(head) + 1 + len(flow) <= WIDEST
@@ -117,13 +120,3 @@ def _is_block(text: str) -> bool:
     lines = text.split("\n")
     blank = any(line != line.rstrip(" \t") for line in lines)
     return not blank and lines[0][:1] not in ("", " ", "\t") and _BLOCK.fullmatch(text) is not None
-
-
-def _chomp(text: str) -> str:
-    """The chomping indicator of a block: `-` for no final line end, empty for one, `+` for more."""
-    ends = len(text) - len(text.rstrip("\n"))
-    return "-" if ends == 0 else "" if ends == 1 else "+"
-
-
-def _lines(text: str) -> list[str]:
-    return text.removesuffix("\n").split("\n")

@@ -120,7 +120,7 @@ def _after_box(line: str, at: int, boxes: list[Chain | None]) -> Iterator[Chain 
         yield _add(boxes[link.end()], parts=1, arrows=1)
         pipe = link.end()
         for end in _signs(line, "|", pipe + 1) if line.startswith("|", pipe) else ():
-            target = _skip_blanks(line, end + 1)
+            target = len(line) - len(line[end + 1 :].lstrip(" \t"))
             yield _add(boxes[target], Label(pipe + 1, end, "|", "|"), 1, arrows=1)
     if words := _WORDED.match(line, at):
         for end in _WORDS_END.finditer(line, words.end() + 1):
@@ -150,10 +150,6 @@ def _signs(line: str, sign: str, at: int) -> Iterator[int]:
     while (at := line.find(sign, at)) >= 0:
         yield at
         at += 1
-
-
-def _skip_blanks(line: str, at: int) -> int:
-    return len(line) - len(line[at:].lstrip(" \t"))
 
 
 def _add(

@@ -130,7 +130,23 @@ class Diagram:
             if fields.get("view") == "collapsed":
                 self.collapsed.add(name)
         elif vertex := self._vertex(name, at):
-            _describe(vertex, fields)
+            if shape := fields.get("shape"):
+                if not isinstance(shape, str) or not is_shape(shape):
+                    hint = nearest(str(shape), shape_names(), otherwise="")
+                    raise Refused(f"Mermaid has no shape `{shape}`", hint)
+                vertex.shape = shape
+            label = fields.get("label")
+            if label:
+                kind = fields.get("labelType")
+                vertex.text = _as_text(label)
+                vertex.kind = kind if kind in ("text", "string") else "markdown"
+            for picture in ("icon", "img"):
+                if fields.get(picture):
+                    vertex.picture = picture
+                    if label and not isinstance(label, str):
+                        raise Refused(f"the label `{label}` next to `{picture}` is not a text")
+                    if not (label or "").strip() and vertex.text == vertex.id:
+                        vertex.text = ""
 
     def style(self, name: str, at: int, styles: Sequence[str]) -> None:
         """Apply a `style` statement."""
@@ -204,23 +220,6 @@ class Diagram:
             yield name
 
 
-def _describe(vertex: Vertex, fields: Mapping[str, Any]) -> None:
-    if shape := fields.get("shape"):
-        vertex.shape = _known_shape(shape)
-    label = fields.get("label")
-    if label:
-        kind = fields.get("labelType")
-        vertex.text = _as_text(label)
-        vertex.kind = kind if kind in ("text", "string") else "markdown"
-    for picture in ("icon", "img"):
-        if fields.get(picture):
-            vertex.picture = picture
-            if label and not isinstance(label, str):
-                raise Refused(f"the label `{label}` next to `{picture}` is not a text")
-            if not (label or "").strip() and vertex.text == vertex.id:
-                vertex.text = ""
-
-
 def _unquote(text: str) -> str:
     text = text.strip()
     return text[1:-1] if text.startswith('"') and text.endswith('"') else text
@@ -244,14 +243,6 @@ def _falls_back(written: str) -> bool:
     """Whether a line of the text is indented less than the first: Mermaid's YAML refuses that."""
     indents = [len(line) - len(line.lstrip(" ")) for line in written.split("\n") if line.strip()]
     return any(indent < indents[0] for indent in indents)
-
-
-def _known_shape(shape: object) -> str:
-    if isinstance(shape, str) and is_shape(shape):
-        return shape
-    raise Refused(
-        f"Mermaid has no shape `{shape}`", nearest(str(shape), shape_names(), otherwise="")
-    )
 
 
 def _as_text(value: object) -> str:

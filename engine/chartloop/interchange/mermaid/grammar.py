@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 from chartloop.interchange.mermaid import faults
-from chartloop.interchange.mermaid.diagram import Diagram, Refused, Strokes, Text, strokes
+from chartloop.interchange.mermaid.diagram import Diagram, Refused, Text, strokes
 from chartloop.interchange.mermaid.lexer import END, Lexer, Token, Unreadable
 from chartloop.interchange.mermaid.source import BLANKS, Source
 
@@ -206,31 +206,24 @@ class _Parser:
             name = id.text.replace("@", "", 1) if (id := self.take("LINK_ID")) else ""
             text = None
             if start := self.take("START_LINK"):
-                text, drawn = self._text_in_link(start)
+                self.opened = start
+                text = self._label(frozenset({"EDGE_TEXT"}))
+                end = self.want("LINK")
+                self.opened = None
+                if end.text[0] in "xo" and start.text.strip()[0] in "-=":
+                    self.diagram.swallowed.append((end.text[0], end.at))
+                drawn = strokes(end.text, start.text)
             else:
-                drawn = self._plain_link()
+                link = self.want("LINK")
+                drawn, sign = strokes(link.text), link.text.strip()[0]
+                if sign in "xo" and not drawn.head.startswith("double"):
+                    self.diagram.swallowed.append((sign, link.at))
                 if opened := self.take("PIPE"):
                     text = self._closed_text(opened, "PIPE")
                     self.take("SPACE")
             targets = self._boxes()
             self.diagram.link((sources, targets), at, drawn, text, name)
             sources = targets
-
-    def _plain_link(self) -> Strokes:
-        link = self.want("LINK")
-        drawn, sign = strokes(link.text), link.text.strip()[0]
-        if sign in "xo" and not drawn.head.startswith("double"):
-            self.diagram.swallowed.append((sign, link.at))
-        return drawn
-
-    def _text_in_link(self, start: Token) -> tuple[Text, Strokes]:
-        self.opened = start
-        text = self._label(frozenset({"EDGE_TEXT"}))
-        end = self.want("LINK")
-        self.opened = None
-        if end.text[0] in "xo" and start.text.strip()[0] in "-=":
-            self.diagram.swallowed.append((end.text[0], end.at))
-        return text, strokes(end.text, start.text)
 
     def _boxes(self) -> list[str]:
         """Parse one box, or several joined by `&`."""
@@ -242,7 +235,10 @@ class _Parser:
                 self.want("SPACE")
                 names.append(self._box())
             if shape is not None:  # Mermaid too applies it only after the next box
-                self._describe(names[-2] if more else names[-1], *shape)
+                try:
+                    self.diagram.describe(names[-2] if more else names[-1], *shape)
+                except Refused as refused:
+                    self.source.fail(shape[0], str(refused), refused.hint, width=2)
             if not more:
                 return names
 
@@ -302,12 +298,6 @@ class _Parser:
             elif token.kind == "SHAPE_DATA":
                 parts.append(token.text)
         return at, "".join(parts)
-
-    def _describe(self, name: str, at: int, written: str) -> None:
-        try:
-            self.diagram.describe(name, at, written)
-        except Refused as refused:
-            self.source.fail(at, str(refused), refused.hint, width=2)
 
     # styles and clicks ----------------------------------------------------------------------
 

@@ -30,7 +30,12 @@ class Groups:
         self._begins: dict[str, list[str]] = {}
         self._ends: dict[str, list[str]] = {}
         self._work = 0
-        filled = self._nonempty_groups(diagram)
+        filled: set[str] = set()  # the groups that contain a box, at any depth
+        for name in diagram.vertices:
+            for group in () if name in diagram.groups else self._around(name):
+                if group in filled:
+                    break
+                filled.add(group)
         joined = {end for link in links for end in (link.source, link.target)}
         self._joined = {name: list(self._around(name)) for name in filled & joined}
         boxes = [name for name in diagram.vertices if name not in filled]
@@ -72,16 +77,6 @@ class Groups:
             self._spend()
             yield owner
             name = owner
-
-    def _nonempty_groups(self, diagram: Diagram) -> set[str]:
-        """The groups that contain a box, at any depth."""
-        nonempty: set[str] = set()
-        for name in diagram.vertices:
-            for group in () if name in diagram.groups else self._around(name):
-                if group in nonempty:
-                    break
-                nonempty.add(group)
-        return nonempty
 
     def _by_group(self, things: Iterable[tuple[str, ...]]) -> Mapping[str, list[int]]:
         """For each group with links, the indices of the things that lie inside it entirely."""

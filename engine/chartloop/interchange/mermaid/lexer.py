@@ -407,7 +407,10 @@ class Lexer:
 
     def _link(self) -> Token | None:
         """A link, or the start of one with a text inside; blanks before it belong to it."""
-        core = self._behind_blanks()
+        if self._at >= self._blank_end:
+            run = _BLANK_RUN.match(self.text, self._at)
+            self._blank_end = run.end() if run else self._at
+        core = self._blank_end
         for state, link, start in _LINKS:
             if match := link.match(self.text, core):
                 return self._make_token("LINK", match.end())
@@ -418,12 +421,6 @@ class Lexer:
             run = _LAST.pattern.match(self.text, core)
             return self._make_token("LINK", run.end() if run else core)
         return None
-
-    def _behind_blanks(self) -> int:
-        if self._at >= self._blank_end:
-            run = _BLANK_RUN.match(self.text, self._at)
-            self._blank_end = run.end() if run else self._at
-        return self._blank_end
 
     def _edge_text(self) -> Token | None:
         """The text of an edge, or the link that ends it; blanks before the link belong to it."""

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from chartloop.interchange.mermaid.diagram import Diagram, Group, Link, Refused, Vertex
+from chartloop.interchange.mermaid.diagram import Diagram, Link, Refused, Vertex
 from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
 from chartloop.interchange.mermaid.source import Source
@@ -156,7 +156,16 @@ class _Chart:
         except Refused as refused:
             self.source.fail(links[0].at, str(refused), "draw arrows between boxes", width=1)
         for link in turned:
-            self._note_ends(link, groups)
+            if link.target in groups:
+                names = _some(groups.begins(link.target))
+                message = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
+                self._note(message, link.at)
+            if link.source in groups:
+                names = _some(groups.ends(link.source))
+                message = (
+                    f"an arrow from the group `{link.source}` comes from where it ends: {names}"
+                )
+                self._note(message, link.at)
         return [(_arrow(*one), one[0].at) for one in found]
 
     def _ways(self, link: Link) -> list[Link]:
@@ -165,16 +174,6 @@ class _Chart:
             return [link]
         self._note("a link with points at both ends becomes two arrows", link.at)
         return [link, link._replace(source=link.target, target=link.source)]
-
-    def _note_ends(self, link: Link, groups: Groups) -> None:
-        if link.target in groups:
-            names = _some(groups.begins(link.target))
-            message = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
-            self._note(message, link.at)
-        if link.source in groups:
-            names = _some(groups.ends(link.source))
-            message = f"an arrow from the group `{link.source}` comes from where it ends: {names}"
-            self._note(message, link.at)
 
     def _note_looks(self, link: Link) -> None:
         head, stroke = link.drawn
@@ -252,7 +251,7 @@ class _Chart:
     def _note_the_rest(self, arrows: int) -> None:
         diagram = self.diagram
         for group in diagram.groups.values():
-            self._note_group(group)
+            self._note("the frame of a group is left out, its boxes stay", group.at)
         if diagram.collapsed:
             self._note("a collapsed group is drawn open")
         if diagram.direction not in WAYS:
@@ -269,9 +268,6 @@ class _Chart:
             self._note("of the front matter only the title is kept")
         if arrows > ARROWS:
             self._note(f"Mermaid draws more than {ARROWS} arrows only where `maxEdges` is raised")
-
-    def _note_group(self, group: Group) -> None:
-        self._note("the frame of a group is left out, its boxes stay", group.at)
 
 
 def _arrow(link: Link, source: str, target: str) -> Arrow:

@@ -149,17 +149,14 @@ class Source:
         document = read_yaml(body)
         errors = [fault for fault in document.findings if fault.is_error]
         if errors:
-            at = start + _offset(body, errors[0].place)
+            place = errors[0].place
+            lines = body.split("\n")[: max(place.line - 1, 0)]
+            at = start + sum(len(line) + 1 for line in lines) + max(place.column - 1, 0)
             self.fail(at, f"the front matter is not YAML: {errors[0].message}", errors[0].hint)
         data: object = document.data
         if isinstance(data, dict):
             self.front = cast("dict[str, Any]", data)
         text.change([(0, end, "")])
-
-
-def _offset(text: str, place: Place) -> int:
-    lines = text.split("\n")[: max(place.line - 1, 0)]
-    return sum(len(line) + 1 for line in lines) + max(place.column - 1, 0)
 
 
 def _lines(text: Traced) -> None:
@@ -232,24 +229,20 @@ def _first_line_start(text: str, done: int, at: int) -> int | None:
 def _codes(text: Traced) -> None:
     """Encode codes such as `#35;` as Mermaid does, so that their `;` ends no statement."""
     for word in ("style", "classDef"):
-        text.change(_last_semicolons(text.text, word))
+        # Delete the last `;` of each line of the word that seems to set a hexadecimal colour.
+        edits: list[tuple[int, int, str]] = []
+        at = text.text.find(word)
+        while at >= 0:
+            end = text.text.find("\n", at) % (len(text.text) + 1)
+            last = text.text.rfind(";", at, end)
+            if last > 0 and _STYLE_CODE.search(text.text, at + len(word), last):
+                edits.append((last, last + 1, ""))
+            at = text.text.find(word, end)
+        text.change(edits)
     text.change(
         (*code.span(), f"ﬂ°{'°' if code[1].isdecimal() else ''}{code[1]}¶ß")
         for code in list(_CODE.finditer(text.text))
     )
-
-
-def _last_semicolons(text: str, word: str) -> list[tuple[int, int, str]]:
-    """Deletions of the last `;` of each `word` line that seems to set a hexadecimal colour."""
-    edits: list[tuple[int, int, str]] = []
-    at = text.find(word)
-    while at >= 0:
-        end = text.find("\n", at) % (len(text) + 1)
-        last = text.rfind(";", at, end)
-        if last > 0 and _STYLE_CODE.search(text, at + len(word), last):
-            edits.append((last, last + 1, ""))
-        at = text.find(word, end)
-    return edits
 
 
 def _ending(text: Traced) -> None:

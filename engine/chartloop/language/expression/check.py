@@ -79,7 +79,10 @@ class Checker(Context):
             raise self.fault("CL107", f"nested more than {MAX_DEPTH} levels deep", node, _CURE)
         kind = _KINDS.get(type(node))
         if kind is None:
-            raise _unsupported_fault(self, node)
+            what, hint = _NAMES.get(type(node), ("this", ""))
+            if isinstance(node, ast.Set) and isinstance(node.elts[0], ast.Set):
+                what, hint = "`{{ }}`", "an expression is not a template: write the fact alone"
+            raise self.fault("CL102", f"{what} is not part of the language", node, hint)
         checked = kind(self, node)
         self._depth -= 1
         return checked
@@ -270,10 +273,3 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
     ast.Yield: ("`yield`", ""),
     ast.YieldFrom: ("`yield`", ""),
 }
-
-
-def _unsupported_fault(ctx: Checker, node: ast.expr) -> ExpressionFault:
-    what, hint = _NAMES.get(type(node), ("this", ""))
-    if isinstance(node, ast.Set) and isinstance(node.elts[0], ast.Set):
-        what, hint = "`{{ }}`", "an expression is not a template: write the fact alone"
-    return ctx.fault("CL102", f"{what} is not part of the language", node, hint)

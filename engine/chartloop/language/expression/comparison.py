@@ -42,19 +42,6 @@ _OPS: dict[type[ast.cmpop], str] = {
 
 def compare(ctx: Context, node: ast.Compare) -> Node:
     """Check a chain of comparisons."""
-    _refuse_bare_words(ctx, node)
-    places = [node.left, *node.comparators]
-    sides = [ctx.expr(place) for place in places]
-    links: list[Link] = []
-    for i, op in enumerate(node.ops):
-        pair = _Pair(
-            ctx, _OPS[type(op)], (sides[i], sides[i + 1]), (places[i], places[i + 1]), node
-        )
-        links.append(Link(pair.op, sides[i + 1], pair.check()))
-    return Compare(BOOL, ctx.source.slice(node), sides[0], tuple(links))
-
-
-def _refuse_bare_words(ctx: Context, node: ast.Compare) -> None:
     places = [node.left, *node.comparators]
     for at, place in enumerate(places):
         if isinstance(place, ast.Name) and not resolves(ctx, place.id):
@@ -63,6 +50,14 @@ def _refuse_bare_words(ctx: Context, node: ast.Compare) -> None:
                 continue
             if ctx.expr(partner).type.kind in ("str", "enum"):
                 raise bare_word(ctx, place)
+    sides = [ctx.expr(place) for place in places]
+    links: list[Link] = []
+    for i, op in enumerate(node.ops):
+        pair = _Pair(
+            ctx, _OPS[type(op)], (sides[i], sides[i + 1]), (places[i], places[i + 1]), node
+        )
+        links.append(Link(pair.op, sides[i + 1], pair.check()))
+    return Compare(BOOL, ctx.source.slice(node), sides[0], tuple(links))
 
 
 class _Pair:
@@ -85,7 +80,14 @@ class _Pair:
     def check(self) -> bool | None:
         """Check the sides; return the result if a side is None, or None if neither can be."""
         if self.op in ("is", "is not"):
-            self._none_test()
+            if not is_none(self.right):
+                raise self.ctx.fault(
+                    "CL102", f"`{self.op}` tests only for None", self.whole, "write `==` or `!=`"
+                )
+            if path_of(self.left) is None and not self.left.type.nullable:
+                raise self.ctx.fault(
+                    "CL104", "this is never None", self.places[0], "test a fact for None"
+                )
             return None
         for side, place in zip((self.left, self.right), self.places, strict=True):
             if is_none(side):
@@ -99,16 +101,6 @@ class _Pair:
         else:
             self._likeness(self.left, self.right)
         return absent
-
-    def _none_test(self) -> None:
-        if not is_none(self.right):
-            raise self.ctx.fault(
-                "CL102", f"`{self.op}` tests only for None", self.whole, "write `==` or `!=`"
-            )
-        if path_of(self.left) is None and not self.left.type.nullable:
-            raise self.ctx.fault(
-                "CL104", "this is never None", self.places[0], "test a fact for None"
-            )
 
     def _absence(self) -> bool | None:
         if not (self.left.type.nullable or self.right.type.nullable):
@@ -173,24 +165,22 @@ class _Pair:
             raise self.ctx.fault("CL104", message, self._place_of(literal), _cure(left, right))
         for side, literal in ((left, right), (right, left)):
             if isinstance(literal, Const):
-                self._literal(side.type, literal)
-        self._words(left.type, right.type)
-
-    def _literal(self, fact: Type, literal: Const) -> None:
-        value: Any = literal.value
-        if fact.kind == "fraction" and not isinstance(value, str) and value > 1:
-            raise self.ctx.fault(
-                "CL104",
-                f"a fraction is compared with {literal.text}: it is between 0 and 1",
-                self._place_of(literal),
-                f"write `{value / 100:g}`, or compare with a limit of `{value:g}%`",
-            )
-        if isinstance(value, str) and (wrong := word_fault(fact, value)):
-            self.ctx.wrong_word(wrong, self._place_of(literal))
-
-    def _words(self, left: Type, right: Type) -> None:
-        known = [_known_words(left), _known_words(right)]
-        if all(known) and "enum" in (left.kind, right.kind) and not set(known[0]) & set(known[1]):
+                value: Any = literal.value
+                if side.type.kind == "fraction" and not isinstance(value, str) and value > 1:
+                    raise self.ctx.fault(
+                        "CL104",
+                        f"a fraction is compared with {literal.text}: it is between 0 and 1",
+                        self._place_of(literal),
+                        f"write `{value / 100:g}`, or compare with a limit of `{value:g}%`",
+                    )
+                if isinstance(value, str) and (wrong := word_fault(side.type, value)):
+                    self.ctx.wrong_word(wrong, self._place_of(literal))
+        known = [_known_words(left.type), _known_words(right.type)]
+        if (
+            all(known)
+            and "enum" in (left.type.kind, right.type.kind)
+            and not set(known[0]) & set(known[1])
+        ):
             shown = " and ".join(" | ".join(words[:8]) for words in known)
             raise self.ctx.fault("CL111", f"{shown} have no word in common", self.whole)
 

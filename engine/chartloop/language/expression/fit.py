@@ -29,7 +29,8 @@ def fit(ctx: Context, node: Node, place: ast.expr, want: Type) -> None:
             place,
             _as_truth(node),
         )
-    if node.type.kind == "any" or (node.type.nullable and _fits(_without_none(node), want)):
+    given = node._replace(type=node.type.without_none())
+    if node.type.kind == "any" or (node.type.nullable and _fits(given, want)):
         ctx.require(node, place)
     raise _misfit(ctx, node, place, want)
 
@@ -61,10 +62,6 @@ def _literal_fits(value: Any, have: Type, want: Type) -> bool:
     if want.kind == "enum" and have.kind == "str":
         return value in want.values
     return assignable(have, want)
-
-
-def _without_none(node: Node) -> Node:
-    return node._replace(type=node.type.without_none())
 
 
 def _as_truth(node: Node) -> str:

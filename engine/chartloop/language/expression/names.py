@@ -60,7 +60,17 @@ def subscript(ctx: Context, node: ast.Subscript) -> Node:
     """``vars.list[0]``, ``vars.list[vars.i]``, ``vars.map["k"]``, ``run.visits["continue"]``."""
     key = _constant_key(node.slice)
     if key is None:
-        return _check_index(ctx, node)
+        # the index counts from 0, and a negative one is out of range
+        base, index = ctx.value(node.value), ctx.value(node.slice)
+        if base.type.kind != "list":
+            hint = 'a map is read by a key that is written out: `["key"]`'
+            message = f"{base.type} has no element by a computed key"
+            raise ctx.fault("CL102", message, node.slice, hint if base.type.kind == "map" else "")
+        if index.type.kind != "int":
+            hint = f"write `round({index.text})`" if index.type.numeric else ""
+            message = f"an index is a whole number, not {index.type}"
+            raise ctx.fault("CL104", message, node.slice, hint)
+        return Indexed(base.type.of or ANY, ctx.source.slice(node), base, index)
     if isinstance(key, str) and _is_root(ctx, node.value):
         return _down(ctx, node.value, key, node)
     base = ctx.value(node.value)
@@ -86,20 +96,6 @@ def _constant_key(node: ast.expr) -> int | str | None:
     return None
 
 
-def _check_index(ctx: Context, node: ast.Subscript) -> Node:
-    """``vars.plan[vars.i]``: the index counts from 0, and a negative one is out of range."""
-    base, index = ctx.value(node.value), ctx.value(node.slice)
-    if base.type.kind != "list":
-        hint = 'a map is read by a key that is written out: `["key"]`'
-        message = f"{base.type} has no element by a computed key"
-        raise ctx.fault("CL102", message, node.slice, hint if base.type.kind == "map" else "")
-    if index.type.kind != "int":
-        hint = f"write `round({index.text})`" if index.type.numeric else ""
-        message = f"an index is a whole number, not {index.type}"
-        raise ctx.fault("CL104", message, node.slice, hint)
-    return Indexed(base.type.of or ANY, ctx.source.slice(node), base, index)
-
-
 def _is_root(ctx: Context, node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Name)
@@ -111,19 +107,23 @@ def _is_root(ctx: Context, node: ast.expr) -> bool:
 
 def _down(ctx: Context, base: ast.expr, field: str, node: ast.expr) -> Node:
     if isinstance(base, ast.Name) and _is_root(ctx, base):
-        return _fact(ctx, base.id, field, node)
+        struct = ctx.scope.roots[base.id]
+        field_type = struct.field(field)
+        if field_type is None:
+            fields = [n for n, _ in ctx.scope.roots[base.id].fields]
+            elsewhere = [f for f in _homes(ctx, field) if not f.startswith(f"{base.id}.")]
+            hint = _closest(base.id, field, fields)
+            if elsewhere:
+                here = f" {hint[0].upper()}{hint[1:]}" if hint.startswith("known:") else ""
+                hint = f"did you mean `{elsewhere[0]}`?{here}"
+            if not hint and base.id in ("limits", "vars", "memory"):
+                hint = f"declare it under `{base.id}`"
+            raise ctx.fault("CL103", f"unknown fact `{base.id}.{field}`", node, hint)
+        path = f"{base.id}.{field}"
+        field_type = ctx.scope.typed.get(path, field_type)
+        steps = (Step(base.id, keyed=False), Step(field, struct.keyed))
+        return ctx.settle(Fact(field_type, ctx.source.slice(node), path, steps))
     return _member(ctx, ctx.value(base), field, node)
-
-
-def _fact(ctx: Context, root: str, field: str, node: ast.expr) -> Node:
-    struct = ctx.scope.roots[root]
-    field_type = struct.field(field)
-    if field_type is None:
-        raise _unknown_fact(ctx, root, field, node)
-    path = f"{root}.{field}"
-    field_type = ctx.scope.typed.get(path, field_type)
-    steps = (Step(root, keyed=False), Step(field, struct.keyed))
-    return ctx.settle(Fact(field_type, ctx.source.slice(node), path, steps))
 
 
 def _member(ctx: Context, base: Node, field: str, node: ast.expr) -> Node:
@@ -200,18 +200,6 @@ def unknown_name(ctx: Context, node: ast.Name) -> ExpressionFault:
         else:
             hint = f"`chartloop facts` lists them; text is quoted: '\"{word}\"'"
     return ctx.fault("CL103", f"unknown fact `{word}`", node, hint)
-
-
-def _unknown_fact(ctx: Context, root: str, field: str, node: ast.expr) -> ExpressionFault:
-    fields = [n for n, _ in ctx.scope.roots[root].fields]
-    elsewhere = [f for f in _homes(ctx, field) if not f.startswith(f"{root}.")]
-    hint = _closest(root, field, fields)
-    if elsewhere:
-        here = f" {hint[0].upper()}{hint[1:]}" if hint.startswith("known:") else ""
-        hint = f"did you mean `{elsewhere[0]}`?{here}"
-    if not hint and root in ("limits", "vars", "memory"):
-        hint = f"declare it under `{root}`"
-    return ctx.fault("CL103", f"unknown fact `{root}.{field}`", node, hint)
 
 
 def _closest(base: str, field: str, fields: list[str]) -> str:

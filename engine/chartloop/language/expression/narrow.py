@@ -40,8 +40,10 @@ def paths_not_none(node: Node, *, holds: bool) -> Known:
         case Not(part=part):
             return paths_not_none(part, holds=not holds)
         case Logic(op=op, parts=parts):
-            decided = (op == "and") == holds
-            return _of_all(parts, holds) if decided else _of_one(parts, holds)
+            each = [paths_not_none(part, holds=holds) for part in parts]
+            if (op == "and") == holds:
+                return NOTHING.union(*each)
+            return each[0].intersection(*each)  # it is unknown which part decides
         case Choice(test=test, then=then, other=other):
             taken = paths_not_none(test, holds=True) | paths_not_none(then, holds=holds)
             return taken & (paths_not_none(test, holds=False) | paths_not_none(other, holds=holds))
@@ -49,16 +51,6 @@ def paths_not_none(node: Node, *, holds: bool) -> Known:
             return _of_chain(first, links, holds)
         case _:
             return NOTHING
-
-
-def _of_all(parts: Sequence[Node], holds: bool) -> Known:
-    return frozenset[str]().union(*(paths_not_none(part, holds=holds) for part in parts))
-
-
-def _of_one(parts: Sequence[Node], holds: bool) -> Known:
-    """The paths that every part implies, because it is unknown which part decides."""
-    first, *rest = (paths_not_none(part, holds=holds) for part in parts)
-    return first.intersection(*rest)
 
 
 def _of_chain(first: Node, links: Sequence[Link], holds: bool) -> Known:

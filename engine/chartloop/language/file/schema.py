@@ -51,11 +51,15 @@ def schema(actions: Iterable[ActionSpec]) -> dict[str, Any]:
         for action in actions
         if action.run is not None
     ]
+    whole = cast(dict[str, Any], _tidy(made))
+    keys = whole["properties"]
+    first = {key: keys[key] for key in ("chartloop", "machine")}  # the required ones
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         "title": "chartloop machine",
-        **_with_first_keys(cast(dict[str, Any], _tidy(made))),
+        **whole,
+        "properties": {**first, **keys},
         "$defs": {_TITLES[n]: {"title": _TITLES[n], **p} for n, p in sorted(tidy.items())},
     }
 
@@ -138,12 +142,6 @@ def _complete(part: dict[str, Any], name: str) -> None:
     if name == "FileShape":
         keys["chartloop"] = {"const": 1, "description": keys["chartloop"]["description"]}
         keys["machine"]["pattern"] = NAME
-
-
-def _with_first_keys(part: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the two required keys first."""
-    first = {k: part["properties"][k] for k in ("chartloop", "machine")}
-    return {**part, "properties": {**first, **part["properties"]}}
 
 
 def _tidy(node: Any) -> Any:

@@ -110,21 +110,28 @@ class _Shaper:
         faults = faults[: MAX_FINDINGS + 1]
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
             path = fault.path
-            if path in seen or not is_there(self.data, path[:-1]) or self._went(path):
+            gone = any(path[:n] in self.gone for n in range(1, len(path) + 1))
+            if gone or path in seen or not is_there(self.data, path[:-1]):
                 continue
             there = is_there(self.data, path)
             if fault.kind == "missing":
                 if not there:
-                    self._missing(path)
+                    name, holder = str(path[-1]), path[:-1]
+                    where = f"`{dotted_path(holder)}`" if holder else "the file"
+                    if models_at(holder) == [Append]:
+                        where = f"`{dotted_path(holder)}` is a mapping and"
+                    self._say(
+                        "CL202", holder, f"{where} lacks the key `{name}`", hint_for(path), key=True
+                    )
+                    if holder:
+                        self._take_out(holder)
+                    else:
+                        self.data[name] = {"chartloop": 1}.get(name, "unnamed")
             elif there and (fault.kind == "extra_forbidden" or fault.key):
                 self._unknown(path, fault)
             elif there:
                 self._wrong(path, fault)
             seen.add(path)
-
-    def _went(self, path: Path) -> bool:
-        """Whether a part that contains the fault has been removed."""
-        return any(path[:n] in self.gone for n in range(1, len(path) + 1))
 
     def _say(
         self, code: str, path: Path, message: str, hint: str = "", *, key: bool = False
@@ -145,17 +152,6 @@ class _Shaper:
         self.unread.lose_way(went)
 
     # faults ---------------------------------------------------------------------------------
-
-    def _missing(self, path: Path) -> None:
-        name, holder = str(path[-1]), path[:-1]
-        where = f"`{dotted_path(holder)}`" if holder else "the file"
-        if models_at(holder) == [Append]:
-            where = f"`{dotted_path(holder)}` is a mapping and"
-        self._say("CL202", holder, f"{where} lacks the key `{name}`", hint_for(path), key=True)
-        if holder:
-            self._take_out(holder)
-        else:
-            self.data[name] = {"chartloop": 1}.get(name, "unnamed")
 
     def _wrong(self, path: Path, fault: Fault) -> None:
         value = value_at(self.data, path)

@@ -63,8 +63,6 @@ class _Ways:
         for word in ("$ref", "$dynamicRef"):
             ref = schema.get(word)
             if isinstance(ref, str) and ref.startswith("#"):
-                ways += self.of(self._led_to(ref), depth)
+                whole = ref == "#" or ref.startswith("#/")
+                ways += self.of(resolve(self.root, ref) if whole else None, depth)
         return min(ways, WAYS + 1)
-
-    def _led_to(self, ref: str) -> Any:
-        return resolve(self.root, ref) if ref == "#" or ref.startswith("#/") else None

@@ -143,7 +143,8 @@ def _bad_refs(root: Mapping[str, Any], place: Place) -> Iterator[SchemaFault]:
         ref = schema.get(word)
         if not isinstance(ref, str) or ref.startswith(_DRAFT.removesuffix("/schema")):
             continue
-        if not ref.startswith("#") and not any(p == ref for p in _ids(root)):
+        ids = (str(s["$id"]) for _, s in subschemas(root) if "$id" in s)
+        if not ref.startswith("#") and ref not in ids:
             text, hint = f"`{short(ref)}` is outside of the schema", "nothing is fetched: copy it"
             yield SchemaFault((*path, word), text, hint + " under `$defs`")
         elif ref.startswith("#/") and "$id" not in root and resolve(root, ref) is None:
@@ -151,7 +152,3 @@ def _bad_refs(root: Mapping[str, Any], place: Place) -> Iterator[SchemaFault]:
             close = get_close_matches(ref, names, n=1)
             hint = f"did you mean `{close[0]}`?" if close else "define it under `$defs`"
             yield SchemaFault((*path, word), f"there is no `{short(ref)}`", hint)
-
-
-def _ids(root: Mapping[str, Any]) -> Iterator[str]:
-    return (str(s["$id"]) for _, s in subschemas(root) if "$id" in s)

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from chartloop.core.types import Type, struct
 from chartloop.language.expression import Scope
 from chartloop.language.expression.narrow import FAILED
-from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
+from chartloop.language.spec import RETURN, Edge, MachineSpec, StateSpec
 
 Moment = Literal["entry", "after"]
 
@@ -192,7 +192,7 @@ class _Ways:
                     yield to, known._replace(facts=known.facts | gained)
             return
         for rule, to, gained in self.jumps:
-            if _covers(rule, state):
+            if not rule.at or state.name in rule.at:
                 yield (
                     to,
                     known if gained <= known.facts else known._replace(facts=known.facts | gained),
@@ -200,7 +200,3 @@ class _Ways:
         stopped = known._replace(failures=FAILED)
         for name in self.stops:
             yield name, stopped
-
-
-def _covers(rule: Rule, state: StateSpec) -> bool:
-    return not rule.at or state.name in rule.at

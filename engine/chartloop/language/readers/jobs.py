@@ -57,7 +57,11 @@ def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
             reader.say("CL207", (*path, key), message, hint=hint, key=True)
     _complete(reader, path, shape, job)
     if has_key(shape, "end"):
-        _end(reader, path, shape)
+        extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
+        if extra is not None:
+            message = f"`{path[-1]}` is an end: `{extra}` is never used"
+            hint = f"remove `{extra}`, or `end`"
+            reader.say("CL306", (*path, extra), message, hint=hint, key=True)
     elif has_key(shape, "next") and _is_decided(shape, job):
         why = "it continues where the branches meet" if shape.all else "its edges lead on"
         message = f"`next` has no part in this state: {why}"
@@ -98,10 +102,3 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
             message = "`ask` needs `when`, `of`, `on` or `next`"
             reader.say("CL202", (*path, "ask"), message, hint=hint, key=True)
             reader.lose(path)
-
-
-def _end(reader: Reader, path: Path, shape: StateShape) -> None:
-    extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
-    if extra is not None:
-        message = f"`{path[-1]}` is an end: `{extra}` is never used"
-        reader.say("CL306", (*path, extra), message, hint=f"remove `{extra}`, or `end`", key=True)

@@ -25,7 +25,7 @@ from chartloop.language.file import file
 from chartloop.language.readers.jobs import has_key
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.readers.saves import type_text
-from chartloop.language.spec import RETURN, Edge, MachineSpec, StateSpec, VarSpec
+from chartloop.language.spec import RETURN, Edge, MachineSpec, VarSpec
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
@@ -108,19 +108,15 @@ def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateSha
             out[name] = shape
             continue
         loop = made[name]
-        out[name] = _beginning(loop)
+        given, sets = loop.shape, None
+        if given.in_ is not None:
+            sets = {f"vars.{loop.items}": given.in_, f"vars.{loop.at}": 0}
+        out[name] = file.StateShape.model_construct(
+            label=given.label, about=given.about, role=given.role, status=given.status,
+            set=sets, next=loop.asking,
+        )  # fmt: skip
         out.setdefault(loop.asking, _asking(loop))
     return out
-
-
-def _beginning(loop: Loop) -> file.StateShape:
-    shape, sets = loop.shape, None
-    if shape.in_ is not None:
-        sets = {f"vars.{loop.items}": shape.in_, f"vars.{loop.at}": 0}
-    return file.StateShape.model_construct(
-        label=shape.label, about=shape.about, role=shape.role, status=shape.status,
-        set=sets, next=loop.asking,
-    )  # fmt: skip
 
 
 def _asking(loop: Loop) -> file.StateShape:
@@ -135,18 +131,15 @@ def _asking(loop: Loop) -> file.StateShape:
         edge = edge.model_copy(update={"set": {**taken, **(edge.set or {})}})
     guard = f"vars.{loop.at} < len(vars.{loop.items})"
     if shape.most is not None:
-        guard += f" and vars.{loop.at} < {_operand(shape.most)}"
+        most = str(shape.most)
+        word = most.replace("_", "").replace(".", "").isalnum()
+        guard += f" and vars.{loop.at} < {most if word else f'({most})'}"
     return file.StateShape.model_construct(
         ask=shape.ask or f"Another {loop.item.replace('_', ' ')}?",
         when=guard,
         then=edge,
         else_=shape.then,
     )
-
-
-def _operand(value: Any) -> str:
-    text = str(value)
-    return text if text.replace("_", "").replace(".", "").isalnum() else f"({text})"
 
 
 def places(loops: Iterable[Loop]) -> Iterator[tuple[Path, Path]]:
@@ -267,9 +260,21 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
         if item is None:
             continue
         inside = _reachable_states(spec) - _reachable_states(spec, without=item)
-        lists = _lists(spec.states[loop.name])
+        begin = spec.states[loop.name]
+        reads = (a.value.reads for a in begin.set if isinstance(a.value, Expression))
+        lists = frozenset(path for found in reads for path in found if path.startswith("vars."))
         for name in inside:
-            states[name] = _redirect_edges(states[name], loop, lists)
+            # Edges lead to the next item, unless they restart the loop with a new list.
+            state = states[name]
+            written = {one.target for one in (*state.set, *state.save) if not one.append}
+            edges = tuple(
+                replace(edge, target=loop.asking)
+                if edge.target == loop.name
+                and not lists & (written | {a.target for a in edge.set if not a.append})
+                else edge
+                for edge in state.edges
+            )
+            states[name] = replace(state, edges=edges)
     return replace(spec, states=states)
 
 
@@ -286,22 +291,3 @@ def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str
         edges = (e for e in spec.states[name].edges if e is not without)
         pending += [e.target for e in edges if e.target != RETURN]
     return seen
-
-
-def _lists(begin: StateSpec) -> frozenset[str]:
-    """The variables that the list of a loop reads."""
-    reads = (a.value.reads for a in begin.set if isinstance(a.value, Expression))
-    return frozenset(path for found in reads for path in found if path.startswith("vars."))
-
-
-def _redirect_edges(state: StateSpec, loop: Loop, lists: frozenset[str]) -> StateSpec:
-    """Redirect a state's edges to the next item, unless they restart the loop with a new list."""
-    written = {one.target for one in (*state.set, *state.save) if not one.append}
-    edges = tuple(
-        replace(edge, target=loop.asking)
-        if edge.target == loop.name
-        and not lists & (written | {a.target for a in edge.set if not a.append})
-        else edge
-        for edge in state.edges
-    )
-    return replace(state, edges=edges)

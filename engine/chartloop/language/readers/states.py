@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from chartloop.core.specs import ActionSpec
-from chartloop.core.types import Type
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.expression.words import DOUBT
 from chartloop.language.file import file
@@ -180,7 +179,7 @@ def _cases(
 ) -> tuple[Expression | None, list[Edge]]:
     at = (*path, "of")
     of = reader.expression(at, shape.of, None, scope)
-    if of is not None and not _can_choose(of.type):
+    if of is not None and of.type.kind not in ("enum", "bool", "int", "str"):
         message = f"`of` gives {of.type}: a case is a word, a number, true or false"
         reader.say("CL104", at, message, hint="decide with `when`, or with a list under `next`")
         of = None
@@ -197,10 +196,6 @@ def _cases(
         reader.say("CL322", at, f"no case for {missing}", hint=hint, key=True)
         reader.unsure = reader.unsure or of.type.nullable
     return of, out
-
-
-def _can_choose(type: Type) -> bool:
-    return type.kind in ("enum", "bool", "int", "str")
 
 
 def _valid_cases(

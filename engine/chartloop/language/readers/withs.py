@@ -193,7 +193,8 @@ def _fields(field: _Field, value: Any) -> Given | None:
         if bad := bad_name(inner.path, name):
             field.reader.say("CL204", inner.path, bad.message, hint=bad.hint, key=True)
         if not isinstance(given, dict):
-            inner.fault(f"`{short(name)}` takes a mapping: {_list_names(field.arg.fields)}")
+            known = ", ".join(f"`{arg.name}`" for arg in field.arg.fields)
+            inner.fault(f"`{short(name)}` takes a mapping: {known}")
             continue
         out[name] = _under(inner, cast(dict[str, Any], given))
     return Given("fields", out)
@@ -213,10 +214,6 @@ def _under(field: _Field, given: dict[str, Any]) -> dict[str, Given]:
         message = f"`{field.path[-1]}` needs `{arg.name}`"
         field.reader.say("CL403", field.path, message, hint=arg.about, key=True)
     return out
-
-
-def _list_names(args: Sequence[ArgSpec]) -> str:
-    return ", ".join(f"`{arg.name}`" for arg in args)
 
 
 def _enum(field: _Field, value: Any) -> Given | None:

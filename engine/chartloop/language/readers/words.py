@@ -28,7 +28,8 @@ Source = frozenset[str] | Expression | None
 
 def written_words(spec: MachineSpec) -> dict[str, Words]:
     """The words of each variable whose possible values are all known."""
-    if _written_by_code(spec):
+    actions = (s.action for s in spec.states.values() if s.action is not None)
+    if any(action.writes_any_variable for action in actions):
         return {}
     written: dict[str, list[Source]] = {}
     for name, source in _writes(spec):
@@ -142,12 +143,6 @@ def _saved_words(state: StateSpec) -> Iterator[tuple[str, Source]]:
 
 def _name(target: str) -> str:
     return target.removeprefix("vars.")
-
-
-def _written_by_code(spec: MachineSpec) -> bool:
-    """Whether an application's action may change any variable."""
-    actions = (s.action for s in spec.states.values() if s.action is not None)
-    return any(action.writes_any_variable for action in actions)
 
 
 # what the file says -------------------------------------------------------------------------

@@ -83,11 +83,46 @@ class Template:
         """
         if self.constant:
             return self.text
-        return _render(self._program, names)
+        program = self._program
+        pieces: list[str] = []
+        length = 0
+        try:
+            context = program.new_context({**names, _METER: Meter()})
+            for piece in program.root_render_func(context):
+                length += len(piece)
+                check_length(length)
+                pieces.append(piece)
+        except RecursionError:
+            raise ValueError(
+                "the template cannot be filled in: a value is nested too deeply"
+            ) from None
+        except (*_FAULTS, _jinja2().TemplateError) as error:
+            raise ValueError(f"the template cannot be filled in: {error}") from None
+        return "".join(pieces)
 
     @cached_property
     def _program(self) -> Any:
-        return _compile(self.text)
+        tree, _ = _parse_checked(self.text, None)
+        nodes = _jinja2().nodes
+        for loop in tree.find_all(nodes.For):
+            cost = sum(1 for _ in loop.find_all(nodes.Node))
+            loop.iter = _charge(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
+        for item in list(tree.find_all(nodes.Getitem)):
+            arg = item.arg  # a negative literal counts from the end
+            negative = type(arg).__name__ == "Neg" and type(arg.node).__name__ == "Const"
+            if not isinstance(arg, nodes.Const) and not negative:
+                item.arg = _charge(arg, "_index")
+        # Operators are charged for the length of their operands: they compare or join texts.
+        for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
+            match type(node).__name__:
+                case "Compare" | "Operand":
+                    node.expr = _charge(node.expr, "_weigh")
+                case "Concat":
+                    node.nodes = [_charge(part, "_weigh") for part in node.nodes]
+                case _:
+                    node.left = _charge(node.left, "_weigh")
+                    node.right = _charge(node.right, "_weigh")
+        return _environment().from_string(tree)
 
     def __reduce__(self) -> tuple[type[Template], tuple[str, frozenset[str]]]:
         return (Template, (self.text, self.reads))
@@ -169,54 +204,8 @@ def _unreadable(why: str, token: Token) -> TemplateFault:
     return TemplateFault("CL406", message, hint, token.offset, len(token.text))
 
 
-def _compile(text: str) -> Any:
-    tree, _ = _parse_checked(text, None)
-    nodes = _jinja2().nodes
-    for loop in tree.find_all(nodes.For):
-        cost = sum(1 for _ in loop.find_all(nodes.Node))
-        loop.iter = _charge(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
-    for item in list(tree.find_all(nodes.Getitem)):
-        if not isinstance(item.arg, nodes.Const) and not _is_negative(item.arg):
-            item.arg = _charge(item.arg, "_index")
-    for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
-        _weigh(node)
-    return _environment().from_string(tree)
-
-
-def _is_negative(arg: Any) -> bool:
-    """Whether a subscript is a negative literal, which counts from the end."""
-    return type(arg).__name__ == "Neg" and type(arg.node).__name__ == "Const"
-
-
-def _weigh(node: Any) -> None:
-    """Charge an operator for the length of its operands: it compares or joins texts."""
-    match type(node).__name__:
-        case "Compare" | "Operand":
-            node.expr = _charge(node.expr, "_weigh")
-        case "Concat":
-            node.nodes = [_charge(part, "_weigh") for part in node.nodes]
-        case _:
-            node.left, node.right = _charge(node.left, "_weigh"), _charge(node.right, "_weigh")
-
-
 def _charge(node: Any, name: str, *args: Any) -> Any:
     return _jinja2().nodes.Filter(node, name, [*args], [], None, None, lineno=node.lineno)
-
-
-def _render(program: Any, names: Mapping[str, Any]) -> str:
-    pieces: list[str] = []
-    length = 0
-    try:
-        context = program.new_context({**names, _METER: Meter()})
-        for piece in program.root_render_func(context):
-            length += len(piece)
-            check_length(length)
-            pieces.append(piece)
-    except RecursionError:
-        raise ValueError("the template cannot be filled in: a value is nested too deeply") from None
-    except (*_FAULTS, _jinja2().TemplateError) as error:
-        raise ValueError(f"the template cannot be filled in: {error}") from None
-    return "".join(pieces)
 
 
 @cache

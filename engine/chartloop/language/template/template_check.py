@@ -129,10 +129,6 @@ class Checker:
 
     def check(self, tree: Any) -> None:
         """Raise `TemplateFault` for the first thing that is not allowed."""
-        self._bound(tree)
-        self._body(tree.body)
-
-    def _bound(self, tree: Any) -> None:
         stack = [(tree, 0)]
         count = 0
         while stack:
@@ -142,6 +138,7 @@ class Checker:
                 what = f"more than {MAX_NODES:,} parts or {MAX_DEPTH} levels"
                 raise self._fault(what, node)
             stack += [(child, depth + 1) for child in node.iter_child_nodes()]
+        self._body(tree.body)
 
     # Statements
 
@@ -168,7 +165,18 @@ class Checker:
             raise self._fault("a `for` inside a `for`", node)
         if node.recursive:
             raise self._fault("`recursive`", node)
-        self._local = self._targets(node)
+        # The names that a `for` binds, with their types.
+        element = self._element(node.iter)
+        pairs = _kind(node.iter) == "Filter" and node.iter.name == "items"
+        types = (STR, element) if pairs else (element,)
+        target = node.target
+        names: list[Any] = list(target.items) if _kind(target) == "Tuple" else [target]
+        if len(names) != len(types) or any(_kind(name) != "Name" for name in names):
+            hint = "write `for item in list` or `for key, value in map | items`"
+            raise self._fault("loop variables that do not fit the loop", node, hint)
+        for name in names:
+            self._public(name.name, name)
+        self._local = {name.name: type for name, type in zip(names, types, strict=True)}
         with self._only_if(None):
             if node.test is not None:
                 self._value(node.test)
@@ -227,20 +235,6 @@ class Checker:
         failures = path in _FAILURES and isinstance(value, int)
         some = holds and ((first.op == "gt" and value >= 0) or (first.op == "gteq" and value > 0))
         return frozenset({"errors.last"}) if failures and some else frozenset()
-
-    def _targets(self, node: Any) -> dict[str, Type]:
-        """The names that a `for` binds, with their types."""
-        element = self._element(node.iter)
-        pairs = _kind(node.iter) == "Filter" and node.iter.name == "items"
-        types = (STR, element) if pairs else (element,)
-        target = node.target
-        names: list[Any] = list(target.items) if _kind(target) == "Tuple" else [target]
-        if len(names) != len(types) or any(_kind(name) != "Name" for name in names):
-            hint = "write `for item in list` or `for key, value in map | items`"
-            raise self._fault("loop variables that do not fit the loop", node, hint)
-        for name in names:
-            self._public(name.name, name)
-        return {name.name: type for name, type in zip(names, types, strict=True)}
 
     def _element(self, node: Any) -> Type:
         type = self._value(node)
@@ -515,20 +509,21 @@ class Checker:
         start = end = node.lineno
         kind = _kind(node)
         if kind in ("Getattr", "Getitem"):
-            start, end = _first(node).lineno, node.lineno + 1
+            base = node
+            while _kind(base) in ("Getattr", "Getitem", "Call", "Filter") and base.node is not None:
+                base = base.node
+            start, end = base.lineno, node.lineno + 1
             while self._token(node.lineno).text == "[" and self._token(end).text != "]":
                 end += 1
         elif kind == "Call":
             return self._span(node.node)
         elif kind in _SIGNS:
-            start = end = self._sign(node.right.lineno, _SIGNS[kind])
+            start = node.right.lineno
+            while start > 0 and self._token(start).text != _SIGNS[kind]:
+                start -= 1
+            end = start
         first, last = self._token(start), self._token(end)
         return first.offset, last.offset + len(last.text.rstrip()) - first.offset
-
-    def _sign(self, number: int, sign: str) -> int:
-        while number > 0 and self._token(number).text != sign:
-            number -= 1
-        return number
 
     def _token(self, number: int) -> Token:
         return self._tokens[min(max(0, number), len(self._tokens) - 1)]
@@ -561,10 +556,3 @@ def _holders(path: str) -> Iterator[str]:
     """Yield what contains a fact: for ``a.b.c`` ``a.b`` and ``a``."""
     while path := path.rpartition(".")[0]:
         yield path
-
-
-def _first(node: Any) -> Any:
-    """The first word of a chain."""
-    while _kind(node) in ("Getattr", "Getitem", "Call", "Filter") and node.node is not None:
-        node = node.node
-    return node

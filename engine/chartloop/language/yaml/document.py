@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
+from chartloop.core.visible import cut
 from chartloop.language.yaml.scalar import BREAK, Style, offsets
 
 Path = tuple[str | int, ...]
@@ -76,7 +77,7 @@ def dotted_path(path: Path) -> str:
 def short(text: str) -> str:
     """A text of the file shortened for a message: one line of at most 60 characters."""
     text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut(text)
 
 
 class Source:
@@ -98,14 +99,11 @@ class Source:
     def place(self, line: int, column: int, width: int) -> Place:
         """A place on one line, counted from 0. The end of the text belongs to its last line."""
         if line >= len(self.lines) or (line == len(self.lines) - 1 and not self.lines[line]):
-            line, column, width = self._last()
+            line = len(self.lines) - 1
+            while line and not self.lines[line].strip():
+                line -= 1
+            column, width = len(self.lines[line]), 1
         return Place(self.file, line + 1, column + 1, max(1, width), self.lines[line])
-
-    def _last(self) -> tuple[int, int, int]:
-        line = len(self.lines) - 1
-        while line and not self.lines[line].strip():
-            line -= 1
-        return line, len(self.lines[line]), 1
 
     def between(self, start: Mark, end: Mark) -> Place:
         """The place between two marks, cut at the end of the first line."""

@@ -163,28 +163,25 @@ class _Reader:
             if type(self._next()) is _STREAM_END:
                 self._break("CL001", "the file is empty", self._source.place(0, 0, 1))
             data, root = self._value(self._next(), 0)
-            self._end(data)
+            # Refuse text after the document, without the parser: see `_unreadable`.
+            source = self._source
+            start = _behind_nothing(source.text, self._next().end_mark.index)
+            if source.text.startswith("---", start):
+                message = "a second document starts here; a file holds one"
+                hint = "remove the `---`, or move what follows into its own file"
+                self._break("CL001", message, source.at(start, start + 3), hint=hint)
+            if start < len(source.text):
+                message = "text after the end of the document"
+                hint = "a file is one mapping: check the indentation, and remove `...`"
+                self._break("CL001", message, source.at(start, len(source.text)), hint=hint)
+            if data is None and not self.broken:
+                self._break("CL001", "the file says nothing", source.place(0, 0, 1))
         except _Stop:
             return None, None
         except yaml.YAMLError as error:
             self._syntax(error)
             return None, None
         return data, root
-
-    def _end(self, data: Any) -> None:
-        """Refuse text after the document, without the parser: see `_unreadable`."""
-        source = self._source
-        start = _behind_nothing(source.text, self._next().end_mark.index)
-        if source.text.startswith("---", start):
-            message = "a second document starts here; a file holds one"
-            hint = "remove the `---`, or move what follows into its own file"
-            self._break("CL001", message, source.at(start, start + 3), hint=hint)
-        if start < len(source.text):
-            message = "text after the end of the document"
-            hint = "a file is one mapping: check the indentation, and remove `...`"
-            self._break("CL001", message, source.at(start, len(source.text)), hint=hint)
-        if data is None and not self.broken:
-            self._break("CL001", "the file says nothing", source.place(0, 0, 1))
 
     def _value(self, event: Event, depth: int) -> tuple[Any, Node]:
         kind = type(event)
@@ -224,7 +221,7 @@ class _Reader:
     def _mapping(self, event: Event, depth: int) -> tuple[dict[str, Any], Branch]:
         data: dict[str, Any] = {}
         nodes: dict[str, tuple[Event, Node]] = {}
-        path = self._path
+        path, text = self._path, self._source.text
         while type(key := self._next()) is not _MAPPING_END:
             name = self._key(key, event, depth)
             path.append(name or "")
@@ -233,8 +230,11 @@ class _Reader:
             if name is None:
                 continue
             if name in data:
-                self._duplicate(key, nodes[name][0])
-            elif event.flow_style and is_empty(node) and not _COLON.match(*self._after(key)):
+                message = f"`{short(key.value)}` appears twice"
+                related = ("first written here", self._span(nodes[name][0]))
+                hint = "rename or remove one; the first was kept for the other findings"
+                self._note("CL002", message, key, hint, name=key.value, related=related)
+            elif event.flow_style and is_empty(node) and not _COLON.match(text, key.end_mark.index):
                 self._alone(key, nodes)
             else:
                 data[name] = value
@@ -304,12 +304,6 @@ class _Reader:
         if depth > MAX_DEPTH:
             self._break("CL005", TOO_DEEP, self._span(event))
 
-    def _duplicate(self, key: Event, first: Event) -> None:
-        message = f"`{short(key.value)}` appears twice"
-        related = ("first written here", self._span(first))
-        hint = "rename or remove one; the first was kept for the other findings"
-        self._note("CL002", message, key, hint, name=key.value, related=related)
-
     def _alone(self, key: Event, before: dict[str, tuple[Event, Node]]) -> None:
         """Report a word without `:` in `{...}`, the rest of a text that a comma has cut."""
         cut = next(reversed(before.items()), None)
@@ -377,9 +371,6 @@ class _Reader:
 
     def _span(self, event: Event) -> Place:
         return self._source.between(event.start_mark, event.end_mark)
-
-    def _after(self, key: Event) -> tuple[str, int]:
-        return self._source.text, key.end_mark.index
 
     def _note(
         self,

@@ -68,14 +68,10 @@ def plain(text: str) -> str | int | float | bool | None:
         case "word":
             return float(text.lower().replace(".", ""))
         case _:
-            return _finite(text)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise OverflowError(text)
-    return value
+            value = float(text)
+            if math.isinf(value):
+                raise OverflowError(text)
+            return value
 
 
 class _Unit(NamedTuple):
@@ -104,7 +100,14 @@ def offsets(source: str, value: str, style: Style) -> list[int] | None:
     aligned: then only the scalar as a whole has a place.
     """
     if style in ("|", ">"):
-        return _align(_block_lines(source, value), value)
+        spans = _split(source)[1:]
+        indent = _indent(source, spans, value)
+        header = _Line([], spans[0][0] if spans else len(source), glued=True)
+        lines = [header]
+        for start, end in spans:
+            units = [_Unit(source[i], i, False) for i in range(min(start + indent, end), end)]
+            lines.append(_Line(units, end))
+        return _align(lines, value)
     return _align(_flow_lines(source, style), value)
 
 
@@ -148,17 +151,6 @@ def _split(source: str) -> list[tuple[int, int]]:
     return [*spans, (start, len(source))]
 
 
-def _block_lines(source: str, value: str) -> list[_Line]:
-    spans = _split(source)[1:]
-    indent = _indent(source, spans, value)
-    header = _Line([], spans[0][0] if spans else len(source), glued=True)
-    lines = [header]
-    for start, end in spans:
-        units = [_Unit(source[i], i, False) for i in range(min(start + indent, end), end)]
-        lines.append(_Line(units, end))
-    return lines
-
-
 def _indent(source: str, spans: list[tuple[int, int]], value: str) -> int:
     """The indentation that the block removed: that of its first text, less the part kept."""
     for start, end in spans:
@@ -177,20 +169,17 @@ def _flow_lines(source: str, style: Style) -> list[_Line]:
     lines: list[_Line] = []
     for number, (start, end) in enumerate(spans):
         units = _units(source, start, end, style)
-        glued = style == '"' and _odd_backslash(source[start:end])
+        line = source[start:end]  # a backslash that no other one escapes joins it to the next
+        glued = style == '"' and (len(line) - len(line.rstrip("\\"))) % 2 == 1
         left = number > 0 or not style
         right = not glued and (number < len(spans) - 1 or not style)
-        lines.append(_Line(_trim(units, left=left, right=right), end, glued))
+        first, last = 0, len(units)
+        while left and first < last and units[first].blank:
+            first += 1
+        while right and last > first and units[last - 1].blank:
+            last -= 1
+        lines.append(_Line(units[first:last], end, glued))
     return lines
-
-
-def _trim(units: list[_Unit], *, left: bool, right: bool) -> list[_Unit]:
-    first, last = 0, len(units)
-    while left and first < last and units[first].blank:
-        first += 1
-    while right and last > first and units[last - 1].blank:
-        last -= 1
-    return units[first:last]
 
 
 def _units(source: str, start: int, end: int, style: Style) -> list[_Unit]:
@@ -210,8 +199,3 @@ def _unescape(match: re.Match[str]) -> _Unit:
         return _Unit(text, match.start(), text in " \t")
     char = _ESCAPED.get(text[1], "") if len(text) == 2 else chr(int(text.lstrip("\\xuU"), 16))
     return _Unit(char, match.start(), blank=False)
-
-
-def _odd_backslash(line: str) -> bool:
-    """Whether a line ends in a backslash that no other one escapes."""
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

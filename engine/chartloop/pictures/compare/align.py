@@ -74,7 +74,15 @@ class _Matching:
         heapify(self.heap)
         for u in range(len(self.a.nodes)):
             self._look_around(u)
-        self._by_sharing()
+        while self.heap:
+            score, u, v = heappop(self.heap)
+            if self.found[u] is not None or v in self.back or score != -self._sharing(u, v):
+                continue
+            cost = node_changes(self.a.nodes[u], self.b.nodes[v])
+            shared = self._shared_edges(u, v)
+            if cost < 2 * GONE or (shared and cost <= 2 * GONE + shared):
+                self._take(u, v)
+                self._look_around(u)
         self._by_likeness()
         return self.found
 
@@ -127,17 +135,6 @@ class _Matching:
         finest = sum(of_a[u] == of_b[v] for of_a, of_b in self.kinds)
         same = 8 * (node.label == other.label) + 2 * (node.shape == other.shape)
         return same + finest + 4 * self._shared_edges(u, v)
-
-    def _by_sharing(self) -> None:
-        while self.heap:
-            score, u, v = heappop(self.heap)
-            if self.found[u] is not None or v in self.back or score != -self._sharing(u, v):
-                continue
-            cost = node_changes(self.a.nodes[u], self.b.nodes[v])
-            shared = self._shared_edges(u, v)
-            if cost < 2 * GONE or (shared and cost <= 2 * GONE + shared):
-                self._take(u, v)
-                self._look_around(u)
 
     def _look_around(self, u: int) -> None:
         """Queue pairs of the neighbours of a matched node and of its match."""

@@ -17,7 +17,7 @@ from typing import Literal
 
 from chartloop.pictures.compare.align import align
 from chartloop.pictures.compare.cost import Graph, Labels, Node
-from chartloop.pictures.flowchart import Box, Flowchart, one_line
+from chartloop.pictures.flowchart import Flowchart, one_line
 
 Change = Literal["added", "removed", "label", "shape", "fill"]
 
@@ -94,13 +94,12 @@ def _graph(chart: Flowchart, said: Sequence[str], *, fills: bool) -> Graph:
     place = {box.id: at for at, box in enumerate(chart.boxes)}
     arrows = zip(chart.arrows, said, strict=True)
     return Graph.of(
-        [_node(box, fills=fills) for box in chart.boxes],
+        [
+            Node(one_line(box.label), box.shape, (box.fill or "none").lower() if fills else "")
+            for box in chart.boxes
+        ],
         ((place[a.source], place[a.target], words) for a, words in arrows),
     )
-
-
-def _node(box: Box, *, fills: bool) -> Node:
-    return Node(one_line(box.label), box.shape, (box.fill or "none").lower() if fills else "")
 
 
 def _box_changes(a: Node, b: Node, name: str) -> Iterator[Difference]:

@@ -30,7 +30,17 @@ class Search:
 
     def __init__(self, a: Graph, b: Graph, kinds: Kinds) -> None:
         self.a, self.b, self.kinds = a, b, kinds
-        self.order = _outward(a)
+        # The nodes breadth first, starting with those of rare labels.
+        often = Counter(node.label for node in a.nodes)
+        starts = sorted(range(len(a.nodes)), key=lambda n: often[a.nodes[n].label])
+        order: dict[int, None] = {}
+        for start in starts:
+            waiting = deque([start])
+            while waiting:
+                if (node := waiting.popleft()) not in order:
+                    order[node] = None
+                    waiting += (end for pair in a.pairs_at[node] for end in pair)
+        self.order = list(order)
         self.twins = twins(b)
         self.degrees = _degrees(a), _degrees(b)
         self.found: dict[int, int | None] = {}
@@ -155,17 +165,3 @@ def _degrees(graph: Graph) -> list[tuple[int, int]]:
         out[source] += len(said)
         into[target] += len(said)
     return [(into[node], out[node]) for node in range(len(graph.nodes))]
-
-
-def _outward(graph: Graph) -> list[int]:
-    """The nodes breadth first, starting with those of rare labels."""
-    often = Counter(node.label for node in graph.nodes)
-    starts = sorted(range(len(graph.nodes)), key=lambda n: often[graph.nodes[n].label])
-    order: dict[int, None] = {}
-    for start in starts:
-        waiting = deque([start])
-        while waiting:
-            if (node := waiting.popleft()) not in order:
-                order[node] = None
-                waiting += (end for pair in graph.pairs_at[node] for end in pair)
-    return list(order)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
 
 from chartloop.pictures.dot.write import svg_ids
 from chartloop.pictures.flowchart import Flowchart, one_line, printable
@@ -26,9 +25,17 @@ def add_description(svg: str, chart: Flowchart, *, prefix: str, outline: str) ->
 
     The titles by Graphviz, `%3` and `think->done`, become the title and `think → done: Yes`.
     """
-    names = _names(chart, prefix)
+    parts = svg_ids(chart, prefix)
+    labels = {box.id: one_line(box.label) or box.id for box in chart.boxes}
+    names = {parts.chart: _title(chart)}  # escaped, by the ids in the SVG
+    for box, name in parts.boxes.items():
+        names[name] = _escape_text(labels[box])
+    for arrow, name in zip(chart.arrows, parts.arrows, strict=True):
+        ends = f"{labels[arrow.source]} → {labels[arrow.target]}"
+        caption = one_line(arrow.tip)
+        names[name] = _escape_text(f"{ends}: {caption}" if caption else ends)
     svg = _NAMED.sub(lambda found: found[1] + names.get(found[2], "start"), svg)
-    ids = svg_ids(chart, prefix).prefix
+    ids = parts.prefix
     role = f'role="img" aria-labelledby="{ids}title" aria-describedby="{ids}desc"'
     head = f'<title id="{ids}title">{_title(chart)}</title>\n'
     head += f'<desc id="{ids}desc">{_escape_text(_shorten_outline(outline))}</desc>\n'
@@ -38,20 +45,6 @@ def add_description(svg: str, chart: Flowchart, *, prefix: str, outline: str) ->
 
 def _title(chart: Flowchart) -> str:
     return _escape_text(one_line(chart.title) or "Flowchart")
-
-
-def _names(chart: Flowchart, prefix: str) -> Mapping[str, str]:
-    """The name of each part, escaped, by its id in the SVG."""
-    ids = svg_ids(chart, prefix)
-    labels = {box.id: one_line(box.label) or box.id for box in chart.boxes}
-    names = {ids.chart: _title(chart)}
-    for box, name in ids.boxes.items():
-        names[name] = _escape_text(labels[box])
-    for arrow, name in zip(chart.arrows, ids.arrows, strict=True):
-        ends = f"{labels[arrow.source]} → {labels[arrow.target]}"
-        caption = one_line(arrow.tip)
-        names[name] = _escape_text(f"{ends}: {caption}" if caption else ends)
-    return names
 
 
 def _shorten_outline(outline: str) -> str:

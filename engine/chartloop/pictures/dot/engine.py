@@ -41,7 +41,16 @@ def render(
     """
     command = _command(engine, form)
     try:
-        drawn = _run(command, source.encode(), timeout)
+        # Run the program through the library, whose `graphviz.pipe` has no timeout.
+        from graphviz.backend import execute  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
+
+        run = cast(
+            "Callable[..., subprocess.CompletedProcess[bytes]]",
+            execute.run_check,  # pyright: ignore[reportUnknownMemberType] - it has no types
+        )
+        drawn = run(
+            command, capture_output=True, quiet=True, input=source.encode(), timeout=timeout
+        )
     except subprocess.TimeoutExpired:
         raise RunError(
             f"Graphviz did not lay the chart out within {timeout:g} s",
@@ -56,17 +65,6 @@ def render(
     if not drawn.stdout:
         raise _no_picture(engine, drawn.stderr)
     return _for_pages(drawn.stdout) if form == "svg" else drawn.stdout
-
-
-def _run(command: list[str], data: bytes, timeout: float) -> subprocess.CompletedProcess[bytes]:
-    """Run the program through the library, whose `graphviz.pipe` has no timeout."""
-    from graphviz.backend import execute  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
-
-    run = cast(
-        "Callable[..., subprocess.CompletedProcess[bytes]]",
-        execute.run_check,  # pyright: ignore[reportUnknownMemberType] - it has no types
-    )
-    return run(command, capture_output=True, quiet=True, input=data, timeout=timeout)
 
 
 def _no_picture(engine: Engine, stderr: bytes) -> SetupError:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from chartloop.core.visible import cut
 from chartloop.pictures.dot.layout import as_reached, effort, panels, pulling, stands_above
 from chartloop.pictures.flowchart import (
     COLOUR,
@@ -244,7 +245,9 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
             graph.node(f"{name}-entry", id=dot, **_DOT)
             graph.edge(f"{name}-entry", name, id=way, color=_DOT["color"], tooltip="start")
     for panel in panels(chart):
-        graph.edge(ids[panel.id], _top(stands_above(panel, chart), ids), style="invis", weight="0")
+        above = stands_above(panel, chart)  # its topmost node is the dot that leads to it, if any
+        top = f"{ids[above.id]}-entry" if above.entry else ids[above.id]
+        graph.edge(ids[panel.id], top, style="invis", weight="0")
     pull = pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
@@ -281,11 +284,6 @@ def svg_ids(chart: Flowchart, prefix: str) -> SvgIds:
 def entry_ids(box: str) -> tuple[str, str]:
     """The ids of the dot where a run starts and of its arrow, from the id of the box after it."""
     return f"{box}-entry", f"{box}-enter"
-
-
-def _top(box: Box, ids: Mapping[str, str]) -> str:
-    """The topmost node of a box: the dot that leads to it, or the box itself."""
-    return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
@@ -402,5 +400,5 @@ def html_text(text: str) -> str:
 def dot_tip(text: str) -> str:
     """A text for tooltips, in which Graphviz expands escapes twice; a very long one is cut."""
     tip = printable(text).strip("\n")
-    tip = tip if len(tip) <= _TIP else f"{tip[: _TIP - 1]}…"
+    tip = cut(tip, _TIP)
     return tip.replace("&", "&amp;").replace("\\", "\\" * 4)

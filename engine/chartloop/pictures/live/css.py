@@ -37,7 +37,16 @@ class Css:
 
     def __init__(self, chart: Flowchart, ids: SvgIds, slots: Slots) -> None:
         self._ids, self._slots = ids, slots
-        self._faded = self._fade() + "".join(self._rule_list_styles(chart))
+        whole = f"#{ids.chart}"
+        shapes = ",".join(f"{whole} .node {shape}" for shape in ("path", "polygon", "ellipse"))
+        self._faded = (
+            f"{shapes}{{stroke:{PALE};fill-opacity:{FADE}}}"
+            f"{whole} .edge path{{stroke:{PALE}}}"
+            f"{whole} .edge polygon{{stroke:{PALE};fill:{PALE}}}"
+            f"{whole} .node text,{whole} .edge text{{fill:{PALE_INK}}}"
+            # a white outline separates letters from the arrows under them
+            f"{whole} .edge text{{paint-order:stroke;stroke:#fff;stroke-width:3}}"
+        ) + "".join(self._rule_list_styles(chart))
         self._visited = {box.id: self._visited_style(box) for box in chart.boxes}
         self._wide = frozenset(box.id for box in chart.boxes if not stands_out(box))
         self._arrows: dict[tuple[int, float], str] = {}
@@ -53,20 +62,10 @@ class Css:
             rules += [self._arrow(place, width(n, most)) for place, n in plan.counts.items()]
         rules += [f"#{self._ids.boxes[name]}.node tspan{{fill:{FAILED}}}" for name in plan.failed]
         if plan.now:
-            rules.append(self._now(plan.now, plan.how))
+            paint, box = paint_of(plan.how), self._ids.boxes[plan.now]
+            bold = "" if plan.now in self._wide else f"#{box}.node text{{font-weight:bold}}"
+            rules.append(f"{self._box(plan.now, paint.border, 2.8, paint.fill)}{bold}")
         return "".join(rules)
-
-    def _fade(self) -> str:
-        chart = f"#{self._ids.chart}"
-        shapes = ",".join(f"{chart} .node {shape}" for shape in ("path", "polygon", "ellipse"))
-        return (
-            f"{shapes}{{stroke:{PALE};fill-opacity:{FADE}}}"
-            f"{chart} .edge path{{stroke:{PALE}}}"
-            f"{chart} .edge polygon{{stroke:{PALE};fill:{PALE}}}"
-            f"{chart} .node text,{chart} .edge text{{fill:{PALE_INK}}}"
-            # a white outline separates letters from the arrows under them
-            f"{chart} .edge text{{paint-order:stroke;stroke:#fff;stroke-width:3}}"
-        )
 
     def _rule_list_styles(self, chart: Flowchart) -> Iterator[str]:
         """The style of parts without counts: lists of rules, which always apply."""
@@ -94,11 +93,6 @@ class Css:
         shapes = ",".join(f"#{name}.node {shape}" for shape in self._slots.shapes.get(name, ()))
         filled = f"fill:{fill};" if fill else ""
         return f"{shapes}{{{filled}stroke:{border};stroke-width:{wide};fill-opacity:1}}"
-
-    def _now(self, box: str, how: How) -> str:
-        paint, name = paint_of(how), self._ids.boxes[box]
-        bold = "" if box in self._wide else f"#{name}.node text{{font-weight:bold}}"
-        return f"{self._box(box, paint.border, 2.8, paint.fill)}{bold}"
 
     def _badge(self, how: How) -> str:
         count = f"#{self._ids.chart} .edge tspan{{fill:{TAKEN}}}"

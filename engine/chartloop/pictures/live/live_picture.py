@@ -23,7 +23,7 @@ from chartloop.pictures.flowchart import Flowchart
 from chartloop.pictures.live.css import Css
 from chartloop.pictures.live.live_style import LiveDress, PaintedDress
 from chartloop.pictures.live.outline import Outline
-from chartloop.pictures.live.plan import Plan, Planner, say_times
+from chartloop.pictures.live.plan import Planner, say_times
 from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.live.slots import Slots, slot_id
 from chartloop.pictures.save import save
@@ -82,16 +82,13 @@ class LivePicture:
     @cached_property
     def _laid_out(self) -> Slots | ChartloopError:
         try:
-            return self._lay_out()
+            source = to_dot(self.chart, prefix=self.prefix, dress=LiveDress(self.chart))
+            drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
+            arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
+            counted = [name for arrow, name in arrows if arrow.id]
+            return Slots(self._add_outline(drawn), self.ids, counted)
         except ChartloopError as error:
             return error
-
-    def _lay_out(self) -> Slots:
-        source = to_dot(self.chart, prefix=self.prefix, dress=LiveDress(self.chart))
-        drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
-        arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
-        counted = [name for arrow, name in arrows if arrow.id]
-        return Slots(self._add_outline(drawn), self.ids, counted)
 
     def _add_outline(self, drawn: str) -> str:
         """The element with the chart's outline as its description; texts describe the moment."""
@@ -113,7 +110,14 @@ class LivePicture:
         style = self._css.style(plan)
         if theme == "auto":
             style += dark_mode_rules(self._dark + dark_rules(style))
-        return Changes(style, self._texts(plan))
+        texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
+        texts |= {slot_id(self.ids.boxes[name]): note for name, note in plan.failed.items()}
+        if plan.now:
+            texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
+        for place, times in plan.counts.items():
+            if times:
+                texts[slot_id(self.ids.arrows[place])] = say_times(times)
+        return Changes(style, texts)
 
     def svg(self, standing: Standing, theme: PageTheme = "light") -> str:
         """An `<svg>` element of a moment, which `changes` can repaint.
@@ -150,13 +154,3 @@ class LivePicture:
         """Write a moment to a file: `.svg`, `.png` or `.txt`. Errors: see `Picture.save`."""
         draw = {".svg": self.still, ".png": self.png, ".txt": self.text}
         return save(path, {suffix: partial(write, standing) for suffix, write in draw.items()})
-
-    def _texts(self, plan: Plan) -> dict[str, str]:
-        texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
-        texts |= {slot_id(self.ids.boxes[name]): note for name, note in plan.failed.items()}
-        if plan.now:
-            texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
-        for place, times in plan.counts.items():
-            if times:
-                texts[slot_id(self.ids.arrows[place])] = say_times(times)
-        return texts

@@ -70,8 +70,13 @@ class Planner:
         visits = standing.visits
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
+        failed = {
+            name: f"✗ {n} failed"
+            for name, n in standing.failed.items()
+            if name != now and name in self.boxes
+        }
         return Plan(
-            now, standing.how, self._badge(now, standing), self._failure_counts(now, standing),
+            now, standing.how, self._badge(now, standing), failed,
             shorten(standing.caption, _CAPTION), visited,
             {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
@@ -82,10 +87,6 @@ class Planner:
             if taken.get(edge) and source in visited:
                 counts[place] = 0
         return counts
-
-    def _failure_counts(self, now: str, standing: Standing) -> dict[str, str]:
-        counts = standing.failed.items()
-        return {name: f"✗ {n} failed" for name, n in counts if name != now and name in self.boxes}
 
     def _badge(self, now: str, standing: Standing) -> str:
         mark = _MARKS[standing.how]

@@ -50,7 +50,11 @@ class Slots:
             name = named[1] if named else ""
             self.shapes[name] = tuple(dict.fromkeys(_SHAPE.findall(part)))
             if name in looks:
-                lowered = _move_down(part) if looks[name] is _BADGE else part
+                lowered = (
+                    _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
+                    if looks[name] is _BADGE
+                    else part
+                )
                 self._cut_slot(lowered, slot_id(name), looks[name])
             else:
                 self._pieces.append(part)
@@ -75,10 +79,6 @@ class Slots:
             if (place := self._places.get(slot)) is not None:
                 pieces[place] = html.escape(text)
         return "".join(pieces)
-
-
-def _move_down(part: str) -> str:
-    return _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
 
 
 def slot_id(part: str) -> str:

@@ -93,11 +93,22 @@ class ReportDress(PaintedDress):
     def box_label(self, box: Box) -> str:
         """The label, the badge, the value and its bar, each in a line."""
         if box.id in self._lines:
-            return self._rules(box)
+            # A list of rules is a table: the guard, value and bar of each.
+            rows = [row(f"<B>{html_text(_lines_of(box.label)[0])}</B>", "LEFT", 3)]
+            for line in self._lines[box.id]:
+                parts = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
+                meter = self._meters.get(line.id, Meter(""))
+                measured = "" if meter.share is None else bar(meter.share)
+                caption = small(f"{SPACE * 3}{meter.text}{word(meter.share)}{SPACE * 2}", SMALL_INK)
+                shown = "".join(f"{html_text(part)}{LEFT}" for part in parts)
+                rows.append(cells(shown, caption, measured))
+            return table([*rows, *self._badge_row(box, "LEFT", 3)])
         rows = [row(html_text(line) or " ") for line in _lines_of(box.label)]
         rows += self._badge_row(box)
         if (meter := self._meters.get(box.id)) is not None:
-            rows += self._meter(meter, faded=self._is_faded(box))
+            plan = self._plan
+            away = box.id not in plan.visited and box.id != plan.now
+            rows += self._meter(meter, faded=plan.counted and away and box.origin != "rule")
         return table(rows)
 
     def arrow_label(self, arrow: Arrow) -> str:
@@ -117,26 +128,10 @@ class ReportDress(PaintedDress):
         if meter.share is not None:
             yield row(bar(meter.share, bright=not faded, align=align), align)
 
-    def _rules(self, box: Box) -> str:
-        """A list of rules as a table: the guard, value and bar of each."""
-        rows = [row(f"<B>{html_text(_lines_of(box.label)[0])}</B>", "LEFT", 3)]
-        for line in self._lines[box.id]:
-            parts = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
-            meter = self._meters.get(line.id, Meter(""))
-            measured = "" if meter.share is None else bar(meter.share)
-            caption = small(f"{SPACE * 3}{meter.text}{word(meter.share)}{SPACE * 2}", SMALL_INK)
-            rows.append(cells("".join(f"{html_text(p)}{LEFT}" for p in parts), caption, measured))
-        return table([*rows, *self._badge_row(box, "LEFT", 3)])
-
     def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:
         if text := self.badge(box):
             badge = f"<B>{html_text(text)}</B>"
             yield row(f'<FONT POINT-SIZE="9" COLOR="{self.ink(box)}">{badge}</FONT>', align, span)
-
-    def _is_faded(self, box: Box) -> bool:
-        plan = self._plan
-        away = box.id not in plan.visited and box.id != plan.now
-        return plan.counted and away and box.origin != "rule"
 
 
 def _lines_of(label: str) -> list[str]:

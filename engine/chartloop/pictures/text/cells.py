@@ -65,19 +65,15 @@ def wrap_text(text: str, width: int) -> list[str]:
                 line = longer
                 continue
             lines += [line] if line else []
-            *whole, line = _pieces(word, width)
+            # A word in pieces of at most `width` columns.
+            pieces, room = [""], width
+            for cluster, columns in clusters(word):
+                if columns > room and pieces[-1]:
+                    pieces.append("")
+                    room = width
+                pieces[-1] += cluster
+                room -= columns
+            *whole, line = pieces
             lines += whole
         lines += [line] if line else []
     return lines or [""]
-
-
-def _pieces(word: str, width: int) -> list[str]:
-    """A word in pieces of at most `width` columns."""
-    pieces, room = [""], width
-    for cluster, columns in clusters(word):
-        if columns > room and pieces[-1]:
-            pieces.append("")
-            room = width
-        pieces[-1] += cluster
-        room -= columns
-    return pieces

@@ -20,7 +20,7 @@ from chartloop.pictures.flowchart import Flowchart, Shape, one_line
 from chartloop.pictures.text.canvas import Canvas, Span
 from chartloop.pictures.text.cells import wrap_text
 from chartloop.pictures.text.order import order_chart
-from chartloop.pictures.text.place import HANGING, Area, Form, Label, Layout, Run, place_chart
+from chartloop.pictures.text.place import HANGING, Area, Form, Layout, Run, place_chart
 
 WIDTH = 100
 """The default width of a picture, in columns."""
@@ -83,24 +83,23 @@ def draw(
         found = lanes(layout)
         wide = max([*layout.extents.values(), *(lane.column for lane in found)], default=0)
         if wide < width:
-            return _draw_layout(chart, layout, found, here, width)
+            canvas = Canvas()
+            for area in layout.areas.values():
+                draw_box(canvas, area, heavy=area.box.id == here)
+            _lines(canvas, layout, found)
+            for label in layout.labels:
+                first, *rest = label.lines
+                canvas.put(label.row, label.left - 1, f" {first} ", "label")
+                for number, line in enumerate(rest, start=1):
+                    canvas.put(label.row + number, label.left + HANGING, line, "label")
+            title = one_line(chart.title)
+            head = (
+                [(Span(line, "title"),) for line in wrap_text(title, width)] + [()] if title else []
+            )
+            for area in layout.areas.values():
+                area.top += len(head)
+            return Drawing((*head, *canvas.lines(layout.rows)), layout.areas)
     return None
-
-
-def _draw_layout(
-    chart: Flowchart, layout: Layout, found: list[Lane], here: str, width: int
-) -> Drawing:
-    canvas = Canvas()
-    for area in layout.areas.values():
-        draw_box(canvas, area, heavy=area.box.id == here)
-    _lines(canvas, layout, found)
-    for label in layout.labels:
-        _label(canvas, label)
-    title = one_line(chart.title)
-    head = [(Span(line, "title"),) for line in wrap_text(title, width)] + [()] if title else []
-    for area in layout.areas.values():
-        area.top += len(head)
-    return Drawing((*head, *canvas.lines(layout.rows)), layout.areas)
 
 
 # boxes --------------------------------------------------------------------------------------
@@ -177,13 +176,6 @@ def _run(canvas: Canvas, run: Run, source: Area, columns: Mapping[str, int]) -> 
         canvas.put(run.row, run.beside.left - 1, "▶", "line")
 
 
-def _label(canvas: Canvas, label: Label) -> None:
-    first, *rest = label.lines
-    canvas.put(label.row, label.left - 1, f" {first} ", "label")
-    for number, line in enumerate(rest, start=1):
-        canvas.put(label.row + number, label.left + HANGING, line, "label")
-
-
 APART = 2
 """The distance between lanes, in columns."""
 
@@ -205,7 +197,9 @@ def lanes(layout: Layout) -> list[Lane]:
             rows[run.arrow.target].add(run.row)
     found: list[Lane] = []
     taken: dict[int, list[tuple[int, int]]] = {}
-    for target, joined in sorted(rows.items(), key=lambda lane: (_length(lane[1]), min(lane[1]))):
+    for target, joined in sorted(
+        rows.items(), key=lambda lane: (max(lane[1]) - min(lane[1]), min(lane[1]))
+    ):
         top, bottom = min(joined), max(joined)
         widest = max(layout.extents.get(row, 0) for row in range(top, bottom + 1))
         column = widest + APART + 1 + widest % APART
@@ -214,7 +208,3 @@ def lanes(layout: Layout) -> list[Lane]:
         taken.setdefault(column, []).append((top, bottom))
         found.append(Lane(target, column, tuple(sorted(joined))))
     return found
-
-
-def _length(rows: set[int]) -> int:
-    return max(rows) - min(rows)

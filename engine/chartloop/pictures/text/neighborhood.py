@@ -54,7 +54,11 @@ def neighbourhood(
     boxes = {box.id: box for box in chart.boxes}
     box, canvas = boxes[state], Canvas()
     row = _arriving(canvas, [a for a in chart.arrows if a.target == state], boxes, width)
-    area = Area(box, _words(box, inside, width), 0, row, 0)
+    label, name = one_line(box.label), one_line(box.id)
+    first = name if label in ("", name) else f"{name} · {label}"
+    room = width - 8
+    lines = [line for text in (first, *map(printable, inside)) for line in wrap_text(text, room)]
+    area = Area(box, [f"{HERE} {lines[0]}", *(f"  {line}" for line in lines[1:])], 0, row, 0)
     area.width = max(map(size, area.lines)) + (6 if box.shape in ("diamond", "hexagon") else 4)
     draw_box(canvas, area, heavy=True)
     if row:
@@ -62,14 +66,6 @@ def neighbourhood(
     leaving = [a for a in chart.arrows if a.source == state]
     end = _Leaving(canvas, boxes, width, notes).put(leaving, area) if leaving else area.bottom + 1
     return Drawing(tuple(canvas.lines(end)), {state: area})
-
-
-def _words(box: Box, inside: Sequence[str], width: int) -> list[str]:
-    label, name = one_line(box.label), one_line(box.id)
-    first = name if label in ("", name) else f"{name} · {label}"
-    room = width - 8
-    lines = [line for text in (first, *map(printable, inside)) for line in wrap_text(text, room)]
-    return [f"{HERE} {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
 
 def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], width: int) -> int:

@@ -71,7 +71,14 @@ class _Order:
         self._leaving: dict[str, list[Arrow]] = {box.id: [] for box in chart.boxes}
         for arrow in chart.arrows:
             self._leaving[arrow.source].append(arrow)
-        self._topological = _topological(_roots(chart), self._leaving)
+        # Roots in order: starts of runs, unreached boxes, boxes of rules, then all others.
+        led_to = {arrow.target for arrow in chart.arrows if arrow.source != arrow.target}
+        starts = [box.id for box in chart.boxes if box.entry or box.role == "start"]
+        panels = [box.id for box in chart.boxes if box.role == "rules"]
+        loose = [box.id for box in chart.boxes if box.id not in led_to]
+        loose = [name for name in loose if name not in panels]
+        roots = [*starts, *loose, *panels, *(box.id for box in chart.boxes)]
+        self._topological = _topological(roots, self._leaving)
         self._rank = {name: n for n, name in enumerate(self._topological)}
         self._ahead = {
             name: [a.target for a in arrows if self._rank[a.target] > self._rank[name]]
@@ -136,17 +143,14 @@ class _Order:
             free = exit_.placement == "lane" and target != below and target not in self._placed
             if free and self._fits(node.box.id, target, depth):
                 exit_.placement = "beside"
-                exit_.beside = self._column(self._through(target), depth + 1)
-
-    def _through(self, target: str) -> list[str]:
-        """A box and the boxes that it dominates, in order."""
-        found: list[str] = []
-        waiting = [target]
-        while waiting:
-            name = waiting.pop()
-            found.append(name)
-            waiting += self._only_through[name]
-        return sorted(found, key=self._rank.__getitem__)
+                # A box and the boxes that it dominates, in order.
+                found: list[str] = []
+                waiting = [target]
+                while waiting:
+                    name = waiting.pop()
+                    found.append(name)
+                    waiting += self._only_through[name]
+                exit_.beside = self._column(sorted(found, key=self._rank.__getitem__), depth + 1)
 
     def _heights(self) -> dict[str, int]:
         """The length of the longest path from each box."""
@@ -175,15 +179,6 @@ class _Order:
         for name in reversed(self._topological):
             weight[name] = 1 + sum(weight[child] for child in below[name])
         return below, weight
-
-
-def _roots(chart: Flowchart) -> list[str]:
-    """The roots in order: starts of runs, unreached boxes, boxes of rules, then all others."""
-    led_to = {arrow.target for arrow in chart.arrows if arrow.source != arrow.target}
-    starts = [box.id for box in chart.boxes if box.entry or box.role == "start"]
-    panels = [box.id for box in chart.boxes if box.role == "rules"]
-    loose = [box.id for box in chart.boxes if box.id not in led_to]
-    return [*starts, *(n for n in loose if n not in panels), *panels, *(b.id for b in chart.boxes)]
 
 
 def _topological(roots: list[str], leaving: dict[str, list[Arrow]]) -> list[str]:

@@ -81,7 +81,11 @@ class Equivalence:
     def __init__(self, spec: MachineSpec, hints: Hints) -> None:
         guards = {guard.text: guard for guard in expressions(spec)}
         read = {name for guard in guards.values() for name in guard.reads}
-        names = [n for n in _facts_behind(spec, read) if _belongs_to_key(n)]
+        names = [
+            n
+            for n in _facts_behind(spec, read)
+            if n not in _BY_GUARDS and not n.startswith("limits.")
+        ]
         self._visits = frozenset(n.removeprefix(_VISITS) for n in names if n.startswith(_VISITS))
         self._facts = tuple(sorted(n for n in names if not n.startswith(_VISITS)))
         self._caps = {name: max(numbers) for name, numbers in hints.numbers.items() if numbers}
@@ -91,7 +95,7 @@ class Equivalence:
         self._guards = tuple(
             guard for guard in guards.values()
             if not guard.opaque
-            and not (many and all(_follows(name, exact) for name in guard.reads))
+            and not (many and all(n in exact or n.startswith("limits.") for n in guard.reads))
         )  # fmt: skip
         self._parses = any(
             s.traits.reads_reply or s.calls in ("all", "first") for s in spec.states.values()
@@ -101,17 +105,20 @@ class Equivalence:
         """The key of a node."""
         position = node.position
         facts = position.facts
+        called = tuple(call.name for call in facts.last.tool_calls)
         rest = (
             position.status, position.stopping, position.returns, position.skip, position.attempt,
             position.blocked_on, position.wake_at is None, position.waited is None, position.soft,
             tuple(str(s.reason) for s in position.signals),
             tuple(str(s.reason) for s in position.suppressed),
             tuple((t.kind, t.attempts, t.cycle) for t in position.queue),
-            tuple(_limits(facts)), (facts.last.text, _calls(facts)) if self._parses else (),
+            tuple(_limits(facts)), (facts.last.text, called) if self._parses else (),
             node.expired, min(len(position.messages), 3), tuple(_children(node)),
         )  # fmt: skip
-        kept = (("kept", _kept_json(position.kept)),) if position.kept else ()
-        values = (*self._values(facts), *kept)
+        values = tuple(self._values(facts))
+        if position.kept:  # without the sessions of a sandbox, which are bytes
+            kept = json.dumps(position.kept, sort_keys=True, default=_nothing)
+            values = (*values, ("kept", kept))
         return Key(position.state, tuple(self._truth(facts)), values, rest)
 
     def _truth(self, facts: Facts) -> Iterator[tuple[int, Hashable]]:
@@ -147,22 +154,8 @@ class Equivalence:
         return json.dumps(plain(value), sort_keys=True, default=str)
 
 
-def _follows(name: str, exact: set[str]) -> bool:
-    """Whether a key already determines a fact exactly."""
-    return name in exact or name.startswith("limits.")
-
-
-def _belongs_to_key(name: str) -> bool:
-    return name not in _BY_GUARDS and not name.startswith("limits.")
-
-
 def _limits(facts: Facts) -> Iterator[Hashable]:
     yield from (repr(value) for value in facts.limits.values())
-
-
-def _kept_json(kept: Mapping[str, Any]) -> str:
-    """The values that actions keep, without the sessions of a sandbox, which are bytes."""
-    return json.dumps(kept, sort_keys=True, default=_nothing)
 
 
 def _children(node: Node | None) -> Iterator[Hashable]:
@@ -175,10 +168,6 @@ def _children(node: Node | None) -> Iterator[Hashable]:
 def _nothing(value: object) -> str:
     del value
     return ""
-
-
-def _calls(facts: Facts) -> tuple[str, ...]:
-    return tuple(call.name for call in facts.last.tool_calls)
 
 
 def _facts_behind(spec: MachineSpec, read: set[str]) -> frozenset[str]:

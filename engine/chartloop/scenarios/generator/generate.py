@@ -174,12 +174,19 @@ class _Subject(NamedTuple):
         """Load the machine. Undeclared tools take any arguments."""
         clock = ManualClock()
         world = World(clock)
-        machine = _load_machine(path, own)
+        machine, findings = find_faults(path, tools=own, assume=True)
+        if machine is None:
+            raise SpecError(findings)
         assumed = assumed_in(machine.spec)
         names = (name for name in assumed if name.startswith("tool "))
         unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in names)
         tools: dict[str, ToolSpec | None] = {**own.tools, **dict.fromkeys(unknown)}
-        if not own.tools and _takes_any(machine):
+        takes_any = any(  # also a child may take every tool of its application
+            part.document is not None and "*" in (part.document.data.get("tools") or ())
+            for part in machine.spec.family()
+            if not part.base
+        )
+        if takes_any and not own.tools:
             tools[ADAPTER] = None
         # load again without assumptions: they hide what else is missing
         simulated = {name: world.tool(name, known) for name, known in tools.items()}
@@ -189,23 +196,6 @@ class _Subject(NamedTuple):
     def moves(self, *, run_own: bool) -> Moves:
         """The moves of its runs."""
         return Moves(self.machine, self.world, self.clock, run_own=run_own)
-
-
-def _load_machine(path: Path, own: Registry) -> Machine:
-    """Load the machine with assumed declarations for whatever is undeclared."""
-    machine, findings = find_faults(path, tools=own, assume=True)
-    if machine is None:
-        raise SpecError(findings)
-    return machine
-
-
-def _takes_any(machine: Machine) -> bool:
-    """Whether the machine, or a child, takes every tool of its application (``tools: "*"``)."""
-    return any(
-        part.document is not None and "*" in (part.document.data.get("tools") or ())
-        for part in machine.spec.family()
-        if not part.base
-    )  # fmt: skip
 
 
 # existing scenarios -------------------------------------------------------------------------
@@ -256,7 +246,10 @@ class _Writer:
         self._subject = subject
         self._player = player
         shipped = {path: name for name, path in catalog.shipped_machines().items()}
-        self._named = shipped.get(machine) or _from(folder, machine)
+        self._named = (
+            shipped.get(machine)
+            or Path(os.path.relpath(machine.resolve(), folder.resolve())).as_posix()
+        )
         """The machine as the file names it."""
         self._path = shipped.get(machine) or str(machine.resolve())
         """The machine for playing it, as the folder may not exist yet."""
@@ -299,7 +292,9 @@ class _Writer:
     def write(self, played: _Played, new: Sequence[Target], *, shortest: bool) -> Written:
         """Write the scenario of a path for `new`, the targets that it is the first to show."""
         chart = self._subject.machine.chart
-        targets = sorted(new, key=lambda t: _first(t, played.target))
+        targets = sorted(  # stops first, as people look for them, but plain ends last
+            new, key=lambda t: (t.kind != "reason" or t.name == "completed", t != played.target)
+        )
         keys, result = self._least(played)
         facts = facts_that_matter(chart.spec, targets, result)
         if facts and not self._passes(
@@ -329,11 +324,6 @@ class _Writer:
     def _passes(self, text: str) -> bool:
         made = read_scenario(text, file="", name="generated", folder=None)
         return self._player.play(made).passed
-
-
-def _from(folder: Path, machine: Path) -> str:
-    """The machine's path relative to the folder of the scenario."""
-    return Path(os.path.relpath(machine.resolve(), folder.resolve())).as_posix()
 
 
 def _plain(value: Any) -> Any:
@@ -366,11 +356,6 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
             continue
         left -= new
         yield distinct[number], sorted(new, key=_order)
-
-
-def _first(target: Target, of: Target) -> tuple[bool, bool]:
-    """The order within a file: stops first, as people look for them, but plain ends last."""
-    return target.kind != "reason" or target.name == "completed", target != of
 
 
 def _order(target: Target) -> tuple[bool, str, str]:

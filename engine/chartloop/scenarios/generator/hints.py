@@ -92,11 +92,13 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
         _waits(part, own, within)
     near = {n: w for part in spec.family() for n, w in _near(part, facts)}
     window = facts.usage.context_window or int(spec.model.get("context_window") or 0)
+    sizes = {math.ceil(n) for n in _of(numbers, TOKENS)}
+    sizes |= {math.ceil(n * window) for n in _of(numbers, {RATIO}) if window}
     return Hints(
         {name: _few(values) for name, values in words.items()},
         {name: _few(sorted(set(values))) for name, values in numbers.items()},
         {name: _few((-1, *values)) for name, values in parts.items()},
-        _sizes(numbers, window), _few(_of(numbers, {COST})),
+        tuple(sorted(sizes))[:MOST], _few(_of(numbers, {COST})),
         _few(sorted({t for t in (*_of(numbers, TIMES), *within) if 0 < t < math.inf})),
         _few(words.get(FINISH, ())), near,
     )  # fmt: skip
@@ -215,10 +217,3 @@ def _waits(spec: MachineSpec, facts: Facts, into: list[float]) -> None:
 def _of(numbers: Mapping[str, list[float]], names: Iterable[str]) -> Iterator[float]:
     for name in names:
         yield from (n for n in numbers.get(name, ()) if n > 0)
-
-
-def _sizes(numbers: Mapping[str, list[float]], window: int) -> tuple[int, ...]:
-    """Sizes of a reply that reach a limit on tokens, or a share of the window."""
-    sizes = {math.ceil(n) for n in _of(numbers, TOKENS)}
-    sizes |= {math.ceil(n * window) for n in _of(numbers, {RATIO}) if window}
-    return tuple(sorted(sizes))[:MOST]

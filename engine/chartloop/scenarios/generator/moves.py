@@ -260,8 +260,12 @@ class Moves:
         """Let a run take one record; its kind, or None if the run rests."""
         session.tally = Tally(failed_calls=session.tally.failed_calls)
         self._world.begin(*choices)
-        if event is not None:
-            await _send(session, event)
+        if event is not None and event.kind == "send":
+            await answer.send_answer(session, answer.Answer(event.word, event.data))
+        elif event is not None:
+            data = {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
+            now = session.ports.clock.now()
+            await session.journal.send(RUN, InboxMessage(str(session.head), now, data))
         record = await advance(session)
         return None if record is None else record.kind
 
@@ -272,7 +276,12 @@ class Moves:
             await self._record(session, node.choices, node.event)
             return session
         assert self._ports is not None
-        self._set_replies(node)
+        # The candidates for replies depend on the limits of the node's start.
+        key = repr(node.start.limits)
+        if key not in self._worlds:
+            spec = self.chart.spec
+            self._worlds[key] = Replies(spec, hints_of(spec, node.position.facts))
+        self._world.replies = self._worlds[key]
         self._clock.set(node.now)
         self._ports.fleet = fleet_facts(node.start.fleet)
         session = Session(self.chart, MemoryJournal(), RUN, self._ports)
@@ -282,14 +291,6 @@ class Moves:
         session.position = node.position
         session.tally = Tally(failed_calls=node.failed)
         return session
-
-    def _set_replies(self, node: Node) -> None:
-        """Set the world's replies, whose candidates depend on the limits of the node's start."""
-        key = repr(node.start.limits)
-        if key not in self._worlds:
-            spec = self.chart.spec
-            self._worlds[key] = Replies(spec, hints_of(spec, node.position.facts))
-        self._world.replies = self._worlds[key]
 
     def _last_targets(self, session: Session) -> frozenset[Target]:
         """The targets that the last record of a session shows."""
@@ -302,16 +303,6 @@ class Moves:
 
 def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> EventMove:
     return EventMove(kind, word, data, node.position.facts.run.steps)
-
-
-async def _send(session: Session, event: EventMove) -> None:
-    """Send an event as `Run.send` and `Run.cancel` do."""
-    if event.kind == "send":
-        await answer.send_answer(session, answer.Answer(event.word, event.data))
-        return
-    data = {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
-    now = session.ports.clock.now()
-    await session.journal.send(RUN, InboxMessage(str(session.head), now, data))
 
 
 def _variants(plain: Sequence[Choice]) -> Iterator[Choices]:

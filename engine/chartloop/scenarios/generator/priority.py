@@ -77,7 +77,12 @@ class Frontier:
     """The open nodes of a search with missing targets, in several orders."""
 
     def __init__(self, chart: Chart, missing: Sequence[Target], nodes: Iterable[OpenNode]) -> None:
-        self._graph = _before(chart)
+        # The predecessors of each state.
+        before: dict[str, set[str]] = {}
+        whole: Any = graph(chart, engine=True)
+        for source, dest in whole.edges():
+            before.setdefault(str(dest), set()).add(str(source))
+        self._graph = before
         self._chart = chart
         self._takes: dict[str, dict[str, None]] = {}
         for move in chart.step.transitions():
@@ -147,12 +152,3 @@ class Frontier:
             yield from (n for n, s in self._chart.spec.states.items() if s.stop == target.name)
         else:
             yield from self._takes.get(target.name, ())
-
-
-def _before(chart: Chart) -> dict[str, set[str]]:
-    """The predecessors of each state."""
-    before: dict[str, set[str]] = {}
-    whole: Any = graph(chart, engine=True)
-    for source, dest in whole.edges():
-        before.setdefault(str(dest), set()).add(str(source))
-    return before

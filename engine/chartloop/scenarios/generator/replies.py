@@ -45,7 +45,7 @@ class Replies:
 
     def to(self, request: ModelRequest) -> tuple[Scripted, ...]:
         """The candidate replies to a request."""
-        state = _state_of(request.key)
+        state = request.key.rpartition("/")[0].rpartition("/")[2]
         names = tuple(str(tool["function"]["name"]) for tool in request.tools)
         key = (names, json.dumps(request.output, sort_keys=True), state)
         if key not in self._known:
@@ -128,13 +128,10 @@ class Replies:
             case "boolean":
                 return [True, False]
             case "integer" | "number":
-                return self._numbers()
+                numbers = [n for some in self._hints.numbers.values() for n in some]
+                return list(dict.fromkeys((0, 1, *numbers, *(n + 1 for n in numbers))))[:8]
             case _:
                 return ["ok", *self._hints.all_words()]
-
-    def _numbers(self) -> list[Any]:
-        numbers = [n for some in self._hints.numbers.values() for n in some]
-        return list(dict.fromkeys((0, 1, *numbers, *(n + 1 for n in numbers))))[:8]
 
     @cached_property
     def _parsable_texts(self) -> list[str]:
@@ -195,11 +192,6 @@ class Replies:
                 return [{}]
             case _:
                 return ["ok", *words]
-
-
-def _state_of(key: str) -> str:
-    """The state in the key of a call: `RUN/STATE/STEP`."""
-    return key.rpartition("/")[0].rpartition("/")[2]
 
 
 _RESULTS: tuple[Any, ...] = (

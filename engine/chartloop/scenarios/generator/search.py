@@ -116,7 +116,25 @@ class Search:
         """Search until the shortest run of each target is found, or the work is done."""
         self._over = Event()
         try:
-            await self._run()
+            single = starts(self.moves.chart.spec, self._hints)
+            # Follow the plainest run, and those that are cancelled at once.
+            node = await self.moves.begin(Start())
+            if node is not None:
+                self._take(node)
+                await self._plainly(node)
+                async for behind in self.moves.behind(node):
+                    if behind.cancels:
+                        self._take(behind)
+                        await self._plainly(behind)
+            await self._begin(single)
+            await self._follow(int(self.work * _NEAREST))
+            await self._finish_all()
+            if self._missing:
+                await self._stubborn_runs()
+                await self._begin(pairs(single[1:]))
+                await self._aim()
+                await self._finish_all()
+            await self._shorten()
         finally:
             self._over.set()
 
@@ -126,19 +144,6 @@ class Search:
         if self._over is not None:
             await self._over.wait()
         await self._finish_all(plainly=True)
-
-    async def _run(self) -> None:
-        single = starts(self.moves.chart.spec, self._hints)
-        await self._plain_runs()
-        await self._begin(single)
-        await self._follow(int(self.work * _NEAREST))
-        await self._finish_all()
-        if self._missing:
-            await self._stubborn_runs()
-            await self._begin(pairs(single[1:]))
-            await self._aim()
-            await self._finish_all()
-        await self._shorten()
 
     @property
     def ended(self) -> bool:
@@ -153,17 +158,6 @@ class Search:
     @property
     def _out_of_work(self) -> bool:
         return self.moves.tried >= self.work
-
-    async def _plain_runs(self) -> None:
-        """Follow the plainest run, and those that are cancelled at once."""
-        node = await self.moves.begin(Start())
-        if node is not None:
-            self._take(node)
-            await self._plainly(node)
-            async for behind in self.moves.behind(node):
-                if behind.cancels:
-                    self._take(behind)
-                    await self._plainly(behind)
 
     async def _stubborn_runs(self) -> None:
         """Follow long runs in which every answer is the same, such as the same failure."""
@@ -195,7 +189,10 @@ class Search:
             if node.length > level:
                 level = node.length
                 await self._finish_all(before=level - _PATIENCE)
-            if not self._missing and self._is_settled(node):
+            # Settled is what no open node can lead to by a shorter path.
+            if not self._missing and all(
+                candidate.end.length <= node.length + 1 for candidate in self.candidates.values()
+            ):
                 heapq.heappush(self._open, (node.cost, next(self._number), node, key))
                 break
             await self._expand(node)
@@ -226,12 +223,6 @@ class Search:
         """Report the progress."""
         found, wanted = len(self.candidates), len(self.wanted)
         self.on_progress(Progress(self.moves.tried, self.work, found, wanted, phase))
-
-    def _is_settled(self, node: Node) -> bool:
-        """Whether no open node can lead to a target by a shorter path."""
-        return all(
-            candidate.end.length <= node.length + 1 for candidate in self.candidates.values()
-        )
 
     # nodes ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from chartloop.api import Run
-from chartloop.language.spec import HIGHEST, MachineSpec, StateSpec
+from chartloop.language.spec import HIGHEST, MachineSpec
 from chartloop.machine.build import Chart
 
 CANCELLED = "user_requested"
@@ -56,13 +56,8 @@ def _reasons(chart: Chart) -> Iterator[str]:
     if any(state.rests and state.job != "end" for state in spec.states.values()):
         yield CANCELLED  # a machine that never rests cannot be cancelled
     acting = (spec.states[name] for name in _before_a_stop(spec) - chart.handled)
-    if spec.on_error is None and any(_may_fail(state) for state in acting):
+    if spec.on_error is None and any(state.traits.fails == "by_world" for state in acting):
         yield _FAILED
-
-
-def _may_fail(state: StateSpec) -> bool:
-    """Whether an answer of the world can make a state's action fail."""
-    return state.traits.fails == "by_world"
 
 
 def _before_a_stop(spec: MachineSpec) -> frozenset[str]:

@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import EMPTY, FleetFacts
-from chartloop.core.specs import ActionSpec
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
 from chartloop.scenarios.generator.hints import Hints, expressions
@@ -66,21 +65,26 @@ def starts(spec: MachineSpec, hints: Hints) -> list[Start]:
 
 def pairs(single: list[Start]) -> list[Start]:
     """Starts that differ in two values, thinned out to at most `PAIRS`."""
-    both = (a.with_(b) for a, b in combinations(single, 2) if not _clash(a, b))
+    both = (
+        a.with_(b)
+        for a, b in combinations(single, 2)
+        if not any(
+            one.keys() & other.keys()
+            for one, other in ((a.limits, b.limits), (a.vars, b.vars), (a.fleet, b.fleet))
+        )
+    )
     candidates = [start for start in both if start.oddness == 2]
     step = max(1, len(candidates) // PAIRS)
     return candidates[::step][:PAIRS]
 
 
-def _clash(a: Start, b: Start) -> bool:
-    groups = ((a.limits, b.limits), (a.vars, b.vars), (a.fleet, b.fleet))
-    return any(one.keys() & other.keys() for one, other in groups)
-
-
 def _tasks(spec: MachineSpec) -> Iterator[Start]:
     yield Start(task="")
     actions = (state.action for state in spec.states.values())
-    if not any(action is not None and _is_for_tasks(action) for action in actions):
+    if not any(
+        action is not None and (action.needs == "tasks" or action.supplies == frozenset({"tasks"}))
+        for action in actions
+    ):
         return
     yield Start(task="", tasks=())
     yield Start(task="", tasks=("first",))
@@ -90,11 +94,6 @@ def _tasks(spec: MachineSpec) -> Iterator[Start]:
             yield Start(tasks=({"text": "first", "by": {"tool": tool}},))
     for machine in list(spec.machines)[:1]:
         yield Start(tasks=({"text": "first", "by": {"machine": machine}},))
-
-
-def _is_for_tasks(action: ActionSpec) -> bool:
-    """Whether an action works on tasks of the queue, or only adds some."""
-    return action.needs == "tasks" or action.supplies == frozenset({"tasks"})
 
 
 def _limits(spec: MachineSpec, read: frozenset[str]) -> Iterator[Start]:

@@ -11,8 +11,6 @@ from chartloop.analysis.checker.dead_paths import untaken
 from chartloop.analysis.proofs.query import Questions
 from chartloop.analysis.proofs.query.events import Happenings
 from chartloop.core.units import say_number
-from chartloop.language.expression import Expression
-from chartloop.language.spec import MachineSpec
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import Route
 from chartloop.machine.build import Chart
@@ -82,7 +80,18 @@ class Reasons:
 
     def __init__(self, chart: Chart, *, not_run: Collection[str], tried: int, end: Why) -> None:
         """`end` says why the search ended: `nothing left`, `budget` or `stopped`."""
-        self._guards = _guards_by_target(chart.spec)
+        # The guards of each target, with those that may be evaluated before them.
+        guards = {rule.id: [rule.when] for rule in chart.spec.rules}
+        for rule in chart.spec.rules:
+            guards.setdefault(rule.stop or rule.signal, []).append(rule.when)
+        for state in chart.spec.states.values():
+            own = [edge.when for edge in state.edges if edge.when is not None]
+            guards |= {edge.id: own for edge in state.edges}
+        for edge in chart.spec.edges():
+            then = chart.spec.states.get(edge.target)
+            if edge.when is not None and then is not None and then.stop:
+                guards.setdefault(then.stop, []).append(edge.when)
+        self._guards = guards
         self._not_run = sorted(not_run)
         self._end: Why = end
         self._end_text = _ENDS[end].format(say_number(tried))
@@ -105,18 +114,3 @@ _ENDS: Mapping[Why, str] = {
     "budget": "not found with {} moves; `--work` gives more",
     "stopped": "not found with {} moves, when the search was stopped",
 }
-
-
-def _guards_by_target(spec: MachineSpec) -> dict[str, list[Expression]]:
-    """The guards of each target, with those that may be evaluated before them."""
-    guards = {rule.id: [rule.when] for rule in spec.rules}
-    for rule in spec.rules:
-        guards.setdefault(rule.stop or rule.signal, []).append(rule.when)
-    for state in spec.states.values():
-        own = [edge.when for edge in state.edges if edge.when is not None]
-        guards |= {edge.id: own for edge in state.edges}
-    for edge in spec.edges():
-        then = spec.states.get(edge.target)
-        if edge.when is not None and then is not None and then.stop:
-            guards.setdefault(then.stop, []).append(edge.when)
-    return guards

@@ -100,10 +100,7 @@ class ChosenModel:
         options = world.replies.to(request)
         option = options[world.choose(len(options))]
         world.answers.append(Answer("reply", option))
-        return await deliver(self._reply(option), request, world.clock, on_text)
-
-    def _reply(self, option: Any) -> ScriptedReply:
         key = json.dumps(option, sort_keys=True)
         if key not in self._read:
             (self._read[key],), _ = parse_replies([option])
-        return self._read[key]
+        return await deliver(self._read[key], request, world.clock, on_text)

@@ -111,7 +111,13 @@ def recording(
     script = script_of(machine.chart, recorded, _children(source, recorded.run_id))
     keys = keys_of(machine.chart, recorded, named or machine.name, script)
     keys = _hide_secrets(keys, redact)
-    report = _play_recording(keys, machine, str(recorded.row.reason or ""))
+    # Play it. The reason of a caller's cancel must be expected.
+    reason = str(recorded.row.reason or "")
+    own = machine.spec.registry.beside(builtin())
+    expected = {"kind": None, **({"reason": reason} if reason else {})}
+    scenario = {**keys, "machine": machine.name, "expect": expected}
+    made = scenario_of(Document(scenario, "", ""), name=machine.name, folder=None)
+    report = play_scenario(made, machine.canonical() + "\n", own)
     if report.result is None:
         raise RunError(
             f"the scenario of run `{recorded.run_id}` cannot be played: {report.problems[0]}"
@@ -182,15 +188,6 @@ def _walk(value: Any, hide: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_walk(v, hide) for v in cast("list[Any]", value)]
     return value
-
-
-def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
-    """Play the scenario. `reason` is the run's: one of a caller's cancel must be expected."""
-    own = machine.spec.registry.beside(builtin())
-    expected = {"kind": None, **({"reason": reason} if reason else {})}
-    scenario = {**keys, "machine": machine.name, "expect": expected}
-    made = scenario_of(Document(scenario, "", ""), name=machine.name, folder=None)
-    return play_scenario(made, machine.canonical() + "\n", own)
 
 
 def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:

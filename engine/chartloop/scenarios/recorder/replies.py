@@ -178,7 +178,8 @@ def _results(
         if entry is None:
             if outcome.timed_out:  # it was in flight when the deadline came
                 yield ToolOutput(call.name, {"delay": write_duration(took + LATE), "result": None})
-        elif _was_made(entry):
+        elif entry["ok"] or not str(entry["content"]).startswith("error: The arguments of `"):
+            # the tool itself was called, which invalid arguments prevent
             text, result = str(entry["content"]), entry.get("result")
             made = _result(outcome, _CallResult(call.name, entry["ok"], text, result), extra)
             yield ToolOutput(call.name, _after(delay, made))
@@ -189,11 +190,6 @@ def _runs(tool: str) -> bool:
     """Whether a scenario runs a tool instead of scripting it: it is built in and only computes."""
     known = builtin().tools.get(tool)
     return known is not None and known.effect is Effect.PURE
-
-
-def _was_made(call: Mapping[str, Any]) -> bool:
-    """Whether the tool itself was called, which invalid arguments prevent."""
-    return call["ok"] or not str(call["content"]).startswith("error: The arguments of `")
 
 
 def _single(name: str, outcome: Outcome, took: float, result: Any) -> Iterator[ToolOutput]:

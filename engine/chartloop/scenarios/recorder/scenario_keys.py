@@ -56,7 +56,12 @@ class Script:
         record, before = moment.record, moment.before
         answers = NOTHING if moment.by_children else answers_in(record, before, moment.chart.spec)
         for reply in answers.replies:
-            self.replies.append(_without_ids(reply, len(self.replies)))
+            if isinstance(reply, dict):  # a replay assigns the ids of calls by itself
+                calls = cast("dict[str, Any]", reply).get("tool_calls", ())
+                for n, call in enumerate(calls):
+                    if call["id"] == f"call_{len(self.replies)}_{n}":
+                        del call["id"]
+            self.replies.append(reply)
         for tool, result in answers.results:
             self.tools.setdefault(tool, []).append(result)
         if answers.unknown:
@@ -65,15 +70,6 @@ class Script:
         event = event_of(record, before, moment.previous)
         if event is not None and (steps is None or record.kind == "answer"):
             self.events.append(event if steps is None else {**event, "after": steps})
-
-
-def _without_ids(reply: Any, number: int) -> Any:
-    """Remove the ids of calls that a replay assigns by itself."""
-    calls = cast("dict[str, Any]", reply).get("tool_calls", ()) if isinstance(reply, dict) else ()
-    for n, call in enumerate(calls):
-        if call["id"] == f"call_{number}_{n}":
-            del call["id"]
-    return cast("Any", reply)
 
 
 def script_of(chart: Chart, run: RecordedRun, children: Sequence[RecordedRun] = ()) -> Script:
@@ -127,20 +123,16 @@ class _Children:
         return not rest or (rest[0] == CHILD_MARK and rest.count(CHILD_MARK) == 1)
 
     def _whole(self, chart: Chart, run: RecordedRun) -> Iterator[Moment]:
-        for moment in _moments(chart.child(self._name(chart, run)), run):
-            inner = self.during(run.run_id, moment)
-            yield from inner
-            yield moment._replace(by_children=bool(inner))
-
-    @staticmethod
-    def _name(chart: Chart, run: RecordedRun) -> str:
-        """The name that the parent's machine has for the child of this run."""
+        # The name that the parent's machine has for the child of this run.
         machines = chart.spec.machines
         fitting = [name for name, spec in machines.items() if spec.name == run.row.machine]
         if not fitting:
             message = f"run `{run.run_id}` is of `{run.row.machine}`, which `{chart.name}` has not"
             raise RunError(message, hint="give the machine that the run was started with")
-        return fitting[0]
+        for moment in _moments(chart.child(fitting[0]), run):
+            inner = self.during(run.run_id, moment)
+            yield from inner
+            yield moment._replace(by_children=bool(inner))
 
 
 def keys_of(chart: Chart, run: RecordedRun, machine: str, script: Script) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from chartloop.api.machine import Machine
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed, say_number
+from chartloop.core.visible import cut
 from chartloop.machine.build import Chart
 from chartloop.pictures.flowchart import printable
 from chartloop.run.dataframe import frame
@@ -271,7 +272,7 @@ def _say(name: str, value: float) -> str:
 
 def _first_words(message: str) -> str:
     text = " ".join(printable(message).split())
-    return text if len(text) <= _MESSAGE else f"{text[: _MESSAGE - 1]}…"
+    return cut(text, _MESSAGE)
 
 
 _MESSAGE = 60

@@ -11,6 +11,7 @@ from typing import Any
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.visible import cut
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.pictures.flowchart import printable
 from chartloop.run.dataframe import frame
@@ -334,7 +335,7 @@ def _cells(run: RunVerdict) -> tuple[str, ...]:
     at = "" if run.record is None else str(run.record)
     saved = _spent_briefly(run.saved) if run.verdict.sure else ""
     answer = printable(run.answer or "")
-    kept = "" if not answer else f"{'lost: ' if run.lost else ''}{_short(answer)}"
+    kept = "" if not answer else f"{'lost: ' if run.lost else ''}{cut(answer, _ANSWER)}"
     return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
 
 
@@ -358,10 +359,6 @@ def _now(run: RunVerdict) -> str:
 
 def _was(run: RunVerdict) -> str:
     return run.was or "not ended"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _ANSWER else f"{text[: _ANSWER - 1]}…"
 
 
 _ANSWER = 40

@@ -139,14 +139,11 @@ class Live:
         if at_rest or time.monotonic() - self._painted >= INTERVAL:
             self._paint()
         else:
-            self._paint_later()
-
-    def _paint_later(self) -> None:
-        self._stale = True
-        if self._screen is not None and self._timer is None:
-            self._timer = threading.Timer(INTERVAL, self.flush)
-            self._timer.daemon = True
-            self._timer.start()
+            self._stale = True
+            if self._screen is not None and self._timer is None:
+                self._timer = threading.Timer(INTERVAL, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
 
     def _paint(self) -> None:
         with self._lock:  # called from the run's thread and from the timer's

@@ -114,7 +114,9 @@ class Log(VerticalScroll):
 
     def say(self, line: Line) -> None:
         """Add a line."""
-        self._end()
+        if self._partial:
+            self._lines.append(Line(self._partial, "cyan"))
+            self._partial = ""
         if line.text.strip() or (self._lines and self._lines[-1].text.strip()):
             self._lines.append(line)
 
@@ -122,11 +124,6 @@ class Log(VerticalScroll):
         """Add a piece of a model's text."""
         *whole, self._partial = (self._partial + text).split("\n")
         self._lines.extend(Line(part, "cyan") for part in whole)
-
-    def _end(self) -> None:
-        if self._partial:
-            self._lines.append(Line(self._partial, "cyan"))
-            self._partial = ""
 
     @property
     def room(self) -> int:

@@ -26,7 +26,7 @@ from chartloop.core.visible import visible, visible_json
 from chartloop.run.question import Question
 from chartloop.ui.tui.board import Board
 from chartloop.ui.tui.styles import of_drawing, of_lines
-from chartloop.ui.view_model.run_view import AnswerView, FieldView, QuestionView
+from chartloop.ui.view_model.run_view import AnswerView, QuestionView
 
 _MORE = "\0more"
 """The id of the option that shows the rest of a question; no event has it."""
@@ -283,7 +283,11 @@ class FieldsScreen(ModalScreen[str | None]):
         values: dict[str, str] = {}
         for name, field in self._fields.items():
             if not field.optional or texts[name].strip():
-                values[name] = _typed(field, texts[name])
+                text = texts[name]
+                words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
+                values[name] = (
+                    words.get(text.strip().lower(), text) if field.kind == "bool" else text
+                )
         fault = self._fault(self._event, values)
         values |= {name: texts[name] for name, was in self._given.items() if texts[name] != was}
         boxes = {str(box.id).removeprefix("call-"): box.value for box in self.query(Checkbox)}
@@ -295,11 +299,6 @@ class FieldsScreen(ModalScreen[str | None]):
         values |= {number: ACCEPT if accepts else DENY for number, accepts in boxes.items()}
         message = " ".join(shlex.quote(f"{name}={value}") for name, value in values.items())
         self.dismiss(f"{self._to} {self._event} {message}")
-
-
-def _typed(field: FieldView, text: str) -> str:
-    words = {"y": "true", "yes": "true", "n": "false", "no": "false"}
-    return words.get(text.strip().lower(), text) if field.kind == "bool" else text
 
 
 class HelpScreen(ModalScreen[None]):

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from textual.content import Content
 
 from chartloop.core.text_table import Line
+from chartloop.core.visible import cut
 from chartloop.pictures.text.draw import Drawing
 
 _LINES: Mapping[str, str] = MappingProxyType(
@@ -66,4 +67,4 @@ def of_changes(changes: Sequence[tuple[str, str, str]], width: int) -> Content:
 
 def _shorten(text: str, width: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return cut(line, width)

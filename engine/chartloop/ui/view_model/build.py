@@ -220,7 +220,11 @@ class _Fact(NamedTuple):
 
 def fact_views(run: Run, before: Facts, now: Facts) -> Iterator[FactView]:
     """The facts at one moment, each with its earlier value."""
-    guarded = _guarded_facts(run)
+    # The facts that rules and edges read.
+    spec = run.machine.spec
+    guards = [rule.when for rule in spec.rules]
+    guards += [edge.when for edge in spec.edges() if edge.when is not None]
+    guarded = frozenset(name for guard in guards for name in guard.reads)
     for fact in _split_facts(run, before, now):
         yield FactView(
             name=fact.name,
@@ -262,14 +266,6 @@ def _facts_before(run: Run, records: Sequence[Record]) -> Facts:
     if not records:
         return run.facts
     return position_before(run.machine.chart, records, records[-1].seq, run.id).facts
-
-
-def _guarded_facts(run: Run) -> frozenset[str]:
-    """The facts that rules and edges read."""
-    spec = run.machine.spec
-    guards = [rule.when for rule in spec.rules]
-    guards += [edge.when for edge in spec.edges() if edge.when is not None]
-    return frozenset(name for guard in guards for name in guard.reads)
 
 
 def _editable(run: Run) -> Iterator[EditableView]:

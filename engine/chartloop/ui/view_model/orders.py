@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 from chartloop.api import Run
 from chartloop.core.errors import RunError, nearest
+from chartloop.core.visible import cut
 
 LONGEST = 20_000
 """The most characters of a text that a page may send."""
@@ -186,7 +187,10 @@ def _answer(fields: Mapping[object, object]) -> Answer:
         raise _refusal("the fields of an answer are a mapping")
     typed = cast(Mapping[object, object], data)
     read = {
-        _text(name, "a field's name"): _field_value(name, value) for name, value in typed.items()
+        _text(name, "a field's name"): (
+            value if isinstance(value, bool) else _text(value, f"the field {_quote(name)}")
+        )
+        for name, value in typed.items()
     }
     wait = _text(fields.get("wait", ""), "the wait")
     shown = _text(fields.get("shown", ""), "the digest")
@@ -198,10 +202,6 @@ def _enqueue(fields: Mapping[object, object]) -> Enqueue:
     if not isinstance(tasks, list) or not tasks:
         raise _refusal("the tasks are a list of texts")
     return Enqueue(tuple(_text(task, "a task") for task in cast("list[object]", tasks)))
-
-
-def _field_value(name: object, value: object) -> str | bool:
-    return value if isinstance(value, bool) else _text(value, f"the field {_quote(name)}")
 
 
 def _text(value: object, what: str) -> str:
@@ -248,7 +248,7 @@ _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyTy
 
 def _quote(value: object) -> str:
     text = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
-    return text if len(text) <= 60 else text[:59] + "…"
+    return cut(text)
 
 
 def _refusal(fault: str, hint: str = "") -> RunError:

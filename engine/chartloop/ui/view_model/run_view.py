@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chartloop.core.text_table import Line
+from chartloop.core.visible import cut
 from chartloop.machine.budget_use import Budget
 from chartloop.machine.explain import Atom, Explanation, Row
 from chartloop.run.question import Question
@@ -385,4 +386,4 @@ def _atom_dict(atom: Atom | None) -> Json:
 
 def shorten(text: str, longest: int = LONGEST_TEXT) -> str:
     """The text, or its beginning and an ellipsis."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return cut(text, longest)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from chartloop.core.plain import plain
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count
+from chartloop.core.visible import cut
 from chartloop.run.question import Question
 from chartloop.run.result import describe_signals, describe_warnings, stands
 from chartloop.ui.view_model.table import plain_text, table_lines
@@ -99,7 +100,7 @@ def _action_cells(action: NextAction) -> Iterator[tuple[str, str]]:
     yield "does", f"{action.action}: {action.about}" if action.about else action.action
     for name, text in action.args:
         line = " ".join(text.split())
-        short = line if len(line) <= LONGEST_FIELD else line[: LONGEST_FIELD - 1] + "…"
+        short = cut(line, LONGEST_FIELD)
         yield "with", f"{name}: {short}"
 
 
@@ -126,12 +127,10 @@ def output_lines(view: StandingView) -> list[Line]:
     output = view.end.output if view.end is not None else None
     if output is None:
         return []
-    text = output if isinstance(output, str) else _as_json(output)
+    text = output
+    if not isinstance(text, str):
+        text = json.dumps(plain(output), ensure_ascii=False, indent=2, default=str)
     return [Line(part, "cyan") for part in ["", *plain_text(text).split("\n")]]
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(plain(value), ensure_ascii=False, indent=2, default=str)
 
 
 # how it ended -------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def withheld_text(result: Result) -> str:
     """The model's last text if it is not the run's output, shortened, on one line."""
     text = "" if result.success or result.output is not None else result.facts.last.text
     line = " ".join(text[: 4 * LONGEST_LINE].split())
-    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+    return cut(line, LONGEST_LINE)
 
 
 def last_failure(result: Result) -> Mapping[str, Any] | None:

@@ -96,24 +96,17 @@ def compare_runs(
     """
     of_left, of_right = left.records, right.records
     count = max(len(of_left), len(of_right))
-    first = _first_difference((left, of_left), (right, of_right))
+    sides = (left, of_left), (right, of_right)
+    first = next((seq for seq in range(count) if not _row(*sides, seq).same), None)
     if start is None:
         start = 0 if count <= limit else max(0, (count if first is None else first) - BEFORE)
-    steps = tuple(
-        _row((left, of_left), (right, of_right), seq)
-        for seq in range(start, min(count, start + limit))
-    )
+    steps = tuple(_row(*sides, seq) for seq in range(start, min(count, start + limit)))
     following = start + limit if start + limit < count else None
     facts = tuple(_different_facts(left, right))
     return TwoRuns(standing_of(left), standing_of(right), first, steps, following, facts)
 
 
 Side = tuple[Run, Sequence[Record]]
-
-
-def _first_difference(left: Side, right: Side) -> int | None:
-    count = max(len(left[1]), len(right[1]))
-    return next((seq for seq in range(count) if not _row(left, right, seq).same), None)
 
 
 def _row(left: Side, right: Side, seq: int) -> ComparedStep:

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from chartloop.core.errors import NOWHERE, Place
+from chartloop.core.visible import cut
 
 Kind = Literal[
     "added", "removed", "renamed", "retargeted", "loosened", "tightened", "changed", "moved"
@@ -307,7 +308,7 @@ def _thing(change: Change, side: Side) -> str:
 def quote(text: str) -> str:
     """Quote a text of a file within a sentence: on one line, shortened if long."""
     line = " ".join(text.split())
-    return f"`{line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'}`" if line else "nothing"
+    return f"`{cut(line, LONGEST)}`" if line else "nothing"
 
 
 LONGEST = 100
@@ -340,7 +341,7 @@ def _say(change: Change) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return cut(line, LONGEST)
 
 
 def _describe_change(change: Change, thing: str, old: str, new: str) -> str:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from chartloop.analysis.versions.diff.change import differing
 from chartloop.analysis.versions.diff.merge import Line, Mark, Marked, Merged, Note
+from chartloop.core.visible import cut
 from chartloop.pictures.dot.write import (
     BOLD,
     FONT,
@@ -195,7 +196,7 @@ def _note(note: Note) -> str:
 
 def _wrap_text(text: str) -> Iterator[str]:
     """Yield a text in short lines, shortened if long."""
-    text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    text = cut(text, _LONG)
     yield from (escape_label(line) for line in textwrap.wrap(text, _WIDE, break_on_hyphens=False))
 
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from chartloop.analysis.versions.diff.change import differing
 from chartloop.analysis.versions.diff.diff_style import INKS
 from chartloop.analysis.versions.diff.merge import Line, Mark, Marked, Merged, Note
+from chartloop.core.visible import cut
 from chartloop.pictures.flowchart import Arrow, Box, one_line
 from chartloop.pictures.focus import HIDDEN
 from chartloop.pictures.ids import safe_ids
@@ -138,13 +139,9 @@ def _note(note: Note) -> str:
     if not note.name:
         return f"~ was {_struck(note.old)}"
     old, new = differing(note.old, note.new)
-    was = f" {_struck(_short(old))}" if old else ""
-    now = f" {_escape_short(_short(new))}" if new else " gone" if old else ""
+    was = f" {_struck(cut(old, _NOTE))}" if old else ""
+    now = f" {_escape_short(cut(new, _NOTE))}" if new else " gone" if old else ""
     return f"~ {_escape_short(note.name)}{was}{now}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _NOTE else f"{text[: _NOTE - 1]}…"
 
 
 def _rule(line: Line) -> Iterator[str]:

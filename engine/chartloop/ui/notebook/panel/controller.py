@@ -20,7 +20,6 @@ from functools import partial
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError
-from chartloop.core.records import Record
 from chartloop.run.events import Event, Recorded
 from chartloop.run.sanitize import sound_text
 from chartloop.ui.notebook.panel.panel_picture import PanelPicture
@@ -113,7 +112,9 @@ class Controller:
     def _send(self, changed: Json) -> None:
         """Publish a change. An error of the page is logged, and the run continues."""
         try:
-            self._publish(_sendable(changed))
+            text = json.dumps(changed, ensure_ascii=False)
+            sound = sound_text(text)  # a lone surrogate cannot be encoded
+            self._publish(changed if sound is text else json.loads(sound))
         except Exception:  # noqa: BLE001  a fault of the page must not stop the run
             _log.exception("the panel of run `%s` could not show something", self.run.id)
 
@@ -121,16 +122,10 @@ class Controller:
         number = number_of(message)
         try:
             order = order_of(message)
-            self._refuse_while_driven(order)
-            self._fault = None
             self._carry_out(order)
         except Exception as error:  # noqa: BLE001  shown on the page
             self._fault = fault_of(error)
         self._send({"fault": self._fault, "heard": number})
-
-    def _refuse_while_driven(self, order: Order) -> None:
-        if self._is_driven and not isinstance(order, (Pause, Cancel, Show)):
-            raise StatusError("the run is being driven at this moment", hint="pause it first")
 
     @property
     def _is_driven(self) -> bool:
@@ -138,40 +133,35 @@ class Controller:
         return self._asked is not None or self.run.session.turn.is_held
 
     def _carry_out(self, order: Order) -> None:
+        if self._is_driven and not isinstance(order, (Pause, Cancel, Show)):
+            raise StatusError("the run is being driven at this moment", hint="pause it first")
+        self._fault = None
         match order:
-            case Cancel() if self._is_driven:
-                self._cancel(order)
+            case Cancel() if self._is_driven:  # it stops before the next action
+                self.run.cancel(order.reason, order.message)
+                self._cancelled = self._asked is not None
+                self._send({"busy": "cancelling after this action"})
             case Step() | RunUntil() | Cancel() | Answer():
                 self._start(order)
             case Pause():
-                self._pause()
+                if not self._is_driven:
+                    message = "the run rests already"
+                    raise StatusError(message, hint="a pause is for a run that is driven")
+                self.run.pause()
+                self._send({"busy": "pausing after this action"})
             case Why(seq):
-                self._send({"why": self._decision(self.run.records, seq)})
+                decision = decision_of(self.run, self.run.records, seq)
+                self._send({"why": None if decision is None else decision.to_dict()})
                 self._seq = seq
             case Show(whole):
                 self._show(whole=whole)
             case _:
-                self._follow(perform(self.run, order))
+                run = perform(self.run, order)
+                self._seq = None
+                if run is not self.run:  # after a fork it is the new one
+                    self._stop()
+                    self.run, self._stop = run, run.listen(self._hear)
                 self._show()
-
-    def _follow(self, run: Run) -> None:
-        """Show this run from now on; after a fork it is the new one."""
-        self._seq = None
-        if run is not self.run:
-            self._stop()
-            self.run, self._stop = run, run.listen(self._hear)
-
-    def _pause(self) -> None:
-        if not self._is_driven:
-            raise StatusError("the run rests already", hint="a pause is for a run that is driven")
-        self.run.pause()
-        self._send({"busy": "pausing after this action"})
-
-    def _cancel(self, order: Cancel) -> None:
-        """Cancel a run that is being driven; it stops before the next action."""
-        self.run.cancel(order.reason, order.message)
-        self._cancelled = self._asked is not None
-        self._send({"busy": "cancelling after this action"})
 
     # driving --------------------------------------------------------------------------------
 
@@ -249,17 +239,6 @@ class Controller:
                 "fault": self._fault,
             }
         )
-
-    def _decision(self, records: list[Record], seq: int | None) -> Json | None:
-        decision = decision_of(self.run, records, seq)
-        return None if decision is None else decision.to_dict()
-
-
-def _sendable(changed: Json) -> Json:
-    """The data without lone surrogates, which cannot be encoded."""
-    text = json.dumps(changed, ensure_ascii=False)
-    sound = sound_text(text)
-    return changed if sound is text else json.loads(sound)
 
 
 def fault_of(error: Exception) -> Json:
