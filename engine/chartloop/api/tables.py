@@ -6,21 +6,21 @@ single records, which have their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, SupportsIndex, overload
+from typing import Any, ClassVar, SupportsIndex, overload
 
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Cells, bundle, table
 from chartloop.core.records import Record
-from chartloop.core.text_table import Row, lay_out
+from chartloop.core.report import Part, Report, Table
+from chartloop.core.text_table import Cell, Row
 from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 
 
-class Records(list[Record]):
+class Records(Report, list[Record]):
     """The records of a run: a list that is displayed as a table; `frame` returns it for pandas."""
 
     def __init__(self, records: Iterable[Record], chart: Chart) -> None:
@@ -63,34 +63,31 @@ class Records(list[Record]):
             "at": datetime.fromtimestamp(given.at, UTC),
         }  # fmt: skip
 
-    def _cells(self, record: Record) -> Cells:
-        return (
-            str(record.seq), record.kind, Cell(record.state, "code"),
-            Cell(action_of(self._chart, record), "code"),
-            Cell(outcome_of(record), "bad" if record.failures else ""), duration_of(record),
-            Cell(_short(path_of(self._chart, record)), "code"),
-            Cell(because(self._chart, record), "dim"),
-        )  # fmt: skip
+    WIDEST: ClassVar[int] = 120
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a row for each record, like `chartloop show`."""
-        return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
+    def parts(self) -> Iterator[Part]:
+        """A row for each record, like `chartloop show`."""
+        rows: list[Row] = []
+        for record in self:
+            path = path_of(self._chart, record)  # a long one is shortened in the middle
+            states = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
+            cells = (
+                (str(record.seq), ""), (record.kind, ""), (record.state, "code"),
+                (action_of(self._chart, record), "code"),
+                (outcome_of(record), "red" if record.failures else ""),
+                (duration_of(record), ""), (" → ".join(states), "code"),
+                (because(self._chart, record), "dim"),
+            )  # fmt: skip
+            rows.append(Row(tuple(Cell(printable(text), colour) for text, colour in cells)))
+        yield Table(rows, _HEAD, {0, 5}, spare=(5, 3, 1))
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The terminal view, for IPython."""
-        printer.text(self._text())
-
-    def _text(self) -> str:
-        rows = (tuple(c if isinstance(c, str) else c.text for c in self._cells(r)) for r in self)
-        clean = (tuple(map(printable, row)) for row in (_HEAD, *rows))
-        lines = lay_out([Row(row) for row in clean], width=_WIDEST, right=_RIGHT, spare=(5, 3, 1))
-        return "\n".join(line.text for line in lines)
+    def __str__(self) -> str:
+        return repr(self)
 
 
 _HEAD = ("#", "kind", "state", "action", "outcome", "duration", "path", "because")
-_RIGHT = (0, 5)
-_WIDEST = 120
-"""The width of a printed table, in columns."""
+_LISTED = 5
+"""The most states of a path in the table."""
 
 
 class KnownFacts(Facts, frozen=True, gc=False):
@@ -105,12 +102,3 @@ class KnownFacts(Facts, frozen=True, gc=False):
     def frame(self) -> Any:
         """A pandas frame with a row for each fact: its name and its value."""
         return frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
-
-
-def _short(path: Sequence[str]) -> str:
-    """A path that fits into a column; a long one is shortened in the middle."""
-    states = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
-    return " → ".join(states)
-
-
-_LISTED = 5

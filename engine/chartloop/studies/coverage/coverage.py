@@ -9,21 +9,21 @@ Belongs here: figures, sums, JSON, thresholds. Never: tables (`coverage_table`),
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 from chartloop.core.errors import RunError, SetupError, nearest
-from chartloop.core.text_table import Line, text_of
+from chartloop.core.report import Part, Report
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
 from chartloop.pictures.flowchart import RuleDrawing
 from chartloop.pictures.from_graph import flowchart
 from chartloop.run.dataframe import frame
-from chartloop.studies.coverage.coverage_table import WIDEST, bundle_of, coverage_lines
+from chartloop.studies.coverage.coverage_table import WIDEST, parts_of
 from chartloop.studies.coverage.figures import PLURAL, Covered, Figure, figure_of
 from chartloop.studies.coverage.heatmap import HeatPicture
 from chartloop.studies.coverage.targets import KINDS, Kind, items_of
@@ -64,7 +64,7 @@ def _quote_names(keys: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(Report):
     """The coverage of a machine by its runs. `one + other` is the coverage by the runs of both."""
 
     machine: str
@@ -207,12 +207,11 @@ class Coverage:
         runs = say_count(self.runs, "run")
         return f"<Coverage of {self.machine} by {runs}: {figures}>"
 
-    def lines(self, width: int = WIDEST) -> list[Line]:
-        """The figures and the items not seen; with child machines, a line for each machine."""
-        return coverage_lines((self, *self.inside), width)
+    WIDEST: ClassVar[int] = WIDEST
 
-    def __str__(self) -> str:
-        return text_of(self.lines())
+    def parts(self) -> Iterator[Part]:
+        """The figures and the items not seen; with child machines, a line for each machine."""
+        return parts_of((self, *self.inside))
 
     def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
         """The machine's picture, coloured by how often runs have been where.
@@ -223,14 +222,6 @@ class Coverage:
             hint = "`coverage(machine) + coverage` is one that can be"
             raise SetupError("a coverage that was read back cannot be drawn", hint=hint)
         return HeatPicture(flowchart(graph(self.chart), rules=rules), self.covered)
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
-        printer.text(str(self))
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the figures, and what was not seen."""
-        return bundle_of(self)
 
 
 def _by_role(covered: Iterable[Covered]) -> dict[str, Figure]:

@@ -1,6 +1,6 @@
 """The table of a coverage: figures, then the items not seen, with their places and guards.
 
-Belongs here: rows and cells, in text and in HTML. Never: colours of a terminal.
+Belongs here: the parts of its report. Never: how they are drawn.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, table
-from chartloop.core.html_table import line as paragraph
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.report import Group, Part, Table, text_lines
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.studies.coverage.figures import PLURAL, Covered, Figure
 from chartloop.studies.coverage.targets import KINDS, Kind
@@ -82,8 +81,10 @@ def missing_rows(covered: Iterable[Covered]) -> Iterator[Row]:
     for one in covered:
         item = one.item
         yield Row(
-            (item.kind, _place(one), item.id, _describe_item(one)), "dim" if one.unreachable else ""
-        )
+            (Cell(item.kind, "dim"), Cell(_place(one), "dim"), Cell(item.id, "code"),
+             Cell(_describe_item(one), "code")),
+            "dim" if one.unreachable else "",
+        )  # fmt: skip
 
 
 def _place(one: Covered) -> str:
@@ -115,62 +116,48 @@ def _describe_item(one: Covered) -> str:
     return text
 
 
-def beside_line(coverage: CoverageFigures) -> str:
-    """The reasons that are not in the file: from outside, or added by the engine."""
+def _missing(coverage: CoverageFigures) -> Iterator[Part]:
+    """The items not seen, the unreachable ones, and notes, each after an empty line."""
+    for title, items in (
+        ("not seen", coverage.missing),
+        ("cannot be reached", coverage.unreachable),
+    ):
+        if items:
+            table = Table([*missing_rows(items)], indent="  ")
+            yield from (Line(""), Group(Line(title), [table], folded=True))
+    # the reasons that are not in the file: from outside, or added by the engine
     counts = coverage.beside.items()
     reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
-    return f"also stopped for {', '.join(reasons)}" if reasons else ""
+    beside = f"also stopped for {', '.join(reasons)}" if reasons else ""
+    for note in filter(None, (beside, coverage.open_question, *coverage.skipped_runs)):
+        yield from (Line(""), Line(note, "dim"))
 
 
-def lines_of(coverage: CoverageFigures, width: int = WIDEST) -> list[Line]:
-    """The full table of one machine: its figures, and the items not seen."""
-    return [
-        Line(head_of(coverage), "bold"),
-        *lay_out([*figure_rows(coverage)], width=width, right={1, 2}),
-        *missing_lines(coverage, width),
-    ]
-
-
-def _sections(coverage: CoverageFigures) -> tuple[tuple[str, Sequence[Covered]], ...]:
-    return ("not seen", coverage.missing), ("cannot be reached", coverage.unreachable)
-
-
-def missing_lines(coverage: CoverageFigures, width: int = WIDEST) -> list[Line]:
-    """The items not seen, the unreachable ones, and notes; the first line is empty."""
-    lines: list[Line] = []
-    for title, items in _sections(coverage):
-        if items:
-            lines += [Line(""), Line(title)]
-            lines += lay_out([*missing_rows(items)], width=width, indent="  ")
-    for note in (beside_line(coverage), coverage.open_question, *coverage.skipped_runs):
-        if note:
-            lines += [Line(""), Line(note, "dim")]
-    return lines
-
-
-def summary(coverages: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
-    """A line for each machine: for each kind the items seen of all, and the percentage."""
-    kinds: list[Kind] = [k for k in KINDS if any(k in one.figures for one in coverages)]
-    head = Row(("machine", "runs", *(PLURAL[kind] for kind in kinds)), "dim")
-    rows = [
-        Row((one.machine, f"{one.runs:,}", *(_cell(one, kind) for kind in kinds)), _worst(one))
-        for one in coverages
-    ]
-    return lay_out([head, *rows], width=width, right=range(1, len(kinds) + 2))
+def parts_of(coverages: Sequence[CoverageFigures]) -> Iterator[Part]:
+    """The full table of one machine; for several a summary, then the items that each lacks."""
+    if not coverages:
+        yield Line("no machine was run", "dim")
+    elif len(coverages) == 1:
+        (one,) = coverages
+        yield from (Line(head_of(one), "bold"), Table([*figure_rows(one)], right={1, 2}))
+        yield from _missing(one)
+    else:
+        kinds: list[Kind] = [k for k in KINDS if any(k in one.figures for one in coverages)]
+        rows = [
+            Row((one.machine, f"{one.runs:,}", *(_cell(one, kind) for kind in kinds)), _worst(one))
+            for one in coverages
+        ]
+        head = ("machine", "runs", *(PLURAL[kind] for kind in kinds))
+        yield Table(rows, head, range(1, len(kinds) + 2))
+        for one in coverages:
+            if one.missing or one.unreachable or one.skipped_runs or one.open_question:
+                _, *details = _missing(one)
+                yield from (Line(""), Line(head_of(one), "bold"), *details)
 
 
 def coverage_lines(coverages: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
-    """The full table of one machine; for several a summary, then the items that each lacks."""
-    if not coverages:
-        return [Line("no machine was run", "dim")]
-    if len(coverages) == 1:
-        return lines_of(coverages[0], width)
-    lines = summary(coverages, width)
-    for one in coverages:
-        if one.missing or one.unreachable or one.skipped_runs or one.open_question:
-            details = missing_lines(one, width)
-            lines += [Line(""), Line(head_of(one), "bold"), *details[1:]]
-    return lines
+    """The same as lines, for a terminal."""
+    return text_lines(parts_of(coverages), width)
 
 
 def _cell(coverage: CoverageFigures, kind: Kind) -> str:
@@ -181,25 +168,3 @@ def _cell(coverage: CoverageFigures, kind: Kind) -> str:
 def _worst(coverage: CoverageFigures) -> str:
     """The colour of the edges' figure, to which a threshold applies by default."""
     return _colour(coverage.figures["edge"]) if "edge" in coverage.figures else ""
-
-
-_TONES: Mapping[str, Tone] = {"green": "good", "yellow": "warn", "red": "bad", "dim": "dim"}
-
-
-def bundle_of(coverage: CoverageFigures) -> dict[str, str]:
-    """The notebook view, as HTML and text."""
-    rows = [tuple(Cell(c, _TONES[row.colour]) for c in row.cells) for row in figure_rows(coverage)]
-    html = paragraph(head_of(coverage), "strong") + table(rows, head=("", "seen", ""), right={1, 2})
-    for title, items in _sections(coverage):
-        if items:
-            listing = table(
-                [
-                    (Cell(kind, "dim"), Cell(place, "dim"), Cell(id, "code"), Cell(text, "code"))
-                    for kind, place, id, text in (row.cells for row in missing_rows(items))
-                ],
-                head=("", "where", "what", ""),
-            )
-            html += details_element(f"{title}: {len(items)}", listing)
-    notes = (coverage.open_question, *coverage.skipped_runs)
-    html += "".join(paragraph(note, "warn") for note in notes if note)
-    return bundle(html, str(coverage))
