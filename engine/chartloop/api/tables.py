@@ -12,12 +12,11 @@ from typing import Any, ClassVar, SupportsIndex, overload
 
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
-from chartloop.core.report import Part, Report, Table
-from chartloop.core.text_table import Cell, Row
+from chartloop.core.report import Part, Report
 from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
-from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
+from chartloop.run.record_text import RecordRow, record_table
 
 
 class Records(Report, list[Record]):
@@ -49,16 +48,16 @@ class Records(Report, list[Record]):
 
     def _row(self, record: Record) -> dict[str, Any]:
         given, outcome = record.input, record.outcome
+        said = RecordRow.of(self._chart, record)
         spent = outcome.spent if outcome is not None else None
         return {
-            "seq": record.seq, "kind": record.kind, "state": record.state,
-            "action": action_of(self._chart, record), "outcome": outcome_of(record),
-            "ok": None if outcome is None else not record.failures,
+            "seq": said.seq, "kind": said.kind, "state": said.state, "action": said.action,
+            "outcome": said.outcome, "ok": None if outcome is None else not said.failed,
             "seconds": max(0.0, given.at - given.started) if outcome is not None else None,
             "tokens": spent.prompt_tokens + spent.completion_tokens if spent is not None else 0,
             "cost": spent.cost if spent is not None else None,
-            "path": " → ".join(path_of(self._chart, record)), "next": record.next,
-            "status": record.status, "because": because(self._chart, record),
+            "path": " → ".join(said.path), "next": record.next,
+            "status": record.status, "because": said.because,
             "signals": ", ".join(str(s.reason) for s in record.signals),
             "at": datetime.fromtimestamp(given.at, UTC),
         }  # fmt: skip
@@ -67,27 +66,11 @@ class Records(Report, list[Record]):
 
     def parts(self) -> Iterator[Part]:
         """A row for each record, like `chartloop show`."""
-        rows: list[Row] = []
-        for record in self:
-            path = path_of(self._chart, record)  # a long one is shortened in the middle
-            states = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
-            cells = (
-                (str(record.seq), ""), (record.kind, ""), (record.state, "code"),
-                (action_of(self._chart, record), "code"),
-                (outcome_of(record), "red" if record.failures else ""),
-                (duration_of(record), ""), (" → ".join(states), "code"),
-                (because(self._chart, record), "dim"),
-            )  # fmt: skip
-            rows.append(Row(tuple(Cell(printable(text), colour) for text, colour in cells)))
-        yield Table(rows, _HEAD, {0, 5}, spare=(5, 3, 1))
+        rows = (RecordRow.of(self._chart, record) for record in self)
+        yield record_table(rows, printable, ends=2)
 
     def __str__(self) -> str:
         return repr(self)
-
-
-_HEAD = ("#", "kind", "state", "action", "outcome", "duration", "path", "because")
-_LISTED = 5
-"""The most states of a path in the table."""
 
 
 class KnownFacts(Facts, frozen=True, gc=False):

@@ -286,7 +286,7 @@ class Facts(Shown, Value, frozen=True, gc=False):
             (others if name in initial and value == initial[name] else changed).append(Row(cells))
         head = ("fact", "value", "meaning")
         title = f"{len(others)} more with their initial values"
-        yield from (Table(changed, head), Group(title, [Table(others, head)], folded=True))
+        yield from (Table(changed, head), Group(title, [Table(others, head)], folded=title))
 
     def plain_text(self) -> str:
         """The facts that have changed, one a line."""

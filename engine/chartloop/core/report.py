@@ -52,11 +52,12 @@ class Table(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Parts under a title, which a notebook may fold away."""
+    """Parts under a title."""
 
     title: str | Line
     parts: Sequence[Part]
-    folded: bool = False
+    folded: str = ""
+    """The title under which a notebook folds them away; empty if it does not."""
 
 
 class Terminal(NamedTuple):
@@ -89,7 +90,7 @@ def pairs(items: Iterable[tuple[str, str]], *, indent: str = "") -> Table:
 
 def more(line: Line, parts: Sequence[Part]) -> tuple[Part, Part]:
     """The rest of a list: text has only the line, a notebook unfolds the parts."""
-    return Terminal([line]), Notebook([Group(line, parts, folded=True)])
+    return Terminal([line]), Notebook([Group(line, parts, folded=line.text)])
 
 
 def text_lines(parts: Iterable[Part], width: int) -> list[Line]:
@@ -138,7 +139,7 @@ def html_of(parts: Iterable[Part]) -> str:
                 title = Line(part.title, "bold") if isinstance(part.title, str) else part.title
                 inside = html_of(part.parts)
                 if part.folded:
-                    html.append(html_table.details_element(title.text, inside))
+                    html.append(html_table.details_element(part.folded, inside))
                 else:
                     html += [html_table.line(title.text, title.colour), inside]
             case Notebook():

@@ -47,6 +47,11 @@ class Atom(NamedTuple):
     """`fact / bound`."""
     error: str = ""
 
+    @property
+    def values(self) -> str:
+        """Both sides, or what it raised."""
+        return self.error or (f"{self.left} against {self.right}" if self.right else self.left)
+
 
 class Row(NamedTuple):
     """One rule or edge that was evaluated."""
@@ -96,9 +101,10 @@ class Explanation(Report):
         yield Notebook([Line(self.title, "bold")])
         if self.rows:
             yield from (Line(""), _table(self.rows), Line(""))
-        yield pairs((name, printable(text)) for name, text in self._consequences())
+        yield pairs((name, printable(text)) for name, text in self.consequences())
 
-    def _consequences(self) -> Iterator[tuple[str, str]]:
+    def consequences(self) -> Iterator[tuple[str, str]]:
+        """Where it led, as names and values: signals, warnings, the path."""
         d = self.decision
         yield from (("signal", str(signal)) for signal in d.signals)
         yield from (("warning", warning) for warning in d.warnings)
@@ -208,10 +214,9 @@ def _table(rows: tuple[Row, ...]) -> Table:
         if len(row.atoms) > 1:
             lines += [("", f"  {MARKS[atom.holds]} {atom.text}", atom, "") for atom in row.atoms]
         for mark, text, atom, to in lines:
-            values = f"{atom.left} against {atom.right}" if atom.right else atom.left
             listed.append(Cells(
                 (Cell(mark, wrong), Cell(printable(text), "code"),
-                 Cell(printable(atom.error or values), wrong), printable(atom.margin),
+                 Cell(printable(atom.values), wrong), printable(atom.margin),
                  printable(to)),
                 colour,
             ))  # fmt: skip

@@ -214,7 +214,8 @@ class Result(Shown):
             ]  # fmt: skip
             head = ("state", "actions", "failed", "failed calls", "time", "longest", "tokens")
             table = Table(rows, head, range(1, 7))
-            yield Group("where time and tokens went", [table], folded=True)
+            title = "where time and tokens went"
+            yield Group(title, [table], folded=title)
 
     def plain_text(self) -> str:
         """Why the run stopped, and its output."""

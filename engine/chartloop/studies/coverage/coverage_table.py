@@ -124,7 +124,7 @@ def _missing(coverage: CoverageFigures) -> Iterator[Part]:
     ):
         if items:
             table = Table([*missing_rows(items)], indent="  ")
-            yield from (Line(""), Group(Line(title), [table], folded=True))
+            yield from (Line(""), Group(Line(title), [table], f"{title}: {len(items)}"))
     # the reasons that are not in the file: from outside, or added by the engine
     counts = coverage.beside.items()
     reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]

@@ -249,7 +249,7 @@ class Simulation(Report):
             Line(f"  {name}: learnt from {count} samples only", "yellow")
             for name, count in self.thin.items()
         ]
-        yield Group(Line("in a world where"), world, folded=True)
+        yield Group(Line("in a world where"), world, folded=f"{len(self.assumptions)} assumptions")
 
     def _exceeded(self) -> Iterator[Line]:
         """The first runs that exceeded the bound, and how to find the cause."""

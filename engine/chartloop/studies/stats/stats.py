@@ -116,7 +116,7 @@ class Stats(Report, Figures):
         """The tables, each under its title; a notebook folds all but the first two."""
         yield Line(self.title, "bold")
         for number, (title, table) in enumerate(self._tables()):
-            yield from (Line(""), Group(title, [table], folded=number > 1))
+            yield from (Line(""), Group(title, [table], folded=title if number > 1 else ""))
         if self.unfolded:
             count = say_count(len(self.unfolded), "run")
             yield Line("", "dim")

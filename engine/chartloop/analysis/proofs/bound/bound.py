@@ -339,7 +339,8 @@ def _figures(figures: Iterable[Figure]) -> Table:
 
 def _assumed(assumptions: Iterable[str]) -> Iterator[Part]:
     yield Line("")
-    yield Group(Line("assuming that"), [Line(f"  {one}") for one in assumptions], folded=True)
+    lines = [Line(f"  {one}") for one in assumptions]
+    yield Group(Line("assuming that"), lines, folded=f"{len(lines)} assumptions")
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:
