@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+import chartloop
 from chartloop.core.html_table import LONGEST, MOST, image
-from chartloop.core.report import (
+from chartloop.core.reports import (
     Group,
     Illustration,
     Note,
@@ -172,3 +174,20 @@ def test_a_report_is_lines_text_and_html() -> None:
 
 def test_an_indent_is_kept() -> None:
     assert html_of([Line("  a")]) == "<p>&nbsp; a</p>"
+
+
+PICTURES = {
+    "analysis/versions/diff/diff.py", "api/machine.py", "api/run.py", "pictures/picture.py",
+    "ui/notebook/live.py", "ui/notebook/panel/widget.py",
+}  # fmt: skip
+"""The files of the things that a notebook shows as a picture, with bundles of their own."""
+
+
+def test_every_report_is_rendered_in_one_place() -> None:
+    package = Path(chartloop.__file__).parent
+    own = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if "def _repr_mimebundle_" in file.read_text("utf-8")
+    }
+    assert own == PICTURES | {"core/reports.py"}

@@ -16,7 +16,7 @@ from chartloop.analysis.proofs.bound.bound import WORDS
 from chartloop.analysis.proofs.query import Answer, Questions
 from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
-from chartloop.core.report import Illustration, Part
+from chartloop.core.reports import Illustration, Part
 from chartloop.pictures.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.pictures.focus import around as around_state
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, SupportsIndex, overload
 
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame

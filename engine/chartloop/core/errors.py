@@ -44,8 +44,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
-from chartloop.core.report import Part, Shown, Table
-from chartloop.core.text_table import Cell, Line, Row
+from chartloop.core.reports import Part, Shown, Table
+from chartloop.core.text_table import Cell, Line, Row, text_of
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
@@ -129,18 +129,13 @@ class Finding(Shown):
 
     def render(self) -> str:
         """The finding with its source line and a caret under the fault, as compilers print it."""
-        return "\n".join(self._render_lines(None))
+        return text_of(self.lines())
 
     def lines(self, width: int | None = None) -> list[Line]:
         """The lines of `render`, the first in the colour of its severity.
 
         A source line wider than `width` is cut to the part around the caret.
         """
-        first, *rest = "\n".join(self._render_lines(width)).split("\n")
-        head = Line(first, "red bold" if self.is_error else "yellow bold")
-        return [head, *map(Line, rest)]
-
-    def _render_lines(self, width: int | None) -> list[str]:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
         if self.place.line:
             gutter = len(str(max(self.place.line, self.related[1].line if self.related else 0)))
@@ -148,14 +143,15 @@ class Finding(Shown):
             if self.related and self.related[1].line and self.related[1].line != self.place.line:
                 lines += _excerpt(self.related[1], gutter, "-", self.related[0], width)
             lines += _excerpt(self.place, gutter, "^", "", width)
-            if self.hint:
-                lines.append(f"{' ' * gutter} = help: {self.hint}")
         else:
+            gutter = 0
             if self.place.file:
                 lines.append(f" --> {self.place.file}")
-            if self.hint:
-                lines.append(f" = help: {self.hint}")
-        return lines
+        if self.hint:
+            lines.append(f"{' ' * gutter} = help: {self.hint}")
+        first, *rest = "\n".join(lines).split("\n")
+        head = Line(first, "red bold" if self.is_error else "yellow bold")
+        return [head, *map(Line, rest)]
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain data: its public JSON format."""

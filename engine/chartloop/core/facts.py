@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.format import say_value
 from chartloop.core.plain import plain
-from chartloop.core.report import Group, Part, Shown, Table
+from chartloop.core.reports import Group, Part, Shown, Table
 from chartloop.core.text_table import Cell, Row
 from chartloop.core.types import (
     ANY,

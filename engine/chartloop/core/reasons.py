@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from chartloop.core.codec import Plain, read
-from chartloop.core.report import Part, Shown, Table
+from chartloop.core.reports import Part, Shown, Table
 from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count, say_duration
 

@@ -16,7 +16,7 @@ from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_js
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import CallResult, Outcome, as_message, made_of_calls
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
-from chartloop.core.report import Part, Shown, pairs
+from chartloop.core.reports import Part, Shown, pairs
 from chartloop.core.text_table import Cell
 from chartloop.core.units import say_elapsed
 from chartloop.core.values import Time, Value

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from chartloop.core.facts import wire_name
-from chartloop.core.report import Part, Report, Table, pairs
+from chartloop.core.reports import Part, Report, Table, pairs
 from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type

@@ -1,6 +1,6 @@
 """Lines and tables of text: aligned columns and wrapped cells.
 
-Belongs here: widths and padding. Never: the content of tables (`report`), or escape codes for
+Belongs here: widths and padding. Never: the content of tables (`reports`), or escape codes for
 colours.
 """
 

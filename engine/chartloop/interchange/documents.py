@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chartloop.core.errors import Finding, SetupError, SpecError
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart

@@ -16,7 +16,7 @@ from typing import Any
 from chartloop.api import load
 from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
-from chartloop.core.report import Notebook, Part, Report
+from chartloop.core.reports import Notebook, Part, Report
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Read

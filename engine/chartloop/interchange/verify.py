@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chartloop.api.machine import Machine
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line, Span
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read

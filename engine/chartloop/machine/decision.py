@@ -13,7 +13,7 @@ from typing import Any, Literal
 from chartloop.core.facts import Facts, Failure
 from chartloop.core.reasons import NO_SIGNALS, StopSignals
 from chartloop.core.records import Input
-from chartloop.core.report import Part, Shown, pairs
+from chartloop.core.reports import Part, Shown, pairs
 from chartloop.core.text_table import Cell
 from chartloop.core.values import Value
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from chartloop.core.plain import plain
-from chartloop.core.report import Notebook, Part, Report, Table, pairs
+from chartloop.core.reports import Notebook, Part, Report, Table, pairs
 from chartloop.core.text_table import Cell, Line
 from chartloop.core.text_table import Row as Cells
 from chartloop.core.visible import printable

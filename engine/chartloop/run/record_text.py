@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from chartloop.core.position import ELICITATION
-from chartloop.core.report import Table
+from chartloop.core.reports import Table
 from chartloop.core.text_table import Cell, Row
 from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from chartloop.core.errors import StatusError, UnknownRunError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart

@@ -16,7 +16,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
-from chartloop.core.report import Group, Part, Shown, Table, pairs
+from chartloop.core.reports import Group, Part, Shown, Table, pairs
 from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed

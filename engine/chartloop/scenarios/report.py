@@ -20,7 +20,7 @@ from typing import Any
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, SpecError, count_findings
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line, Span
 from chartloop.machine.explain import Row
 from chartloop.run.result import Result

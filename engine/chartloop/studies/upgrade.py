@@ -17,7 +17,7 @@ from chartloop.analysis.versions.migration.renames import block
 from chartloop.analysis.versions.migration.verdict import COLOURS, KINDS, LABELS, Kind, Verdict
 from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
-from chartloop.core.report import Group, Part, Report, Table, more, pairs
+from chartloop.core.reports import Group, Part, Report, Table, more, pairs
 from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart

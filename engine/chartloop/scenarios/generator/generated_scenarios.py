@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from chartloop.catalog import display_path
 from chartloop.core.errors import RunError
-from chartloop.core.report import Notebook, Part, Report, Table, Terminal
+from chartloop.core.reports import Notebook, Part, Report, Table, Terminal
 from chartloop.core.text_table import Cell, Line, Row, Span
 from chartloop.core.units import say_count, say_number
 from chartloop.scenarios.generator.file_names import is_ours

@@ -20,7 +20,7 @@ from chartloop.api import Run
 from chartloop.core.codec import to_json
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record
-from chartloop.core.report import Part, Report
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document

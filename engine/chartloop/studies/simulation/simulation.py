@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chartloop.analysis.proofs.bound import Bound
-from chartloop.core.report import Group, Part, Report, Table
+from chartloop.core.reports import Group, Part, Report, Table
 from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.run.dataframe import frame

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from chartloop.api.machine import Machine
-from chartloop.core.report import Group, Part, Report, Table
+from chartloop.core.reports import Group, Part, Report, Table
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.machine.build import Chart

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chartloop.core.report import Note, Part, Report, Table, more
+from chartloop.core.reports import Note, Part, Report, Table, more
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.transition_table import ENGINE_ENDS

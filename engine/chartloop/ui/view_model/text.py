@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chartloop.core.plain import plain
-from chartloop.core.report import text_lines
+from chartloop.core.reports import text_lines
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count
 from chartloop.run.question import Question

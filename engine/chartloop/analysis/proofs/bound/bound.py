@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from chartloop.core.plain import plain
-from chartloop.core.report import Group, Part, Report, Table
+from chartloop.core.reports import Group, Part, Report, Table
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_elapsed, say_number
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from chartloop.analysis.proofs.query.events import Happening, Happenings
 from chartloop.analysis.proofs.query.open_tool_calls import Offers
 from chartloop.analysis.proofs.query.query_text import Atom, Query
-from chartloop.core.report import Notebook, Part, Report
+from chartloop.core.reports import Notebook, Part, Report
 from chartloop.core.text_table import Line, Span
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, TooLarge

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from chartloop.core.errors import NOWHERE, Place
 from chartloop.core.facts import EMPTY
-from chartloop.core.report import Part, Shown, pairs
+from chartloop.core.reports import Part, Shown, pairs
 from chartloop.core.text_table import Cell
 from chartloop.run.renaming import Names
 
