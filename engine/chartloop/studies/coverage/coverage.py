@@ -225,19 +225,6 @@ class Coverage(Report):
         where = f" ({self.file})" if self.file else ""
         return f"{self.machine}{where}: {runs}, {records}"
 
-    def missing_parts(self) -> Iterator[Part]:
-        """The items not seen, the unreachable ones, and notes, each after an empty line."""
-        for title, items in (("not seen", self.missing), ("cannot be reached", self.unreachable)):
-            if items:
-                table = Table([*map(_item_row, items)], indent="  ")
-                yield from (Line(""), Group(Line(title), [table], f"{title}: {len(items)}"))
-        # the reasons that are not in the file: from outside, or added by the engine
-        counts = self.beside.items()
-        reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
-        beside = f"also stopped for {', '.join(reasons)}" if reasons else ""
-        for note in filter(None, (beside, self.open_question, *self.skipped_runs)):
-            yield from (Line(""), Line(note, "dim"))
-
     def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
         """The machine's picture, coloured by how often runs have been where.
 
@@ -267,7 +254,7 @@ def _parts(coverages: Sequence[Coverage]) -> Iterator[Part]:
                 if role in _ROLES:
                     cells = (f"  {_ROLES[role]}", str(part), f"{part.percent:g} %")
                     rows.append(Row(cells, "dim"))
-        yield from (Line(one.title, "bold"), Table(rows, right={1, 2}), *one.missing_parts())
+        yield from (Line(one.title, "bold"), Table(rows, right={1, 2}), *_missing(one))
     else:
         kinds: list[Kind] = [k for k in KINDS if any(k in one.figures for one in coverages)]
         rows = []
@@ -281,8 +268,25 @@ def _parts(coverages: Sequence[Coverage]) -> Iterator[Part]:
         yield Table(rows, head, range(1, len(kinds) + 2))
         for one in coverages:
             if one.missing or one.unreachable or one.skipped_runs or one.open_question:
-                _, *details = one.missing_parts()
+                _, *details = _missing(one)
                 yield from (Line(""), Line(one.title, "bold"), *details)
+
+
+def _missing(coverage: Coverage) -> Iterator[Part]:
+    """The items not seen, the unreachable ones, and notes, each after an empty line."""
+    for title, items in (
+        ("not seen", coverage.missing),
+        ("cannot be reached", coverage.unreachable),
+    ):
+        if items:
+            table = Table([*map(_item_row, items)], indent="  ")
+            yield from (Line(""), Group(Line(title), [table], f"{title}: {len(items)}"))
+    # the reasons that are not in the file: from outside, or added by the engine
+    counts = coverage.beside.items()
+    reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
+    beside = f"also stopped for {', '.join(reasons)}" if reasons else ""
+    for note in filter(None, (beside, coverage.open_question, *coverage.skipped_runs)):
+        yield from (Line(""), Line(note, "dim"))
 
 
 def _colour(figure: Figure) -> str:

@@ -193,6 +193,15 @@ class Simulation(Report):
         """The heading line."""
         return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
+    def unplayed_note(self) -> str:
+        """A line on the children that are not simulated; empty if there are none."""
+        if not self.unplayed:
+            return ""
+        return (
+            f"not played: the child machines of {', '.join(self.unplayed)}; each spends, takes and "
+            "returns what the world says, and no limit cuts it short but the time that is left"
+        )
+
     def parts(self) -> Iterator[Part]:
         """Reasons, figures next to their bounds, suggestions and assumptions."""
         yield Line(self.head(), "bold")
@@ -203,7 +212,7 @@ class Simulation(Report):
         reasons = [
             Row(
                 (Cell(reason, "code"), bar(s.value), f"{s.value:.2%}",
-                 Cell(f"{s.low:.2%} to {s.high:.2%}", "dim")),
+                 f"{s.low:.2%} to {s.high:.2%}"),
                 _COLOURS.get(kinds[reason], ""),
             )
             for reason, s in self.reasons.items()
@@ -220,13 +229,8 @@ class Simulation(Report):
         head = ("", "mean", "median", "p95", "max", "proven bound")
         yield from (Table(figures, head, range(1, 6)), Line(""))
         yield from self._exceeded()
-        if self.unplayed:
-            yield Line(
-                f"not played: the child machines of {', '.join(self.unplayed)}; each spends, takes "
-                "and returns what the world says, and no limit cuts it short but the time that is "
-                "left",
-                "yellow",
-            )
+        if unplayed := self.unplayed_note():
+            yield Line(unplayed, "yellow")
         if self.suggestions:
             natural = max((s.stops.of for s in self.suggestions if s.stops is not None), default=0)
             each = (
