@@ -7,7 +7,7 @@ Belongs here: which part of a witness is drawn, and the results with their machi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
@@ -16,15 +16,13 @@ from chartloop.analysis.proofs.bound.bound import WORDS
 from chartloop.analysis.proofs.query import Answer, Questions
 from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
+from chartloop.core.reports import Illustration, Part
 from chartloop.pictures.flowchart import Direction, Flowchart, RuleDrawing
 from chartloop.pictures.focus import around as around_state
 
 if TYPE_CHECKING:
     from chartloop.pictures.of_machine import OfMachine
     from chartloop.pictures.witness import WitnessPicture
-
-_TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,24 +50,11 @@ class DrawnBound(Bound):
         path = (states, witness.edges, frozenset(witness.closing), uncut, message)
         return _picture(self.of, rules, self.limits, *path)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """The notebook view: the figures, and the run with the most actions."""
-        if not self.figures:
-            return bundle(line(str(self), "warn"), str(self))
-        rows = [
-            (
-                WORDS[n],
-                Cell(f.amount, ("" if f.value is not None else "warn" if f.unit else "bad")),
-                f.reason,
-            )
-            for n, f in self.figures.items()
-        ]
-        assumed = details_element(
-            f"{len(self.assumptions)} assumptions", table([(text,) for text in self.assumptions])
-        )
-        head = line(f"{self.machine}, at worst", "strong")
-        html = f"{head}{table(rows, right=(1,))}{assumed}"
-        return bundle(html + _image(self.draw(), "the run with the most actions"), str(self))
+    def parts(self) -> Iterator[Part]:
+        """The figures; for a notebook also the run with the most actions."""
+        yield from super().parts()
+        if self.figures:
+            yield Illustration(lambda: self.draw().bundle(), "the run with the most actions")
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,12 +69,11 @@ class DrawnAnswer(Answer):
         edges = Counter(self.edges) if self.witness else None
         return _picture(self.of, rules, {}, Counter(self.witness), edges, frozenset(), False, text)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """The notebook view: the text, and the picture if there is a witness."""
-        html = table([(Cell(self.word, _TONES[self.holds]), Cell(self.query, "code"), self.reason)])
+    def parts(self, *, titled: bool = False) -> Iterator[Part]:
+        """The answer; for a notebook also its picture, if there is a witness."""
+        yield from super().parts(titled=titled)
         if self.witness:
-            html += line(" → ".join(self.witness)) + _image(self.draw(), self.reason)
-        return bundle(html, str(self))
+            yield Illustration(lambda: self.draw().bundle(), self.reason)
 
 
 class DrawnQuestions(Questions):
@@ -111,14 +95,6 @@ def drawn_bound(bound: Bound, machine: OfMachine) -> DrawnBound:
 
 def _values(value: Any) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in fields(value)}
-
-
-def _image(picture: WitnessPicture, caption: str) -> str:
-    """A picture for a page; if it cannot be drawn, the reason and the text form."""
-    formats = picture.bundle()
-    if "image/svg+xml" in formats:
-        return image(formats["image/svg+xml"], caption)
-    return line(formats["text/plain"], "code")
 
 
 def _picture(

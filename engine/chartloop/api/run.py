@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
 
 from chartloop.adapters.journal.opening import JournalOrPath
@@ -480,7 +481,7 @@ class Run:
         """Decide the records again, and compare; see `replay`."""
         found = replay(self.machine.chart, await self.arecords(), self.id)
         journal = self.session.journal
-        return found._replace(chain=await check_chain(journal, self.id) if found.of else None)
+        return replace(found, chain=await check_chain(journal, self.id) if found.of else None)
 
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records before `at` (default: all); this one stays unchanged.

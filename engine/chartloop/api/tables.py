@@ -6,21 +6,20 @@ single records, which have their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, SupportsIndex, overload
+from typing import Any, ClassVar, SupportsIndex, overload
 
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Cells, bundle, table
 from chartloop.core.records import Record
-from chartloop.core.text_table import Row, lay_out
+from chartloop.core.reports import Part, Report
 from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
-from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
+from chartloop.run.record_text import RecordRow, record_table
 
 
-class Records(list[Record]):
+class Records(Report, list[Record]):
     """The records of a run: a list that is displayed as a table; `frame` returns it for pandas."""
 
     def __init__(self, records: Iterable[Record], chart: Chart) -> None:
@@ -49,48 +48,29 @@ class Records(list[Record]):
 
     def _row(self, record: Record) -> dict[str, Any]:
         given, outcome = record.input, record.outcome
+        said = RecordRow.of(self._chart, record)
         spent = outcome.spent if outcome is not None else None
         return {
-            "seq": record.seq, "kind": record.kind, "state": record.state,
-            "action": action_of(self._chart, record), "outcome": outcome_of(record),
-            "ok": None if outcome is None else not record.failures,
+            "seq": said.seq, "kind": said.kind, "state": said.state, "action": said.action,
+            "outcome": said.outcome, "ok": None if outcome is None else not said.failed,
             "seconds": max(0.0, given.at - given.started) if outcome is not None else None,
             "tokens": spent.prompt_tokens + spent.completion_tokens if spent is not None else 0,
             "cost": spent.cost if spent is not None else None,
-            "path": " → ".join(path_of(self._chart, record)), "next": record.next,
-            "status": record.status, "because": because(self._chart, record),
+            "path": " → ".join(said.path), "next": record.next,
+            "status": record.status, "because": said.because,
             "signals": ", ".join(str(s.reason) for s in record.signals),
             "at": datetime.fromtimestamp(given.at, UTC),
         }  # fmt: skip
 
-    def _cells(self, record: Record) -> Cells:
-        return (
-            str(record.seq), record.kind, Cell(record.state, "code"),
-            Cell(action_of(self._chart, record), "code"),
-            Cell(outcome_of(record), "bad" if record.failures else ""), duration_of(record),
-            Cell(_short(path_of(self._chart, record)), "code"),
-            Cell(because(self._chart, record), "dim"),
-        )  # fmt: skip
+    WIDEST: ClassVar[int] = 120
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a row for each record, like `chartloop show`."""
-        return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
+    def parts(self) -> Iterator[Part]:
+        """A row for each record, like `chartloop show`."""
+        rows = (RecordRow.of(self._chart, record) for record in self)
+        yield record_table(rows, printable, ends=2)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The terminal view, for IPython."""
-        printer.text(self._text())
-
-    def _text(self) -> str:
-        rows = (tuple(c if isinstance(c, str) else c.text for c in self._cells(r)) for r in self)
-        clean = (tuple(map(printable, row)) for row in (_HEAD, *rows))
-        lines = lay_out([Row(row) for row in clean], width=_WIDEST, right=_RIGHT, spare=(5, 3, 1))
-        return "\n".join(line.text for line in lines)
-
-
-_HEAD = ("#", "kind", "state", "action", "outcome", "duration", "path", "because")
-_RIGHT = (0, 5)
-_WIDEST = 120
-"""The width of a printed table, in columns."""
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class KnownFacts(Facts, frozen=True, gc=False):
@@ -105,12 +85,3 @@ class KnownFacts(Facts, frozen=True, gc=False):
     def frame(self) -> Any:
         """A pandas frame with a row for each fact: its name and its value."""
         return frame([{"fact": name, "value": value} for name, value in self.items()], "fact")
-
-
-def _short(path: Sequence[str]) -> str:
-    """A path that fits into a column; a long one is shortened in the middle."""
-    states = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
-    return " → ".join(states)
-
-
-_LISTED = 5

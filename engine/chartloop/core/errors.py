@@ -39,13 +39,13 @@ from __future__ import annotations
 import enum
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
-from chartloop.core.html_table import Cell, bundle, line, table
-from chartloop.core.text_table import Line
+from chartloop.core.reports import Part, Shown, Table
+from chartloop.core.text_table import Cell, Line, Row, text_of
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ NOWHERE = Place()
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Shown):
     """A problem of a machine, with its place and its cure.
 
     `code` is stable (`CL103`) and has a section in ``docs/reference/errors.md``.
@@ -129,18 +129,13 @@ class Finding:
 
     def render(self) -> str:
         """The finding with its source line and a caret under the fault, as compilers print it."""
-        return "\n".join(self._render_lines(None))
+        return text_of(self.lines())
 
     def lines(self, width: int | None = None) -> list[Line]:
         """The lines of `render`, the first in the colour of its severity.
 
         A source line wider than `width` is cut to the part around the caret.
         """
-        first, *rest = "\n".join(self._render_lines(width)).split("\n")
-        head = Line(first, "red bold" if self.is_error else "yellow bold")
-        return [head, *map(Line, rest)]
-
-    def _render_lines(self, width: int | None) -> list[str]:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
         if self.place.line:
             gutter = len(str(max(self.place.line, self.related[1].line if self.related else 0)))
@@ -148,14 +143,15 @@ class Finding:
             if self.related and self.related[1].line and self.related[1].line != self.place.line:
                 lines += _excerpt(self.related[1], gutter, "-", self.related[0], width)
             lines += _excerpt(self.place, gutter, "^", "", width)
-            if self.hint:
-                lines.append(f"{' ' * gutter} = help: {self.hint}")
         else:
+            gutter = 0
             if self.place.file:
                 lines.append(f" --> {self.place.file}")
-            if self.hint:
-                lines.append(f" = help: {self.hint}")
-        return lines
+        if self.hint:
+            lines.append(f"{' ' * gutter} = help: {self.hint}")
+        first, *rest = "\n".join(lines).split("\n")
+        head = Line(first, "red bold" if self.is_error else "yellow bold")
+        return [head, *map(Line, rest)]
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain data: its public JSON format."""
@@ -169,9 +165,11 @@ class Finding:
             "hint": self.hint or None,
         }
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a table of one row."""
-        return bundle(_findings_table((self,)), self.render())
+    def parts(self) -> Iterator[Part]:
+        """A table of one row."""
+        return Findings((self,)).parts()
+
+    plain_text = render
 
 
 class Note(NamedTuple):
@@ -189,7 +187,7 @@ class Note(NamedTuple):
         return {"kind": self.kind, "text": self.text, "names": list(self.names)}
 
 
-class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple subclass cannot have filled slots
+class Findings(Shown, tuple[Finding, ...]):  # noqa: SLOT001  a tuple subclass cannot have filled slots
     """The findings of a check, sorted by place: a tuple that a notebook shows as a table.
 
     Equality ignores the notes.
@@ -207,12 +205,20 @@ class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple subclass cannot h
     def __str__(self) -> str:
         return "\n\n".join(finding.render() for finding in self) or "no findings"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a table with a row for each finding."""
-        return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
+    def parts(self) -> Iterator[Part]:
+        """A table with a row for each finding."""
+        rows = [
+            Row((
+                Cell(f.code, "red" if f.is_error else "yellow"), Cell(str(f.place), "code"),
+                f"{f.message}\n{f.hint}".strip(), Cell(f.place.text.strip(), "code"),
+            ))
+            for f in self
+        ]  # fmt: skip
+        yield Table(rows, ("code", "at", "what is wrong", "line"))
+        if not rows:
+            yield Line("no findings", "green")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The terminal view, for IPython."""
         printer.text(str(self))
 
 
@@ -233,17 +239,6 @@ def count_findings(findings: Iterable[Finding]) -> str:
     kinds = Counter("error" if finding.is_error else "warning" for finding in findings)
     counts = [say_count(kinds[word], word) for word in ("error", "warning") if kinds[word]]
     return ", ".join(counts) or "nothing found"
-
-
-def _findings_table(findings: Iterable[Finding]) -> str:
-    return table(
-        (
-            (Cell(f.code, "bad" if f.is_error else "warn"), Cell(str(f.place), "code"),
-             f"{f.message}\n{f.hint}".strip(), Cell(f.place.text.strip(), "code"))
-            for f in findings
-        ),
-        head=("code", "at", "what is wrong", "line"),
-    )  # fmt: skip
 
 
 _WIDEST = 160

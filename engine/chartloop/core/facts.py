@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.format import say_value
-from chartloop.core.html_table import Cell, Cells, bundle, details_element, table
 from chartloop.core.plain import plain
+from chartloop.core.reports import Group, Part, Shown, Table
+from chartloop.core.text_table import Cell, Row
 from chartloop.core.types import (
     ANY,
     BOOL,
@@ -253,7 +254,7 @@ RECENT = 10
 """The number of work actions that `progress.recent` holds."""
 
 
-class Facts(Value, frozen=True, gc=False):
+class Facts(Shown, Value, frozen=True, gc=False):
     """All facts at one moment. Immutable: a changed copy shares the unchanged sections."""
 
     run: RunFacts = RunFacts()
@@ -281,23 +282,25 @@ class Facts(Value, frozen=True, gc=False):
             for name, value in section.items()
         ]
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the facts that have changed, and the others on demand."""
+    def parts(self) -> Iterator[Part]:
+        """The facts that have changed, and the others on demand."""
         initial = dict(Facts().items())
-        changed, others = list[Cells](), list[Cells]()
+        changed, others = list[Row](), list[Row]()
         for name, value in self.items():
             spec = FACTS.get(name)
             if spec is not None and isinstance(value, dict):  # counts by name: without the zeros
                 value = {key: count for key, count in cast(dict[str, int], value).items() if count}
             text = say_value(value, spec.type if spec is not None else None)
-            row = (Cell(name, "code"), text, Cell(spec.about if spec is not None else "", "dim"))
-            (others if name in initial and value == initial[name] else changed).append(row)
+            cells = (Cell(name, "code"), text, Cell(spec.about if spec is not None else "", "dim"))
+            (others if name in initial and value == initial[name] else changed).append(Row(cells))
         head = ("fact", "value", "meaning")
-        rest = details_element(
-            f"{len(others)} more with their initial values", table(others, head=head)
-        )
-        text = "\n".join(f"{row[0].text}: {row[1]}" for row in changed if isinstance(row[0], Cell))
-        return bundle(table(changed, head=head) + rest, text)
+        title = f"{len(others)} more with their initial values"
+        yield from (Table(changed, head), Group(title, [Table(others, head)], folded=title))
+
+    def plain_text(self) -> str:
+        """The facts that have changed, one a line."""
+        changed = cast(Table, next(iter(self.parts())))
+        return "\n".join(f"{name}: {text}" for name, text, _ in (r.cells for r in changed.rows))
 
 
 class FactSpec(NamedTuple):

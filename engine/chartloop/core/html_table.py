@@ -1,8 +1,8 @@
 """Tables for notebooks: plain HTML that stays readable in every viewer.
 
-Belongs here: elements, escaping, the tones of cells. Never: the content of a table, a script, a
-stylesheet. JupyterLab removes both from an untrusted notebook, and the rest must still be complete.
-So every cell has its own style, in colours that are readable on white and on black.
+Belongs here: elements, escaping, the styles of colours. Never: the content of a table, a script,
+a stylesheet. JupyterLab removes both from an untrusted notebook, and the rest must still be
+complete. So every cell has its own style, in colours that are readable on white and on black.
 
 Source: design "traps" (pictures and notebooks)
 """
@@ -12,23 +12,23 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple
 
-Tone = Literal["", "code", "dim", "good", "bad", "warn", "strong"]
+from chartloop.core.text_table import Cell, Row, Span
 
-_STYLES: Mapping[Tone, str] = MappingProxyType(
+_STYLES: Mapping[str, str] = MappingProxyType(
     {
-        "": "",
-        "code": "font-family:monospace",
+        "green": "color:#16a34a",
+        "red": "color:#dc2626",
+        "yellow": "color:#d97706",
+        "cyan": "color:#0891b2",
         "dim": "opacity:0.65",
-        "good": "color:#16a34a",
-        "bad": "color:#dc2626",
-        "warn": "color:#d97706",
-        "strong": "font-weight:bold",
+        "bold": "font-weight:bold",
+        "code": "font-family:monospace",
     }
 )
+"""The styles of the words that colours consist of: ``red bold``."""
 _ROOM = "padding:4px 8px"
 """The padding, repeated in every cell because marimo removes styles of the whole table."""
 LONGEST = 1_000
@@ -42,18 +42,6 @@ _UNPRINTABLE = re.compile(
 )
 
 
-class Cell(NamedTuple):
-    """A text and its tone. The text is escaped: markup in it is displayed, not interpreted."""
-
-    text: str
-    tone: Tone = ""
-    code: bool = False
-    """Whether the text is also in a monospaced font."""
-
-
-Cells = Sequence[str | Cell]
-
-
 def escape_html(text: str) -> str:
     """Escape a text for an element's content or a quoted attribute."""
     if len(text) > LONGEST:
@@ -61,29 +49,30 @@ def escape_html(text: str) -> str:
     return html.escape(_UNPRINTABLE.sub("\ufffd", text))
 
 
-def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[int] = ()) -> str:
+def table(rows: Sequence[Row], head: Sequence[str] = (), right: Collection[int] = ()) -> str:
     """A table. `right` holds the indices of right-aligned columns."""
-    all_rows = list(rows)
     lines = ["<table>"]
     if head:
-        cells = (Cell(name, "strong") for name in head)
-        lines.append(f"<thead><tr>{''.join(_cells(cells, right, 'th'))}</tr></thead>")
+        lines.append(f"<thead><tr>{_cells(Row(tuple(head), 'bold'), right, 'th')}</tr></thead>")
     lines.append("<tbody>")
-    lines += [f"<tr>{''.join(_cells(row, right, 'td'))}</tr>" for row in _limit_rows(all_rows)]
+    if len(rows) > MOST:
+        left_out = Row((f"… {len(rows) - MOST:,} more …", *[""] * (len(rows[0].cells) - 1)), "dim")
+        rows = [*rows[: MOST // 2], left_out, *rows[-MOST // 2 :]]
+    lines += [f"<tr>{_cells(row, right, 'td')}</tr>" for row in rows]
     lines.append("</tbody></table>")
     return "\n".join(lines)
 
 
-def pairs(rows: Iterable[tuple[str, str | Cell]]) -> str:
-    """A table of names and values, without the rows whose value is empty."""
-    cells = [(name, value if isinstance(value, Cell) else Cell(value)) for name, value in rows]
-    return table([(Cell(name, "strong"), value) for name, value in cells if value.text])
-
-
-def line(text: str, tone: Tone = "") -> str:
-    """A paragraph."""
-    style = f' style="{_STYLES[tone]}"' if tone else ""
-    return f"<p{style}>{_inner(text)}</p>"
+def line(text: str, colour: str = "", spans: Iterable[Span] = ()) -> str:
+    """A paragraph; `spans` are the parts of the text, if they have their own colours."""
+    inside = "".join(
+        f'<span style="{_style(span.colour)}">{_inner(span.text)}</span>'
+        if span.colour
+        else _inner(span.text)
+        for span in spans
+    )
+    style = f' style="{_style(colour)}"' if colour else ""
+    return f"<p{style}>{inside or _inner(text)}</p>"
 
 
 def details_element(title: str, inside: str) -> str:
@@ -100,31 +89,21 @@ def image(svg: str, alt: str) -> str:
     )
 
 
-def bundle(view: str, text: str) -> dict[str, str]:
-    """The MIME bundle for a notebook: HTML, and text for viewers without HTML."""
-    return {"text/html": view, "text/plain": text}
-
-
-def _limit_rows(rows: list[Cells]) -> Iterator[Cells]:
-    if len(rows) <= MOST:
-        yield from rows
-        return
-    left_out = f"… {len(rows) - MOST:,} more …"
-    yield from rows[: MOST // 2]
-    yield [Cell(left_out if at == 0 else "", "dim") for at, _ in enumerate(rows[0])]
-    yield from rows[-MOST // 2 :]
-
-
-def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Iterator[str]:
-    for at, content in enumerate(cells):
-        cell = content if isinstance(content, Cell) else Cell(content)
+def _cells(row: Row, right: Collection[int], tag: str) -> str:
+    out: list[str] = []
+    for at, cell in enumerate(row.cells):
+        colour = f"{row.colour} {cell.colour}" if isinstance(cell, Cell) else row.colour
         side = "right" if at in right else "left"
         style = f"text-align:{side};vertical-align:top;{_ROOM}"
-        style += f";{_STYLES[cell.tone]}" if cell.tone else ""
-        style += f";{_STYLES['code']}" if cell.code else ""
-        name = tag if cell.text else "td"  # screen readers announce an empty heading
-        yield f'<{name} style="{style}">{_inner(cell.text)}</{name}>'
+        style += f";{_style(colour)}" if colour.strip() else ""
+        name = tag if cell else "td"  # screen readers announce an empty heading
+        out.append(f'<{name} style="{style}">{_inner(cell)}</{name}>')
+    return "".join(out)
+
+
+def _style(colour: str) -> str:
+    return ";".join(_STYLES[word] for word in colour.split())
 
 
 def _inner(text: str) -> str:
-    return escape_html(text).replace("\n", "<br>")
+    return escape_html(text).replace("  ", "&nbsp; ").replace("\n", "<br>")

@@ -9,13 +9,14 @@ Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
 from chartloop.core.codec import Plain, read
-from chartloop.core.html_table import Cell, bundle, line, table
+from chartloop.core.reports import Part, Shown, Table
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count, say_duration
 
 EndStatus = Literal["completed", "error"]
@@ -267,7 +268,7 @@ class StopSignal(Plain):
         return f"{text} (from {self.source})" if self.source else text
 
 
-class StopSignals(tuple[StopSignal, ...]):
+class StopSignals(Shown, tuple[StopSignal, ...]):
     """Signals in the order in which they were raised. Immutable. Source: 002 "StopSignals"."""
 
     __slots__ = ()
@@ -312,25 +313,26 @@ class StopSignals(tuple[StopSignal, ...]):
     def __str__(self) -> str:
         return "; ".join(str(signal) for signal in self)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a table of the signals, with a mark at the one that decides."""
-        return bundle(_signals_table(self), str(self) or "no stop signals")
+    def parts(self) -> Iterator[Part]:
+        """A table of the signals, with a mark at the one that decides."""
+        top = self.highest
+        rows = [
+            Row((
+                "✓" if signal is top else "", str(signal.reason.priority),
+                Cell(signal.reason, "code"), signal.message, signal.source,
+            ))
+            for signal in self
+        ]  # fmt: skip
+        yield Table(rows, ("", "priority", "reason", "message", "raised by"), {1})
+        if not rows:
+            yield Line("no stop signals", "dim")
+
+    def plain_text(self) -> str:
+        """The signals in one line."""
+        return str(self) or "no stop signals"
 
 
 NO_SIGNALS = StopSignals()
-
-
-def _signals_table(signals: StopSignals) -> str:
-    top = signals.highest
-    rows = (
-        (
-            "✓" if signal is top else "", str(signal.reason.priority), Cell(signal.reason, "code"),
-            signal.message, signal.source,
-        )
-        for signal in signals
-    )  # fmt: skip
-    head = ("", "priority", "reason", "message", "raised by")
-    return table(rows, head=head, right={1}) if signals else line("no stop signals", "dim")
 
 
 class AgentStop(Exception):
@@ -370,7 +372,7 @@ class AgentStop(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Continuation:
+class Continuation(Shown):
     """Pending signals, and whether a continuation defers them.
 
     Source: 002 "ExecutionContinuation".
@@ -406,10 +408,13 @@ class Continuation:
             f" of {raised}: {self.signals}."
         )
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the explanation and a table of the signals."""
-        listed = _signals_table(self.signals) if self.signals else ""
-        return bundle(line(self.explain()) + listed, self.explain())
+    def parts(self) -> Iterator[Part]:
+        """The explanation and a table of the signals."""
+        yield Line(self.explain())
+        if self.signals:
+            yield from self.signals.parts()
+
+    plain_text = explain
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

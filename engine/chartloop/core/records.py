@@ -6,7 +6,7 @@ results of opaque guards) and the decision, so that a replay can compare it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
@@ -14,9 +14,10 @@ from msgspec import UNSET, UnsetType
 
 from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_json_fast, written
 from chartloop.core.facts import EMPTY, FleetFacts
-from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.outcome import CallResult, Outcome, as_message, made_of_calls
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
+from chartloop.core.reports import Part, Shown, pairs
+from chartloop.core.text_table import Cell
 from chartloop.core.units import say_elapsed
 from chartloop.core.values import Time, Value
 
@@ -66,7 +67,7 @@ class Input(Value, frozen=True, gc=False):
     """What limits across runs left; None if the machine names no such fact."""
 
 
-class Record(Value, frozen=True, gc=False):
+class Record(Shown, Value, frozen=True, gc=False):
     """One entry of a run's log: an input and its effect."""
 
     seq: int
@@ -143,12 +144,12 @@ class Record(Value, frozen=True, gc=False):
         except NOT_FAST:
             return cls.from_dict(seq, from_json(text))
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the input, its outcome, and the next state."""
+    def parts(self) -> Iterator[Part]:
+        """The input, its outcome, and the next state."""
         input_, outcome = self.input, self.input.outcome or _NO_OUTCOME
         reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
-        view = pairs(
+        yield pairs(
             (
                 (f"record {self.seq}", f"{input_.kind} {input_.event}".strip()),
                 ("at", Cell(self.state, "code")),
@@ -156,7 +157,7 @@ class Record(Value, frozen=True, gc=False):
                 ("given", "" if input_.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
-                ("failed", Cell("\n".join(self.failures), "bad")),
+                ("failed", Cell("\n".join(self.failures), "red")),
                 ("data", Cell(to_json(input_.data) if input_.data else "", "code")),
                 ("taken", Cell("\n".join(self.taken), "code")),
                 ("signals", "\n".join(map(str, self.signals))),
@@ -165,10 +166,12 @@ class Record(Value, frozen=True, gc=False):
                 ("status", self.status),
             )
         )
+
+    def plain_text(self) -> str:
+        """The record in one line."""
         target = f" → {self.next}" if self.next != self.state else ""
         failed = f", failed: {'; '.join(self.failures)}" if self.failures else ""
-        text = f"record {self.seq}: {input_.kind} at {self.state}{target}, {self.status}{failed}"
-        return bundle(view, text)
+        return f"record {self.seq}: {self.kind} at {self.state}{target}, {self.status}{failed}"
 
 
 _NO_OUTCOME = Outcome()

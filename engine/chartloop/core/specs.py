@@ -9,12 +9,13 @@ Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from chartloop.core.facts import wire_name
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.reports import Part, Report, Table, pairs
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import write_duration
@@ -138,7 +139,7 @@ def refused_extra(extra: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionSpec:
+class ActionSpec(Report):
     """An action that a state can do.
 
     `run` takes a context and the evaluated fields of `with`, and returns an `Outcome`, a
@@ -224,31 +225,38 @@ class ActionSpec:
         """``work`` or ``upkeep``."""
         return "work" if self.work else "upkeep"
 
-    def lines(self, width: int = 100) -> list[Line]:
+    def parts(self) -> Iterator[Part]:
         """The description, and the notation of each field of `with`."""
-        about = {
-            "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
-            "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),
-            "within": "" if self.within is None else f"{write_duration(self.within)}, if not given",
-        }  # fmt: skip
-        rows = [Row((name, value)) for name, value in about.items() if value]
-        lines = [Line(self.name, "bold"), Line(self.about)]
-        lines += [Line(self.details), Line("")] if self.details else [Line("")]
-        lines += [*lay_out(rows, width=width), Line("")]
+        yield from (Line(self.name, "bold"), Line(self.about))
+        if self.details:
+            yield Line(self.details)
+        yield Line("")
+        yield pairs(
+            (
+                ("kind", f"{self.kind}, {_EFFECTS[self.effect]}"),
+                ("result", str(self.result)),
+                ("changes", ", ".join(sorted(self.changes))),
+                ("needs", ", ".join(sorted(self.uses))),
+                (
+                    "within",
+                    "" if self.within is None else f"{write_duration(self.within)}, if not given",
+                ),
+            )
+        )
+        yield Line("")
         if self.targets is not None:
-            lines.append(Line(f"with: {self.with_variables}"))
+            yield Line(f"with: {self.with_variables}")
         elif not self.args:
-            lines.append(Line("with: nothing"))
-        if fields := self.args or self.entry:
-            rows = [Row(("with" if self.args else "entry", "written as", "", "what it is"), "dim")]
-            rows += [
-                Row((a.name, a.written_as, "required" if a.required else "", a.about))
-                for a in fields
-            ]
-            lines += lay_out(rows, width=width)
+            yield Line("with: nothing")
+        rows = [
+            Row((Cell(a.name, "code"), Cell(a.written_as, "code"),
+                 "required" if a.required else "", a.about))
+            for a in self.args or self.entry
+        ]  # fmt: skip
+        yield Table(rows, ("with" if self.args else "entry", "written as", "", "what it is"))
         if self.example:
-            lines += [Line(""), *map(Line, self.example.splitlines())]
-        return lines
+            yield Line("")
+            yield from map(Line, self.example.splitlines())
 
     @property
     def with_variables(self) -> str:

@@ -1,6 +1,7 @@
 """Lines and tables of text: aligned columns and wrapped cells.
 
-Belongs here: widths and padding. Never: the content of tables, or escape codes for colours.
+Belongs here: widths and padding. Never: the content of tables (`reports`), or escape codes for
+colours.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 GAP = "  "
 _NARROWEST = 8
@@ -22,6 +23,20 @@ _FEW = 4
 _WORD = re.compile(r"\s*\S+")
 _SIGNS = "._/(,="
 """The characters after which a long name may be broken."""
+
+
+class Cell(str):
+    """A cell with a colour of its own, which only HTML paints: text paints whole rows."""
+
+    __slots__ = ("colour",)
+
+    colour: str
+
+    def __new__(cls, text: str, colour: str = "") -> Self:
+        """Make a text with a colour: the words of `Span.colour`, of which ``code`` is a font."""
+        self = super().__new__(cls, text)
+        self.colour = colour
+        return self
 
 
 class Row(NamedTuple):

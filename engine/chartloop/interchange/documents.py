@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chartloop.core.errors import Finding, SetupError, SpecError
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
@@ -72,20 +73,19 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Read(Report):
     """A flowchart after reading. All line numbers are those of the document."""
 
     found: Found
     reading: Reading
     repairs: tuple[Repair, ...] = ()
 
-    def lines(self, width: int = 0) -> list[Line]:
-        """The repairs, a line each; empty if there are none."""
-        lines: list[Line] = []
+    def parts(self) -> Iterator[Part]:
+        """The repairs, a line each; none if there are none."""
         for repair in self.repairs:
             first, *changed = str(repair).split("\n")
-            lines += [Line(f"repaired {first}", "yellow"), *map(Line, changed)]
-        return lines
+            yield Line(f"repaired {first}", "yellow")
+            yield from map(Line, changed)
 
 
 def read_document(path: str | Path) -> str:

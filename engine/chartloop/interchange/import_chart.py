@@ -8,7 +8,7 @@ files, accepting a finding on behalf of the user.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from chartloop.api import load
 from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
+from chartloop.core.reports import Notebook, Part, Report
 from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Read
@@ -39,7 +40,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Report):
     """A machine file made of a flowchart."""
 
     text: str
@@ -57,21 +58,20 @@ class Imported:
         """The parts of the chart that a machine cannot hold."""
         return _notes(self.read)
 
-    def lines(self, width: int = 0) -> list[Line]:
+    def parts(self) -> Iterator[Part]:
         """Repairs, notes, deviations and unreached states, a line each.
 
-        Empty if the file draws the chart as it is. Sentences, of any width.
+        None if the file draws the chart as it is.
         """
-        lines = self.read.lines()
-        lines += [Line(f"note: {note}", "yellow") for note in self.notes]
-        lines += [Line(f"drawn otherwise: {one}", "yellow") for one in self.deviations]
+        yield from self.read.parts()
+        yield from (Line(f"note: {note}", "yellow") for note in self.notes)
+        yield from (Line(f"drawn otherwise: {one}", "yellow") for one in self.deviations)
         if self.unreached:
             some = ", ".join(f"`{name}`" for name in self.unreached[:5])
             some += ", ..." if self.unreached[5:] else ""
-            lines.append(Line(f"error: no arrow leads to {some}", "red"))
-            cure = "the file does not load before one does, or they are removed"
-            lines.append(Line(cure, "red"))
-        return lines
+            yield Line(f"error: no arrow leads to {some}", "red")
+            yield Line("the file does not load before one does, or they are removed", "red")
+        yield Notebook([Line(self.summary)])
 
     @property
     def summary(self) -> str:
@@ -90,7 +90,8 @@ class Imported:
             "unreached": list(self.unreached),
         }
 
-    def __str__(self) -> str:
+    def plain_text(self) -> str:
+        """The lines and the summary."""
         return text_of([*self.lines(), Line(self.summary)])
 
 

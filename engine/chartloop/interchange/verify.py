@@ -9,11 +9,13 @@ Source:       design "language", section 1 (`deviations`)
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from chartloop.api.machine import Machine
-from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.reports import Part, Report
+from chartloop.core.text_table import Line, Span
 from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read
 from chartloop.pictures.compare.difference import Difference, match_boxes
@@ -40,7 +42,7 @@ _CROSS = Span("✗", "red")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Report):
     """The result of comparing a machine with a document."""
 
     read: Read
@@ -57,21 +59,18 @@ class Verdict:
         """Whether the machine matches the document's chart apart from declared differences."""
         return not self.undeclared and not self.stale
 
-    def lines(self, width: int = 0) -> list[Line]:
-        """Each difference with its place in the document, then the summary.
-
-        Sentences, of any width.
-        """
+    def parts(self) -> Iterator[Part]:
+        """Each difference with its place in the document, then the summary."""
         file = self.read.found.file
-        lines = [Line.of(_CROSS, f" {d.place_in(file)}{d.text}") for d in self.undeclared]
-        lines += [Line.of(_CROSS, f" {d.text}: declared, and not there") for d in self.stale]
-        lines += [
-            Line(f"· {d.place_in(file)}{d.text}: accepted, {d.reason}", "dim")
-            for d in self.accepted
-        ]
-        if self.holds:
-            return [*lines, Line(self.summary, "green")]
-        return [*lines, Line(""), Line(self.summary)]
+        for one in self.undeclared:
+            yield Line.of(_CROSS, f" {one.place_in(file)}{one.text}")
+        for one in self.stale:
+            yield Line.of(_CROSS, f" {one.text}: declared, and not there")
+        for one in self.accepted:
+            yield Line(f"· {one.place_in(file)}{one.text}: accepted, {one.reason}", "dim")
+        if not self.holds:
+            yield Line("")
+        yield Line(self.summary, "green" if self.holds else "")
 
     @property
     def summary(self) -> str:
@@ -88,9 +87,6 @@ class Verdict:
         stale = say_count(len(self.stale), "declared difference")
         parts += [f"{stale} not found"] if self.stale else []
         return "; ".join(parts)
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop verify --format json` prints it."""

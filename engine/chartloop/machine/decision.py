@@ -7,12 +7,14 @@ signals, next state, status, warnings), not its path and looks: these are comput
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from chartloop.core.facts import Facts, Failure
-from chartloop.core.html_table import Cell, bundle, pairs
 from chartloop.core.reasons import NO_SIGNALS, StopSignals
 from chartloop.core.records import Input
+from chartloop.core.reports import Part, Shown, pairs
+from chartloop.core.text_table import Cell
 from chartloop.core.values import Value
 
 
@@ -33,7 +35,7 @@ class Look(Value, frozen=True, gc=False):
     oracle: Any = None
 
 
-class Decision(Value, frozen=True, gc=False):
+class Decision(Shown, Value, frozen=True, gc=False):
     """Where a run goes after an input, and why."""
 
     state: str
@@ -57,9 +59,9 @@ class Decision(Value, frozen=True, gc=False):
     unsaved: Failure | None = None
     """The failure of `save` after an action that succeeded."""
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the state before, the edges taken, and the state after."""
-        html = pairs(
+    def parts(self) -> Iterator[Part]:
+        """The state before, the edges taken, and the state after."""
+        yield pairs(
             (
                 ("at", Cell(self.state, "code")),
                 ("input", f"{self.input.kind} {self.input.event}".strip()),
@@ -72,6 +74,9 @@ class Decision(Value, frozen=True, gc=False):
                 ("status", self.status),
             )
         )
+
+    def plain_text(self) -> str:
+        """The decision in one line."""
         stopped = f", stopped for {self.winner}" if self.winner else ""
         led = " → ".join((self.state, *self.path)) if self.path else f"stays at {self.next}"
-        return bundle(html, f"{self.input.kind}: {led}, {self.status}{stopped}")
+        return f"{self.input.kind}: {led}, {self.status}{stopped}"

@@ -9,13 +9,13 @@ Source: design "language", section 11 (`chartloop why`); 002 "Diagnostic Output"
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from chartloop.core.html_table import Cell, Tone, bundle, line, pairs, table
 from chartloop.core.plain import plain
-from chartloop.core.text_table import Line, lay_out
+from chartloop.core.reports import Notebook, Part, Report, Table, pairs
+from chartloop.core.text_table import Cell, Line
 from chartloop.core.text_table import Row as Cells
 from chartloop.core.visible import printable
 from chartloop.language.expression import Expression
@@ -28,8 +28,6 @@ MARKS = {True: "✓", False: "✗", None: "·"}
 """The marks of guards that held, did not hold, or were not evaluated."""
 FAILED = "!"
 """The mark of a guard that raised."""
-_WIDEST = 100
-"""The width of a printed explanation, in columns."""
 _LEFT = 3
 _MAYBE = (2, _LEFT)
 """The columns of the table that are left out if no row fills them."""
@@ -48,6 +46,11 @@ class Atom(NamedTuple):
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
+
+    @property
+    def values(self) -> str:
+        """Both sides, or what it raised."""
+        return self.error or (f"{self.left} against {self.right}" if self.right else self.left)
 
 
 class Row(NamedTuple):
@@ -76,7 +79,8 @@ class Row(NamedTuple):
         return FAILED if any(a.error for a in self.atoms) else MARKS[self.holds]
 
 
-class Explanation(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Explanation(Report):
     """A decision in words. Prints as the table of `chartloop why`."""
 
     state: str
@@ -92,13 +96,15 @@ class Explanation(NamedTuple):
         ahead = ", given ahead of the question" if input.ahead is not None else ""
         return f"{self.kind}{event} at {self.state}{ahead}"
 
-    def lines(self, width: int = _WIDEST) -> list[Line]:
-        """Return everything that was evaluated as one table, and where it led."""
-        evaluated = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
-        led = [_clean(row, "") for row in self._consequences()]
-        return [*evaluated, *lay_out(led, width=width)]
+    def parts(self) -> Iterator[Part]:
+        """Everything that was evaluated, as one table, and where it led."""
+        yield Notebook([Line(self.title, "bold")])
+        if self.rows:
+            yield from (Line(""), _table(self.rows), Line(""))
+        yield pairs((name, printable(text)) for name, text in self.consequences())
 
-    def _consequences(self) -> Iterator[tuple[str, str]]:
+    def consequences(self) -> Iterator[tuple[str, str]]:
+        """Where it led, as names and values: signals, warnings, the path."""
         d = self.decision
         yield from (("signal", str(signal)) for signal in d.signals)
         yield from (("warning", warning) for warning in d.warnings)
@@ -106,21 +112,12 @@ class Explanation(NamedTuple):
         path = " → ".join([*begun, *d.path]) if d.path else f"stays at {d.next}"
         yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
 
-    def __str__(self) -> str:
-        return "\n".join([self.title, *(line.text for line in self.lines())])
+    def plain_text(self) -> str:
+        """The title and the lines."""
+        return f"{self.title}\n{super().plain_text()}"
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the table, with a group for each moment, and where it led."""
-        led = pairs((name, printable(text)) for name, text in self._consequences())
-        html = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
-        return bundle(html, str(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The terminal view, for IPython."""
-        printer.text(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, as `chartloop why --format json` prints it."""
@@ -201,59 +198,27 @@ def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
 # the table ----------------------------------------------------------------------------------
 
 
-def _table(rows: tuple[Row, ...], width: int) -> list[Line]:
-    """Lay out one table, so that all columns line up, with an empty line between groups."""
-    head = Cells(("", rows[0].group, "values", "left", "leads to"), "dim")
+def _table(rows: tuple[Row, ...]) -> Table:
+    """One table, so that all columns line up, with an empty line between groups."""
     listed: list[Cells] = []
     group = rows[0].group
     for row in rows:
         if row.group != group:
             group = row.group
-            listed += [Cells(("",) * 5), Cells(("", group, "", "", ""), "dim")]
-        listed += _cells(row)
-    columns = [n for n in range(5) if n not in _MAYBE or any(row.cells[n] for row in listed)]
-    aligned = [Cells(tuple(row.cells[n] for n in columns), row.colour) for row in (head, *listed)]
-    return lay_out(aligned, width=width, right={columns.index(_LEFT)} if _LEFT in columns else ())
-
-
-def _cells(row: Row) -> Iterator[Cells]:
-    """One line with the values of the row's only atom, else a further line for each atom."""
-    colour = "green" if row.taken else "dim" if row.holds is None else ""
-    alone = row.atoms[0] if len(row.atoms) == 1 else None
-    values, left = (_values(alone), alone.margin) if alone is not None else ("", "")
-    yield _clean((row.mark, row.text, values, left, row.reason or row.to), colour)
-    for atom in row.atoms if alone is None else ():
-        message = f"  {MARKS[atom.holds]} {atom.text}"
-        yield _clean(("", message, _values(atom), atom.margin, ""), colour)
-
-
-_TONES: Mapping[str, Tone] = MappingProxyType({"green": "good", "dim": "dim", "": ""})
-
-
-def _html_table(rows: tuple[Row, ...]) -> str:
-    """The table for a notebook, with a line for each group and each atom of a guard."""
-    listed: list[tuple[Cell, ...]] = []
-    group = ""
-    for row in rows:
-        if row.group != group:
-            group = row.group
-            listed.append((Cell(""), Cell(group, "strong"), *(Cell(""),) * 3))
-        for cells in _cells(row):
-            mark, text, values, left, to = cells.cells
-            tone = _TONES[cells.colour]
-            failed = row.mark == FAILED
-            listed.append(
-                (Cell(mark, "bad" if failed else tone), Cell(text, tone, code=True),
-                 Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
-            )  # fmt: skip
-    return table(listed, head=("", "evaluated", "values", "left", "leads to"), right={3})
-
-
-def _values(atom: Atom) -> str:
-    if atom.error:
-        return atom.error
-    return f"{atom.left} against {atom.right}" if atom.right else atom.left
-
-
-def _clean(cells: tuple[str, ...], colour: str) -> Cells:
-    return Cells(tuple(printable(cell) for cell in cells), colour)
+            listed += [Cells(("",) * 5), Cells(("", Cell(group, "bold"), "", "", ""), "dim")]
+        colour = "green" if row.taken else "dim" if row.holds is None else ""
+        wrong = "red" if row.mark == FAILED else ""
+        # the values of the only atom stand beside the guard, else each atom has a line
+        alone = row.atoms[0] if len(row.atoms) == 1 else Atom("", None)
+        lines = [(row.mark, row.text, alone, row.reason or row.to)]
+        if len(row.atoms) > 1:
+            lines += [("", f"  {MARKS[atom.holds]} {atom.text}", atom, "") for atom in row.atoms]
+        for mark, text, atom, to in lines:
+            listed.append(Cells(
+                (Cell(mark, wrong), Cell(printable(text), "code"),
+                 Cell(printable(atom.values), wrong), printable(atom.margin),
+                 printable(to)),
+                colour,
+            ))  # fmt: skip
+    head = ("", rows[0].group, "values", "left", "leads to")
+    return Table(listed, head, {_LEFT}, optional=_MAYBE)

@@ -1,19 +1,71 @@
-"""Records in words: the action, its outcome, where it led and why.
+"""Records in words: the action, its outcome, where it led and why; and their table.
 
-Belongs here: cells about one record. Never: tables, printing, colours.
+Belongs here: what is said of one record, wherever records are listed. Never: printing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from chartloop.core.position import ELICITATION
+from chartloop.core.reports import Table
+from chartloop.core.text_table import Cell, Row
 from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value
 
 if TYPE_CHECKING:  # the command line uses this module before it loads a machine
     from chartloop.core.records import Record
     from chartloop.machine.build import Chart
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """One record: its action, its outcome, the states it led to, and why."""
+
+    seq: int
+    kind: str
+    state: str
+    action: str
+    outcome: str
+    duration: str
+    path: tuple[str, ...]
+    because: str
+    failed: bool
+
+    @classmethod
+    def of(cls, chart: Chart, record: Record) -> Self:
+        """What is said of a record."""
+        return cls(
+            record.seq, record.kind, record.state, action_of(chart, record), outcome_of(record),
+            duration_of(record), path_of(chart, record), because(chart, record),
+            bool(record.failures),
+        )  # fmt: skip
+
+
+def record_table(
+    rows: Iterable[RecordRow], clean: Callable[[str], str], *, ends: int = 0, reasons: bool = True
+) -> Table:
+    """A row for each record, cleaned for its reader; red if something failed.
+
+    `ends` is how many states a long path keeps at each of its ends, all if 0; without `reasons`,
+    the last column is empty.
+    """
+    listed: list[Row] = []
+    for one in rows:
+        path = one.path
+        if ends and len(path) > 2 * ends + 1:
+            path = (*path[:ends], "…", *path[-ends:])
+        cells = (
+            (str(one.seq), ""), (one.kind, ""), (one.state, "code"), (one.action, "code"),
+            (one.outcome, ""), (one.duration, ""), (" → ".join(path), "code"),
+            (one.because if reasons else "", "dim"),
+        )  # fmt: skip
+        colour = "red" if one.failed else ""
+        listed.append(Row(tuple(Cell(clean(text), tone) for text, tone in cells), colour))
+    head = ("#", "kind", "state", "action", "outcome", "duration", "path")
+    return Table(listed, (*head, "because" if reasons else ""), {0, 5}, spare=(5, 3, 1))
 
 
 def path_of(chart: Chart, record: Record) -> tuple[str, ...]:

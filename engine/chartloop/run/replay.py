@@ -10,13 +10,15 @@ replay of every prefix of a run equals the live run at that point.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import StatusError, UnknownRunError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
-from chartloop.core.text_table import Line, text_of
+from chartloop.core.reports import Part, Report
+from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
@@ -36,7 +38,8 @@ class Difference(NamedTuple):
         return f"record {self.seq} at {self.state}: {self.what}"
 
 
-class Replay(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Replay(Report):
     """The result of a replay. It ends at the first record that differs."""
 
     position: Position
@@ -53,26 +56,26 @@ class Replay(NamedTuple):
         """Whether every record was decided as it was recorded."""
         return not self.differences
 
-    def lines(self, width: int = 0) -> list[Line]:
-        """Sentences: how many records were decided as recorded, and how the first other differs.
+    def parts(self) -> Iterator[Part]:
+        """How many records were decided as recorded, and how the first other differs.
 
-        And whether they are as they were written. `width` is ignored.
+        And whether they are as they were written.
         """
-        chain = [] if self.chain is None else [self.chain.line()]
         if self.same:
             was = "decided as it was" if self.records == 1 else "all decided as they were"
-            return [Line(f"{say_count(self.records, 'record')}, {was} recorded"), *chain]
-        head = f"{self.records} of {say_count(self.of, 'record')} decided as recorded, then:"
-        return [Line(head), *(Line(f"  {difference}") for difference in self.differences), *chain]
+            yield Line(f"{say_count(self.records, 'record')}, {was} recorded")
+        else:
+            count = say_count(self.of, "record")
+            yield Line(f"{self.records} of {count} decided as recorded, then:")
+            yield from (Line(f"  {difference}") for difference in self.differences)
+        if self.chain is not None:
+            yield self.chain.line()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; `chartloop replay --format json` adds the run and the machine."""
         differences = [difference._asdict() for difference in self.differences]
         found = {"records": self.records, "same": self.same, "differences": differences}
         return found if self.chain is None else {**found, "chain": self.chain._asdict()}
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
 
     def __repr__(self) -> str:
         first = self.differences[0] if self.differences else "all as they were recorded"

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
+from chartloop.core.reports import Group, Part, Shown, Table, pairs
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.types import Type
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import Expression, GuardFailed
@@ -72,7 +73,7 @@ class Moments(Sequence[Moment]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Result:
+class Result(Shown):
     """The result of a run, or its state so far. Times in seconds, cost in USD (None: not known).
 
     `explain` returns it in words, `to_dict` as plain data. The outcome of each step and every tool
@@ -177,15 +178,49 @@ class Result:
     def __str__(self) -> str:
         return self.explain()
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: why the run stopped, its output, and where time went."""
+    def parts(self) -> Iterator[Part]:
+        """Why the run stopped, its output, and where time went."""
         first, *more = self.explain().splitlines()
-        tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
-        parts = [line(first, tone), *map(line, more), _summary(self)]
+        yield Line(first, "green" if self.success else "bold" if self.reason is None else "red")
+        yield from map(Line, more)
+        usage = self.facts.usage
+        spent = say_count(usage.llm_calls, "model call") + f", {usage.tokens}"
+        errors = (
+            f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in self.errors
+        )
+        path = self.path  # of a long one, the first states and the last
+        states = path if len(path) <= _LISTED else (*path[:5], "…", *path[5 - _LISTED :])
+        yield pairs(
+            (
+                ("output", "" if self.output is None else say_output(self.output)),
+                ("run", Cell(f"{self.run_id} of {self.machine}", "code")),
+                ("steps", f"{self.steps:,} in {say_elapsed(self.elapsed)}"),
+                ("spent", spent if usage.llm_calls else ""),
+                ("wait", Cell(self.wait or "", "code")),
+                ("takes", Cell(", ".join(self.events), "code")),
+                ("partial", "\n".join(self.partial)),
+                ("errors", Cell("\n".join(errors), "red")),
+                ("path", Cell(" → ".join(states), "code")),
+            )
+        )
         if self.profile:
-            parts.append(details_element("where time and tokens went", _profile(self)))
+            rows = [
+                Row((
+                    Cell(state, "code"), str(of.attempts), str(of.failed or ""),
+                    str(of.failed_calls or ""), say_elapsed(of.total),
+                    say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
+                ))
+                for state, of in self.profile.items()
+            ]  # fmt: skip
+            head = ("state", "actions", "failed", "failed calls", "time", "longest", "tokens")
+            table = Table(rows, head, range(1, 7))
+            title = "where time and tokens went"
+            yield Group(title, [table], folded=title)
+
+    def plain_text(self) -> str:
+        """Why the run stopped, and its output."""
         message = "" if self.output is None else f"\n{say_output(self.output)}"
-        return bundle("".join(parts), f"{self.explain()}{message}")
+        return f"{self.explain()}{message}"
 
     def __repr__(self) -> str:
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
@@ -203,49 +238,8 @@ def say_output(output: Any) -> str:
     )
 
 
-def _summary(result: Result) -> str:
-    usage = result.facts.usage
-    spent = say_count(usage.llm_calls, "model call") + f", {usage.tokens}"
-    output = "" if result.output is None else say_output(result.output)
-    errors = (
-        f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in result.errors
-    )
-    return pairs(
-        (
-            ("output", output),
-            ("run", Cell(f"{result.run_id} of {result.machine}", "code")),
-            ("steps", f"{result.steps:,} in {say_elapsed(result.elapsed)}"),
-            ("spent", spent if usage.llm_calls else ""),
-            ("wait", Cell(result.wait or "", "code")),
-            ("takes", Cell(", ".join(result.events), "code")),
-            ("partial", "\n".join(result.partial)),
-            ("errors", Cell("\n".join(errors), "bad")),
-            ("path", Cell(_path(result.path), "code")),
-        )
-    )
-
-
-def _path(path: Sequence[str]) -> str:
-    """The states entered, shortened to the first and the last ones if there are many."""
-    states = [*path] if len(path) <= _LISTED else [*path[:5], "…", *path[5 - _LISTED :]]
-    return " → ".join(states)
-
-
 _LISTED = 24
-"""The number of states of a path that a summary names."""
-
-
-def _profile(result: Result) -> str:
-    rows = (
-        (
-            Cell(state, "code"), str(of.attempts), str(of.failed or ""),
-            str(of.failed_calls or ""), say_elapsed(of.total),
-            say_elapsed(of.longest), f"{of.tokens:,}" if of.tokens else "",
-        )
-        for state, of in result.profile.items()
-    )  # fmt: skip
-    head = ("state", "actions", "failed", "failed calls", "time", "longest", "tokens")
-    return table(rows, head=head, right={1, 2, 3, 4, 5, 6})
+"""The number of states of a path that a notebook names."""
 
 
 # in words -----------------------------------------------------------------------------------

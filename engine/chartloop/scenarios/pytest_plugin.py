@@ -169,7 +169,7 @@ class CoveragePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, the skipped runs and the shortfalls."""
-        from chartloop.studies.coverage.coverage_table import coverage_lines  # noqa: PLC0415  when it is asked for
+        from chartloop.studies.coverage.coverage import coverage_lines  # noqa: PLC0415  when it is asked for
 
         terminalreporter.section("chartloop coverage")
         for line in coverage_lines(self._totals):

@@ -20,6 +20,7 @@ from typing import Any
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, SpecError, count_findings
+from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line, Span
 from chartloop.machine.explain import Row
 from chartloop.run.result import Result
@@ -52,7 +53,7 @@ class ScenarioReport:
 
 
 @dataclass(frozen=True)
-class Played:
+class Played(Report):
     """The result of a scenario file, which may itself be faulty."""
 
     file: str
@@ -75,16 +76,14 @@ class Played:
         findings = tuple(finding.render() for finding in error.findings)
         return cls(file, False, findings, "\n".join([*findings, count_findings(error.findings)]))
 
-    def lines(self, width: int = 0, *, same_as: str = "") -> list[Line]:
-        """The file and its failure, or a reference to `same_as`, a file with the same failure.
-
-        `width` is not used: lines are not wrapped.
-        """
-        if self.passed:
-            return [Line.of(Span("✓", "green"), f" {self.file}")]
-        text = f"as {same_as}" if same_as else self.text
-        lines = (Line(f"    {line}".rstrip()) for line in text.split("\n"))
-        return [Line.of(Span("✗", "red"), f" {self.file}"), *lines, Line("")]
+    def parts(self, *, same_as: str = "") -> Iterator[Part]:
+        """The file and its failure, or a reference to `same_as`, a file with the same failure."""
+        sign = Span("✓", "green") if self.passed else Span("✗", "red")
+        yield Line.of(sign, f" {self.file}")
+        if not self.passed:
+            text = f"as {same_as}" if same_as else self.text
+            yield from (Line(f"    {line}".rstrip()) for line in text.split("\n"))
+            yield Line("")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop test --format json` prints it."""

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from chartloop.analysis.versions.migration.judge import Upgrade
 from chartloop.analysis.versions.migration.renames import block
-from chartloop.analysis.versions.migration.verdict import KINDS, LABELS, Kind, Verdict
+from chartloop.analysis.versions.migration.verdict import COLOURS, KINDS, LABELS, Kind, Verdict
 from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
-from chartloop.core.html_table import Cell, bundle, line, pairs, table
-from chartloop.core.text_table import Line, Row, lay_out, text_of
+from chartloop.core.reports import Group, Part, Report, Table, more, pairs
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
@@ -32,12 +32,11 @@ NAMED = 8
 """How many runs a heading names."""
 LISTED = 20
 """How many runs the table lists, and how many groups follow it: the worst."""
-_COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
-HEAD = ("verdict", "run", "stands at", "records")
+_HEAD = ("verdict", "run", "stands at", "records")
 
 
 @dataclass(frozen=True)
-class Upgraded:
+class Upgraded(Report):
     """The effect of a new file on recorded runs.
 
     result = upgrade(load("new.yaml"), load("old.yaml"), "journal.db")
@@ -130,98 +129,63 @@ class Upgraded:
             "passed_over": [{"run": one.run_id, "why": one.why} for one in self.passed_over],
         }
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """The rows of the table: verdict, run, position, number of records."""
-        return [
-            (LABELS[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
-            for v in self.by_severity
-        ]
+    WIDEST: ClassVar[int] = 120
 
-    def more(self, listed: int) -> str:
-        """A line on the runs after the first `listed` of the table; empty if there are none."""
-        rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
-        text = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
-        return f"and {say_count(rest.total(), 'more run')}: {text}" if text else ""
-
-    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
+    def parts(self, listed: int = LISTED, *, skipped: bool = True) -> Iterator[Part]:
         """The summary, the table and the groups of runs, both cut to the first `listed`.
 
-        A hint names the command-line option that prints a state map.
+        `skipped`: then the runs that were not judged.
         """
-        return [*_lines(self, width, listed)]
-
-    def remarks(self) -> list[str]:
-        """Notes on the whole: states that runs map differently, and runs that were skipped."""
-        torn = (
-            f"`{name}` is one state for some runs and another for others: a file can say one"
-            for name in self.torn
-        )
-        return [*torn, *map(str, self.passed_over)]
-
-    def __str__(self) -> str:
-        skipped = (Line(str(one), "dim") for one in self.passed_over)
-        return text_of([*self.lines(_WIDEST), *skipped])
+        yield Line(self.summary, "green bold" if self.all_go_on else "bold")
+        worst = self.by_severity
+        rows = [
+            Row(
+                (
+                    LABELS[v.kind],
+                    Cell(v.run_id, "code"),
+                    f"{v.state}, {v.status}",
+                    f"{v.records:,}",
+                ),
+                COLOURS[v.kind],
+            )
+            for v in worst
+        ]
+        if rows:
+            table = Table(rows[:listed], _HEAD, {3})
+            yield from (Line(""), table)
+            if rest := Counter[Kind](verdict.kind for verdict in worst[listed:]):
+                text = ", ".join(f"{n:,} {_describe_kind(kind, n)}" for kind, n in rest.items())
+                line = Line(f"and {say_count(rest.total(), 'more run')}: {text}", "dim")
+                yield from more(line, [table._replace(rows=rows[listed:])])
+        groups: list[Part] = []
+        for group, details in self.groups():
+            names = ", ".join(verdict.run_id for verdict in group[:NAMED])
+            names += f" and {len(group) - NAMED:,} more" if len(group) > NAMED else ""
+            title = f"{LABELS[group[0].kind]}: {names}"
+            colour = f"{COLOURS[group[0].kind]} bold"
+            groups.append(Group(Line(title, colour), [pairs(details, indent="  ")]))
+        for group in groups[:listed]:
+            yield from (Line(""), group)
+        if rest := groups[listed:]:
+            text = f"and {say_count(len(rest), 'more verdict')} with other reasons"
+            yield from (Line(""), *more(Line(text, "dim"), rest))
+        if count := self.counts["map"]:
+            may = "1 more run may" if count == 1 else f"{count:,} more runs may"
+            cure = f"{may} continue with the lines under `renamed:` in the new file"
+            yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
+        for name in self.torn:
+            yield Line(
+                f"`{name}` is one state for some runs and another for others: a file can say one"
+            )
+        if skipped:
+            yield from (Line(str(one), "dim") for one in self.passed_over)
 
     def __repr__(self) -> str:
         return f"<Upgraded {self.summary}>"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the summary, the table, and the details of each group of runs."""
-        html = line(self.summary, "strong")
-        if self.verdicts:
-            rows = [
-                (Cell(cells[0], verdict.tone), Cell(cells[1], "code"), *cells[2:])
-                for verdict, cells in zip(self.by_severity, self.cells(), strict=True)
-            ]
-            html += table(rows, head=HEAD, right={3})
-        for group, details in self.groups():
-            html += line(heading(group), "strong") + pairs(details)
-        return bundle(html + "".join(line(text, "dim") for text in self.remarks()), str(self))
-
-
-_WIDEST = 120
-"""Columns of a printed table."""
-
-
-def heading(group: list[Verdict]) -> str:
-    """The heading of runs with equal details: ``unsafe: 3kf, 4ab and 2 more``."""
-    names = ", ".join(verdict.run_id for verdict in group[:NAMED])
-    more = f" and {len(group) - NAMED:,} more" if len(group) > NAMED else ""
-    return f"{LABELS[group[0].kind]}: {names}{more}"
-
-
-def more_groups(groups: int) -> str:
-    """The line on groups that are not listed."""
-    return f"and {say_count(groups, 'more verdict')} with other reasons"
-
 
 def _describe_kind(kind: Kind, count: int) -> str:
     return "need a state map" if kind == "map" and count > 1 else LABELS[kind]
-
-
-def _lines(result: Upgraded, width: int, listed: int) -> Iterator[Line]:
-    yield Line(result.summary, "green bold" if result.all_go_on else "bold")
-    colours = [_COLOURS[verdict.kind] for verdict in result.by_severity]
-    rows = [Row(cells, colour) for cells, colour in zip(result.cells(), colours, strict=True)]
-    if rows:
-        head = Row(HEAD, "dim")
-        yield from (Line(""), *lay_out([head, *rows[:listed]], width=width, right=(3,)))
-    if more := result.more(listed):
-        yield Line(more, "dim")
-    groups = list(result.groups())
-    for group, details in groups[:listed]:
-        yield from (Line(""), Line(heading(group), f"{_COLOURS[group[0].kind]} bold"))
-        yield from lay_out([Row((f"  {name}", text)) for name, text in details], width=width)
-    if len(groups) > listed:
-        yield from (Line(""), Line(more_groups(len(groups) - listed), "dim"))
-    if count := result.counts["map"]:
-        more = "1 more run may" if count == 1 else f"{count:,} more runs may"
-        cure = f"{more} continue with the lines under `renamed:` in the new file"
-        yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
-    for name in result.torn:
-        yield Line(
-            f"`{name}` is one state for some runs and another for others: a file can say one"
-        )
 
 
 # judging --------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
+
 import click
 
 from chartloop.cli import parameters
@@ -42,6 +44,6 @@ def replay(run: str, file: str | None, options: RunOptions) -> None:
     machine = machine_of(journal, row, options) if file is None else load_machine(file, options)
     comparison = decide_again(machine.chart, records_of(journal, row), row.run_id)
     checked = by_hand(check_chain(journal, row.run_id))
-    comparison = comparison._replace(chain=checked)
+    comparison = changed(comparison, chain=checked)
     print_result(comparison, options, added={"run": row.run_id, "machine": machine.name})
     raise click.exceptions.Exit(0 if comparison.same and not (checked and checked.fault) else ERROR)

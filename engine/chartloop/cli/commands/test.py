@@ -144,7 +144,7 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
 
 
 def _print_coverage(coverages: Sequence[Coverage]) -> None:
-    from chartloop.studies.coverage.coverage_table import coverage_lines
+    from chartloop.studies.coverage.coverage import coverage_lines
 
     if coverages:
         print_lines([Line(""), *coverage_lines(coverages, console.width())])

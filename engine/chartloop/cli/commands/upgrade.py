@@ -98,7 +98,7 @@ def upgrade(
     if write_map == "-" and not options.is_json:
         console.say(result.summary)
     else:
-        print_result(result, options, listed=options.first)
+        print_result(result, options, listed=options.first, skipped=False)
     if write_map is not None:
         _write_map(result, write_map)
     raise click.exceptions.Exit(OK if result.all_go_on else ERROR)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from chartloop.catalog import display_path
 from chartloop.core.errors import RunError
-from chartloop.core.html_table import Cell, bundle, table
-from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.reports import Notebook, Part, Report, Table, Terminal
+from chartloop.core.text_table import Cell, Line, Row, Span
 from chartloop.core.units import say_count, say_number
 from chartloop.scenarios.generator.file_names import is_ours
 from chartloop.scenarios.generator.search_targets import Target
@@ -43,7 +44,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Generated:
+class Generated(Report):
     """The missing scenarios of a machine. `write` writes their files."""
 
     machine: str
@@ -101,22 +102,27 @@ class Generated:
             "stopped": self.stopped,
         }  # fmt: skip
 
-    def lines(self, width: int = 0, *, written: bool = False) -> list[Line]:
+    def parts(self, *, written: bool = False) -> Iterator[Part]:
         """Each scenario with its targets, the unreached targets with reasons, and the summary.
 
-        `written`: the files have been written. `width` is not used: lines are not wrapped.
+        `written`: the files have been written.
         """
-        lines: list[Line] = []
+        lines, rows = list[Line](), list[Row]()
         for one in self.scenarios:
-            more = len(one.shows) - _NAMED
-            names = ", ".join(target.name for target in one.shows[:_NAMED])
+            names = [target.name for target in one.shows]
+            more = len(names) - _NAMED
             sign = Span("+", "green") if written else "·"
             lines.append(Line.of(sign, f" {display_path(self.folder / one.file)}"))
-            lines.append(Line(f"    {names}{f' and {more} more' if more > 0 else ''}", "dim"))
+            text = f"    {', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
+            lines.append(Line(text, "dim"))
+            rows.append(Row((Cell(one.file, "code"), ", ".join(names), f"{one.records}")))
         for left in self.unreached:
             sign = Span("·", "dim") if left.why == "proven" else Span("✗", "red")
             lines.append(Line.of(sign, f" {left.target}: {left.text}"))
-        return [*lines, Line(self.summary(written=written))]
+            rows.append(Row((Cell(str(left.target), "code"), left.text, "")))
+        yield Terminal(lines)
+        yield Notebook([Table(rows, ("scenario", "shows", "records"), {2})])
+        yield Line(self.summary(written=written))
 
     def summary(self, *, written: bool = False) -> str:
         """The number of targets: shown before, by new scenarios, and left."""
@@ -132,9 +138,6 @@ class Generated:
             f" {files} {verb} {new} more{left}"
         )
 
-    def __str__(self) -> str:
-        return text_of(self.lines())
-
     @property
     def there(self) -> int:
         """The number of targets that existing scenarios show."""
@@ -144,16 +147,6 @@ class Generated:
         new = sum(len(one.shows) for one in self.scenarios)
         shown = f"{self.there + new} of {len(self.targets)} edges, rules and stop reasons"
         return f"<Generated {self.machine}: {shown}, {new} of them new>"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the files with their targets, and the unreached targets."""
-        rows = [
-            (Cell(one.file, "code"), ", ".join(t.name for t in one.shows), f"{one.records}")
-            for one in self.scenarios
-        ]
-        left = [(Cell(str(u.target), "code"), u.text, "") for u in self.unreached]
-        html = table([*rows, *left], head=("scenario", "shows", "records"), right=(2,))
-        return bundle(html, str(self))
 
 
 def _ours(path: Path) -> bool:

@@ -20,7 +20,8 @@ from chartloop.api import Run
 from chartloop.core.codec import to_json
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record
-from chartloop.core.text_table import Line, text_of
+from chartloop.core.reports import Part, Report
+from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document
 from chartloop.pictures.of_machine import OfMachine
@@ -40,7 +41,7 @@ from chartloop.studies.recorded_runs import recorded_runs
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recording(Report):
     """The scenario of a run, and its differences from the run."""
 
     run_id: str
@@ -64,18 +65,14 @@ class Recording:
         write_whole(Path(path), self.text.encode())
         return Path(path)
 
-    def lines(self, width: int = 0) -> list[Line]:
-        """The missing parts and differences, or a summary if there are none.
-
-        `width` is not used: lines are not wrapped.
-        """
-        lacks = [Line(f"not on the record: {what}", "yellow") for what in self.lacks]
-        lines = [*lacks, *(Line(difference, "yellow") for difference in self.differences)]
+    def parts(self) -> Iterator[Part]:
+        """The missing parts and differences, or a summary if there are none."""
+        yield from (Line(f"not on the record: {what}", "yellow") for what in self.lacks)
+        yield from (Line(difference, "yellow") for difference in self.differences)
         if self.same:
             calls = say_count(len(self.keys.get("replies", ())), "model call")
             results = say_count(sum(map(len, self.keys.get("tools", {}).values())), "tool call")
-            lines.append(Line(f"played as it was recorded: {calls}, {results}", "dim"))
-        return lines
+            yield Line(f"played as it was recorded: {calls}, {results}", "dim")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop record --format json` prints it, without the file."""
@@ -83,9 +80,6 @@ class Recording:
             "run": self.run_id, "same": self.same, "differences": list(self.differences),
             "lacks": list(self.lacks), "scenario": dict(self.keys),
         }  # fmt: skip
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
 
     def __repr__(self) -> str:
         how = "as it was recorded" if self.same else (*self.lacks, *self.differences)[0]

@@ -3,27 +3,27 @@
 A value that can be added to the coverage of other runs, written as JSON and read back, so that
 several processes and several days give one figure. It needs a chart only to be drawn.
 
-Belongs here: figures, sums, JSON, thresholds. Never: tables (`coverage_table`), pictures.
+Belongs here: figures, sums, JSON, thresholds, the parts of its report. Never: pictures.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 from chartloop.core.errors import RunError, SetupError, nearest
-from chartloop.core.text_table import Line, text_of
+from chartloop.core.reports import Group, Part, Report, Table, text_lines
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
 from chartloop.pictures.flowchart import RuleDrawing
 from chartloop.pictures.from_graph import flowchart
 from chartloop.run.dataframe import frame
-from chartloop.studies.coverage.coverage_table import WIDEST, bundle_of, coverage_lines
 from chartloop.studies.coverage.figures import PLURAL, Covered, Figure, figure_of
 from chartloop.studies.coverage.heatmap import HeatPicture
 from chartloop.studies.coverage.targets import KINDS, Kind, items_of
@@ -31,6 +31,15 @@ from chartloop.studies.coverage.targets import KINDS, Kind, items_of
 FORMAT = "chartloop-coverage/1"
 _LISTED = 6
 """How many items an error names."""
+_WORDS: Mapping[Kind, str] = {
+    **PLURAL, "atom": "guard atoms, each way", "guard": "Python guards, not seen inside",
+}  # fmt: skip
+_ROLES: Mapping[str, str] = {
+    "on": "events", "expired": "timeouts", "retry": "retries", "all": "branches",
+    "failed": "failures", "error": "failures not handled", "return": "ways back",
+    "detour": "detours",
+}  # fmt: skip
+"""The roles of edges and rules that get a line of their own, with its heading."""
 
 
 class OtherItemsError(RunError):
@@ -64,7 +73,7 @@ def _quote_names(keys: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(Report):
     """The coverage of a machine by its runs. `one + other` is the coverage by the runs of both."""
 
     machine: str
@@ -86,13 +95,9 @@ class Coverage:
 
     # figures --------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def figures(self) -> Mapping[Kind, Figure]:
         """How many items of each kind were seen; a kind without items is left out."""
-        return self._figures
-
-    @cached_property
-    def _figures(self) -> dict[Kind, Figure]:
         return {kind: figure_of(self.of(kind)) for kind in KINDS if any(self.of(kind))}
 
     def of(self, kind: Kind) -> tuple[Covered, ...]:
@@ -207,12 +212,18 @@ class Coverage:
         runs = say_count(self.runs, "run")
         return f"<Coverage of {self.machine} by {runs}: {figures}>"
 
-    def lines(self, width: int = WIDEST) -> list[Line]:
-        """The figures and the items not seen; with child machines, a line for each machine."""
-        return coverage_lines((self, *self.inside), width)
+    WIDEST: ClassVar[int] = 110
 
-    def __str__(self) -> str:
-        return text_of(self.lines())
+    def parts(self) -> Iterator[Part]:
+        """The figures and the items not seen; with child machines, a line for each machine."""
+        return _parts((self, *self.inside))
+
+    @property
+    def title(self) -> str:
+        """The machine, its runs and records: ``team (machines/team.yaml): 14 runs, 96 records``."""
+        runs, records = say_count(self.runs, "run"), say_count(self.records, "record")
+        where = f" ({self.file})" if self.file else ""
+        return f"{self.machine}{where}: {runs}, {records}"
 
     def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
         """The machine's picture, coloured by how often runs have been where.
@@ -224,13 +235,88 @@ class Coverage:
             raise SetupError("a coverage that was read back cannot be drawn", hint=hint)
         return HeatPicture(flowchart(graph(self.chart), rules=rules), self.covered)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
-        printer.text(str(self))
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the figures, and what was not seen."""
-        return bundle_of(self)
+def coverage_lines(coverages: Sequence[Coverage], width: int = Coverage.WIDEST) -> list[Line]:
+    """The full table of one machine; for several a summary, then the items that each lacks."""
+    return text_lines(_parts(coverages), width)
+
+
+def _parts(coverages: Sequence[Coverage]) -> Iterator[Part]:
+    if not coverages:
+        yield Line("no machine was run", "dim")
+    elif len(coverages) == 1:
+        (one,) = coverages
+        rows: list[Row] = []
+        for kind, figure in one.figures.items():
+            share = f"{figure.percent:g} %"
+            rows.append(Row((_WORDS[kind], str(figure), share), _colour(figure)))
+            for role, part in one.roles(kind).items() if kind in ("edge", "rule") else ():
+                if role in _ROLES:
+                    cells = (f"  {_ROLES[role]}", str(part), f"{part.percent:g} %")
+                    rows.append(Row(cells, "dim"))
+        yield from (Line(one.title, "bold"), Table(rows, right={1, 2}), *_missing(one))
+    else:
+        kinds: list[Kind] = [k for k in KINDS if any(k in one.figures for one in coverages)]
+        rows = []
+        for one in coverages:
+            figures = (one.figures.get(kind) for kind in kinds)
+            cells = ("" if f is None else f"{f} {f.percent:g} %" for f in figures)
+            edges = one.figures.get("edge")  # to which a threshold applies by default
+            colour = "" if edges is None else _colour(edges)
+            rows.append(Row((one.machine, f"{one.runs:,}", *cells), colour))
+        head = ("machine", "runs", *(PLURAL[kind] for kind in kinds))
+        yield Table(rows, head, range(1, len(kinds) + 2))
+        for one in coverages:
+            if one.missing or one.unreachable or one.skipped_runs or one.open_question:
+                _, *details = _missing(one)
+                yield from (Line(""), Line(one.title, "bold"), *details)
+
+
+def _missing(coverage: Coverage) -> Iterator[Part]:
+    """The items not seen, the unreachable ones, and notes, each after an empty line."""
+    for title, items in (
+        ("not seen", coverage.missing),
+        ("cannot be reached", coverage.unreachable),
+    ):
+        if items:
+            table = Table([*map(_item_row, items)], indent="  ")
+            yield from (Line(""), Group(Line(title), [table], f"{title}: {len(items)}"))
+    # the reasons that are not in the file: from outside, or added by the engine
+    counts = coverage.beside.items()
+    reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
+    beside = f"also stopped for {', '.join(reasons)}" if reasons else ""
+    for note in filter(None, (beside, coverage.open_question, *coverage.skipped_runs)):
+        yield from (Line(""), Line(note, "dim"))
+
+
+def _colour(figure: Figure) -> str:
+    return "green" if figure.seen == figure.all else "yellow" if figure.percent >= 80 else "red"
+
+
+def _item_row(one: Covered) -> Row:
+    """An item: kind, place, id, and what the file says of it, or why no run can reach it."""
+    item = one.item
+    match item.kind:
+        case "rule":
+            does = f"{item.role}: {item.reason}" if item.reason else ""
+            to = "" if does and "-" in item.to else item.to  # an end that the engine adds
+            text = f"{item.text} → {', '.join(part for part in (does, to) if part)}"
+        case "edge":
+            text = f"{item.text} → {item.to}".lstrip() if item.to else item.text
+        case "atom" | "guard":
+            text = f"never {str(item.way).lower()}: {item.text}"
+        case "reason":
+            text = f"raised by {item.text}"
+        case "child":
+            text = f"runs {item.to}"
+        case _:
+            text = item.text
+    if one.unreachable:
+        text = f"{item.text}: {one.unreachable}" if item.way is not None else one.unreachable
+    # ``machine.yaml:12``; of an absolute path only the name: the heading has the path
+    place = item.place.rpartition("/")[2] if item.place.startswith("/") else item.place
+    cells = ((item.kind, "dim"), (place, "dim"), (item.id, "code"), (text, "code"))
+    return Row(tuple(Cell(*cell) for cell in cells), "dim" if one.unreachable else "")
 
 
 def _by_role(covered: Iterable[Covered]) -> dict[str, Figure]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from chartloop.analysis.proofs.bound import Bound
-from chartloop.core.html_table import Cell, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out, text_of
+from chartloop.core.reports import Group, Part, Report, Table
+from chartloop.core.text_table import Cell, Line, Row
 from chartloop.core.units import say_count
 from chartloop.run.dataframe import frame
 from chartloop.studies.simulation import simulation_plots as plots
@@ -39,7 +39,7 @@ _TINY = 1e-9
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Simulation:
+class Simulation(Report):
     """The results of thousands of runs, on a simulated clock and in an assumed world.
 
     `reasons` are the shares of the stop reasons, `spread("tokens")` is the distribution of a
@@ -202,119 +202,77 @@ class Simulation:
             "returns what the world says, and no limit cuts it short but the time that is left"
         )
 
-    def lines(self, width: int = 100) -> list[Line]:
-        """Reasons, figures, suggestions and assumptions as tables, with colours."""
-        return [*_lines(self, width)]
+    def parts(self) -> Iterator[Part]:
+        """Reasons, figures next to their bounds, suggestions and assumptions."""
+        yield Line(self.head(), "bold")
+        if self.learnt:
+            yield Line(self.learnt)
+        yield Line("")
+        kinds = {run.reason: run.kind for run in self.sample.runs}
+        reasons = [
+            Row(
+                (Cell(reason, "code"), bar(s.value), f"{s.value:.2%}",
+                 f"{s.low:.2%} to {s.high:.2%}"),
+                _COLOURS.get(kinds[reason], ""),
+            )
+            for reason, s in self.reasons.items()
+        ]  # fmt: skip
+        yield Table(reasons, ("stops with", "", "share", "95% confidence"), {2})
+        yield Line("")
+        figures = [
+            Row((
+                NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
+                "" if (most := self.most(n)) is None else say(n, most),
+            ))
+            for n, s in self.figures.items()
+        ]  # fmt: skip
+        head = ("", "mean", "median", "p95", "max", "proven bound")
+        yield from (Table(figures, head, range(1, 6)), Line(""))
+        yield from self._exceeded()
+        if unplayed := self.unplayed_note():
+            yield Line(unplayed, "yellow")
+        if self.suggestions:
+            natural = max((s.stops.of for s in self.suggestions if s.stops is not None), default=0)
+            each = (
+                f"for each limit: of up to {natural:,} runs that end by themselves when it is off"
+            )
+            rows = [
+                Row(
+                    (s.limit, s.text(s.now), *_suggestion_cells(s)),
+                    "dim" if s.suggested is None else "",
+                )
+                for s in self.suggestions
+            ]
+            head = ("limit", "now", "enough", "would stop", "saves a run", "proves")
+            table = Table(rows, head, {1, 2, 3}, spare=(5, 4))
+            yield Line("")
+            yield Group("what would be enough, in this world", [Line(each, "dim"), table])
+        yield Line("")
+        world = [Line(f"  {one}") for one in self.assumptions]
+        world += [
+            Line(f"  {name}: learnt from {count} samples only", "yellow")
+            for name, count in self.thin.items()
+        ]
+        yield Group(Line("in a world where"), world, folded=f"{len(self.assumptions)} assumptions")
 
-    def __str__(self) -> str:
-        return text_of(self.lines())
+    def _exceeded(self) -> Iterator[Line]:
+        """The first runs that exceeded the bound, and how to find the cause."""
+        listed = self.bound_violations[:_EXCEEDED]
+        yield from (Line(f"past the bound: {one}", "red") for one in listed)
+        if more := len(self.bound_violations) - len(listed):
+            yield Line(f"and {more:,} more", "red")
+        if listed:
+            yield Line(
+                "the world gives what the bound takes for impossible: `chartloop bound` lists that"
+            )
 
     def __repr__(self) -> str:
         top = next(iter(self.reasons), "nothing")
         return f"<Simulation of {self.machine}: {self.runs:,} runs, mostly {top}>"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: reasons, figures next to their bounds, assumptions."""
-        reasons = [
-            (Cell(n, "code"), f"{s.value:.2%}", Cell(f"{s.low:.2%} to {s.high:.2%}", "dim"))
-            for n, s in self.reasons.items()
-        ]
-        figures = [
-            (
-                NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
-                "" if (most := self.most(n)) is None else say(n, most),
-            )
-            for n, s in self.figures.items()
-        ]  # fmt: skip
-        parts = [
-            line(self.head()),
-            table(reasons, head=("reason", "share", "95% confidence"), right=(1,)),
-            table(
-                figures, head=("", "mean", "median", "p95", "max", "proven bound"),
-                right=(1, 2, 3, 4, 5),
-            ),
-        ]  # fmt: skip
-        parts += [line(note)] if (note := self.unplayed_note()) else []
-        if self.suggestions:
-            rows = [
-                (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
-            ]
-            parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
-        rows = [(a.text, ", ".join(a.states)) for a in self.assumptions]
-        if rows:
-            parts.append(details_element(f"{len(rows)} assumptions", table(rows)))
-        return bundle("".join(parts), str(self))
-
 
 def _share(share: Share) -> dict[str, Any]:
     return {"count": share.count, "share": share.value, "low": share.low, "high": share.high}
-
-
-# as tables ----------------------------------------------------------------------------------
-
-
-def _lines(simulation: Simulation, width: int) -> Iterator[Line]:
-    yield Line(simulation.head(), "bold")
-    if simulation.learnt:
-        yield Line(simulation.learnt)
-    yield Line("")
-    kinds = {run.reason: run.kind for run in simulation.sample.runs}
-    reasons = [
-        Row(
-            (reason, bar(s.value), f"{s.value:.2%}", f"{s.low:.2%} to {s.high:.2%}"),
-            _COLOURS.get(kinds[reason], ""),
-        )
-        for reason, s in simulation.reasons.items()
-    ]
-    head = Row(("stops with", "", "share", "95% confidence"), "dim")
-    yield from lay_out([head, *reasons] if reasons else [], width=width, right={2})
-    yield Line("")
-    figures = [
-        Row((
-            NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
-            "" if (most := simulation.most(n)) is None else say(n, most),
-        ))
-        for n, s in simulation.figures.items()
-    ]  # fmt: skip
-    head = Row(("", "mean", "median", "p95", "max", "proven bound"), "dim")
-    yield from lay_out([head, *figures] if figures else [], width=width, right={1, 2, 3, 4, 5})
-    yield Line("")
-    yield from _exceeded_lines(simulation)
-    if unplayed := simulation.unplayed_note():
-        yield Line(unplayed, "yellow")
-    if simulation.suggestions:
-        yield Line("")
-        yield from _suggestion_lines(simulation.suggestions, width)
-    yield Line("")
-    yield Line("in a world where")
-    yield from (Line(f"  {one}") for one in simulation.assumptions)
-    for name, count in simulation.thin.items():
-        yield Line(f"  {name}: learnt from {count} samples only", "yellow")
-
-
-def _exceeded_lines(simulation: Simulation) -> Iterator[Line]:
-    """The first runs that exceeded the bound, and how to find the cause."""
-    listed = simulation.bound_violations[:_EXCEEDED]
-    yield from (Line(f"past the bound: {one}", "red") for one in listed)
-    if more := len(simulation.bound_violations) - len(listed):
-        yield Line(f"and {more:,} more", "red")
-    if listed:
-        yield Line(
-            "the world gives what the bound takes for impossible: `chartloop bound` lists that"
-        )
-
-
-def _suggestion_lines(suggestions: tuple[Suggestion, ...], width: int) -> Iterator[Line]:
-    natural = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
-    yield Line("what would be enough, in this world", "bold")
-    each = f"for each limit: of up to {natural:,} runs that end by themselves when it is off"
-    yield Line(each, "dim")
-    rows = [
-        Row((s.limit, s.text(s.now), *_suggestion_cells(s)), "dim" if s.suggested is None else "")
-        for s in suggestions
-    ]
-    head = Row(("limit", "now", "enough", "would stop", "saves a run", "proves"), "dim")
-    yield from lay_out([head, *rows], width=width, right={1, 2, 3}, spare=(5, 4))
 
 
 def _suggestion_cells(suggestion: Suggestion) -> tuple[str, str, str, str]:

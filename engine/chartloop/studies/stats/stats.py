@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from chartloop.api.machine import Machine
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.reports import Group, Part, Report, Table
+from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.core.visible import cut
 from chartloop.machine.build import Chart
@@ -29,31 +29,14 @@ from chartloop.studies.whatif.whatif import older_charts
 CELLS = 12
 """Width of a bar, in characters."""
 _KINDS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan", "human": ""}
-_TONES: dict[str, Tone] = {"green": "good", "red": "bad", "yellow": "warn"}
 _WORDS = {
     "steps": "steps", "llm_calls": "model calls", "tool_calls": "tool calls", "tokens": "tokens",
     "usd": "USD", "elapsed": "from start to end", "working": "in actions", "waiting": "waiting",
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A table: title, head, and rows with their colours."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], str], ...]
-    spare: tuple[int, ...] = ()
-    left: frozenset[int] = frozenset({0})
-    """The columns of text, which are left-aligned."""
-
-    @property
-    def right(self) -> set[int]:
-        return set(range(len(self.head))) - self.left
-
-
 @dataclass(frozen=True, repr=False)
-class Stats(Figures):
+class Stats(Report, Figures):
     """Statistics of many recorded runs of one machine; prints as tables.
 
     Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
@@ -130,73 +113,60 @@ class Stats(Figures):
         """The machine and the number of runs."""
         return f"{self.machine}: {say_count(self.runs, 'run')}"
 
-    def lines(self, width: int = 100) -> list[Line]:
-        """The tables, for a terminal."""
-        out = [Line(self.title, "bold")]
-        for one in self._tables():
-            rows = [Row(one.head, "dim"), *(Row(cells, colour) for cells, colour in one.rows)]
-            out += [Line(""), Line(one.title, "bold")]
-            out += lay_out(rows, width=width, right=one.right, spare=one.spare)
-        return [*out, *(Line(text, "dim") for text in self._remarks())]
-
-    def _remarks(self) -> Iterator[str]:
+    def parts(self) -> Iterator[Part]:
+        """The tables, each under its title; a notebook folds all but the first two."""
+        yield Line(self.title, "bold")
+        for number, (title, table) in enumerate(self._tables()):
+            yield from (Line(""), Group(title, [table], folded=title if number > 1 else ""))
         if self.unfolded:
-            yield ""
             count = say_count(len(self.unfolded), "run")
-            yield (
+            yield Line("", "dim")
+            yield Line(
                 f"{count} cannot be decided again as recorded, or have actions that are not known "
-                "here: their margins are left out"
+                "here: their margins are left out",
+                "dim",
             )
 
-    def _tables(self) -> Iterator[_Table]:
+    def _tables(self) -> Iterator[tuple[str, Table]]:
         if not self.runs:
             return
         most = max(r.runs for r in self.reasons)
-        reasons = tuple(
-            ((r.reason or "not ended", str(r.runs), percent(r.share), bar(r.runs / most)),
-             _KINDS.get(r.kind, ""))
+        reasons = [
+            Row((r.reason or "not ended", str(r.runs), percent(r.share), bar(r.runs / most)),
+                _KINDS.get(r.kind, ""))
             for r in self.reasons
-        )  # fmt: skip
-        yield _Table("why runs stop", ("", "runs", "share", ""), reasons, left=frozenset({0, 3}))
-        totals = tuple(
-            ((_WORDS[name], _say(name, d.median), _say(name, d.p95), _say(name, d.most),
-              _say(name, d.total)), "")
+        ]  # fmt: skip
+        yield "why runs stop", Table(reasons, ("", "runs", "share", ""), {1, 2})
+        totals = [
+            Row((_WORDS[name], _say(name, d.median), _say(name, d.p95), _say(name, d.most),
+                 _say(name, d.total)))
             for name, d in self.totals.items() if d.total
-        )  # fmt: skip
-        yield _Table("a run", ("", "median", "95%", "most", "together"), totals)
-        if states := tuple(self._state_rows()):
+        ]  # fmt: skip
+        yield "a run", Table(totals, ("", "median", "95%", "most", "together"), range(1, 5))
+        if states := [*self._state_rows()]:
             head = (
-                "",
-                "n",
-                "failed",
-                "retries",
-                "median",
-                "95%",
-                "time",
-                "",
-                "tokens",
-                "USD",
+                "", "n", "failed", "retries", "median", "95%", "time", "", "tokens", "USD",
                 "waited",
-            )
-            yield _Table("states", head, states, (7, 3, 5), frozenset({0, 7}))
-        if margins := tuple(self._margin_rows()):
+            )  # fmt: skip
+            yield "states", Table(states, head, {*range(1, 11)} - {7}, spare=(7, 3, 5))
+        if margins := [*self._margin_rows()]:
             head = ("", "bound", "end", "peak", "95%", "most", "", "")
             title = "how near runs come to each limit (medians; and of the peaks 95% and the most)"
-            yield _Table(title, head, margins, (6, 2, 3), frozenset({0, 6, 7}))
-        if failures := tuple(
-            ((f.state, f.category, printable(f.what), str(f.times), str(f.runs),
-              _first_words(f.message)), "red")
+            yield title, Table(margins, head, range(1, 6), spare=(6, 2, 3))
+        if failures := [
+            Row((f.state, f.category, printable(f.what), str(f.times), str(f.runs),
+                 _first_words(f.message)), "red")
             for f in self.failures[:_FAILURES]
-        ):  # fmt: skip
+        ]:  # fmt: skip
             head = ("at", "category", "what", "n", "runs", "the first of them")
-            yield _Table("failures", head, failures, (5,), frozenset({0, 1, 2, 5}))
+            yield "failures", Table(failures, head, {3, 4}, spare=(5,))
 
-    def _state_rows(self) -> Iterator[tuple[tuple[str, ...], str]]:
+    def _state_rows(self) -> Iterator[Row]:
         longest = max((s.time.total for s in self.states), default=0.0)
         for s in self.states:
             share = s.time.total / longest if longest else 0.0
             timed = s.actions > 0
-            yield (
+            yield Row((
                 s.state, f"{s.actions if timed else s.waits.n:,}", str(s.failed or ""),
                 str(s.retries or ""), say_elapsed(s.time.median) if timed else "",
                 say_elapsed(s.time.p95) if timed else "",
@@ -204,41 +174,20 @@ class Stats(Figures):
                 f"{int(s.tokens.total):,}" if s.tokens.total else "",
                 say_usd(s.usd.total) if s.usd.n else "",
                 say_elapsed(s.waits.total) if s.waits.total else "",
-            ), ""  # fmt: skip
+            ))  # fmt: skip
 
-    def _margin_rows(self) -> Iterator[tuple[tuple[str, ...], str]]:
+    def _margin_rows(self) -> Iterator[Row]:
         for m in self.margins:
             colour = "yellow" if m.stopped else "dim" if m.says else ""
             few = len(m.values) <= _VALUES
             values = ", ".join(m.values) if few else f"{len(m.values)} values"
-            yield (
+            yield Row((
                 m.text, values, percent(m.end.median), percent(m.peak.median),
                 percent(m.peak.p95), percent(m.peak.most), bar(min(1.0, m.peak.p95)), m.says,
-            ), colour  # fmt: skip
-
-    def __str__(self) -> str:
-        return "\n".join(line.text for line in self.lines())
+            ), colour)  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Stats of {self.title}>"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the same tables."""
-        parts = [line(self.title, "strong")]
-        for number, one in enumerate(self._tables()):
-            rows = [[Cell(c, _TONES.get(colour, "")) for c in cells] for cells, colour in one.rows]
-            inside = table(rows, head=one.head, right=one.right)
-            parts.append(
-                line(one.title, "strong") + inside
-                if number < 2
-                else details_element(one.title, inside)
-            )
-        parts += map(line, self._remarks())
-        return bundle("".join(parts), str(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The view of IPython in a terminal: the tables."""
-        printer.text(str(self))
 
     # as plots -------------------------------------------------------------------------------
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any
 
-from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.reports import Note, Part, Report, Table, more
+from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import cut
 from chartloop.machine.transition_table import ENGINE_ENDS
@@ -27,14 +26,13 @@ _COLOURS: Mapping[Verdict, str] = {
     Verdict.SAME: "", Verdict.EARLIER: "yellow", Verdict.OTHERWISE: "yellow",
     Verdict.ELSEWHERE: "cyan", Verdict.LATER: "green", Verdict.UNKNOWN: "dim",
 }  # fmt: skip
-_TONES: Mapping[str, Tone] = {"": "", "yellow": "warn", "cyan": "", "green": "good", "dim": "dim"}
 _HEAD = ("verdict", "runs", "share", "calls", "tokens", "USD", "waited", "answers lost")
 _RIGHT = {1, 2, 3, 4, 5, 6, 7}
 _RUNS = ("run", "record", "now", "was", "saved", "answer")
 
 
 @dataclass(frozen=True, repr=False)
-class WhatIf:
+class WhatIf(Report):
     """Recorded runs under other limits, or under another file; prints as a table.
 
     Savings and losses count only the runs whose end is sure. Of the others, the part up to the
@@ -132,22 +130,27 @@ class WhatIf:
 
     # in words -------------------------------------------------------------------------------
 
-    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The table by verdict, the changed runs and the sure part, for a terminal."""
-        out = [Line(self.title, "bold")]
+    def parts(self, listed: int = LISTED) -> Iterator[Part]:
+        """The table by verdict, the first changed runs, and the sure part."""
+        yield Line(self.title, "bold")
         if not self.runs:
-            return out
-        rows = [Row(_HEAD, "dim"), *(Row(cells, colour) for cells, colour in self._by_verdict())]
-        out += [Line(""), *_lay_out_filled(rows, width, right=_RIGHT, spare=(6, 2))]
-        if changes := self._worst_runs(listed):
-            rows = [Row(_RUNS, "dim"), *(Row(_cells(r), _COLOURS[r.verdict]) for r in changes)]
-            out += [Line(""), *_lay_out_filled(rows, width, right={1}, spare=(3, 4))]
-            if (more := len(self.changes) - len(changes)) > 0:
-                out.append(Line(f"and {say_count(more, 'more run')} that change", "dim"))
-        words = (
-            part for text in self.words() for part in wrap(text, width, subsequent_indent="  ")
+            return
+        optional = range(len(_HEAD))
+        yield Line("")
+        yield Table([*self._by_verdict()], _HEAD, _RIGHT, spare=(6, 2), optional=optional)
+        # first those that lose an answer, then those that save most
+        worst = sorted(
+            self.changes, key=lambda run: (not run.lost, not run.at_risk, -run.saved.tokens)
         )
-        return [*out, Line(""), *map(Line, words)]
+        if listed and worst:
+            rows = [Row(_cells(run), _COLOURS[run.verdict]) for run in worst]
+            changed = Table(rows, _RUNS, {1}, spare=(3, 4), optional=optional)
+            yield from (Line(""), changed._replace(rows=rows[:listed]))
+            if rest := rows[listed:]:
+                text = f"and {say_count(len(rest), 'more run')} that change"
+                yield from more(Line(text, "dim"), [changed._replace(rows=rest)])
+        yield Line("")
+        yield from map(Note, self.words())
 
     def words(self) -> Iterator[str]:
         """The sure part, the savings and the losses, in sentences."""
@@ -182,7 +185,7 @@ class WhatIf:
         rest = sum(n for _, n in states[_NAMED:])
         return ", ".join([*parts, *([f"{rest:,} elsewhere"] if rest else [])])
 
-    def _by_verdict(self) -> Iterator[tuple[tuple[str, ...], str]]:
+    def _by_verdict(self) -> Iterator[Row]:
         for verdict in Verdict:
             if not (runs := self.of(verdict)):
                 continue
@@ -192,34 +195,10 @@ class WhatIf:
             risk = sum(run.at_risk for run in runs)
             answers = str(lost) if lost else f"{risk} may be" if risk else ""
             share = percent(_share(len(runs), len(self.runs)))
-            yield (str(verdict), str(len(runs)), share, *savings, answers), _COLOURS[verdict]
-
-    def _worst_runs(self, most: int) -> Sequence[RunVerdict]:
-        """The changed runs: first those that lose an answer, then those that save most."""
-        worst = sorted(
-            self.changes, key=lambda run: (not run.lost, not run.at_risk, -run.saved.tokens)
-        )
-        return worst[:most]
-
-    def __str__(self) -> str:
-        return "\n".join(line.text for line in self.lines())
+            yield Row((str(verdict), str(len(runs)), share, *savings, answers), _COLOURS[verdict])
 
     def __repr__(self) -> str:
         return f"<WhatIf {self.title}, {percent(self.sure)} sure>"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the table by verdict, and the changed runs."""
-        rows = [_colour_cell(cells, colour, 0) for cells, colour in self._by_verdict()]
-        html = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
-        html += "".join(map(line, self.words() if self.runs else ()))
-        if self.changes:
-            runs = [_colour_cell(_cells(r), _COLOURS[r.verdict], 2) for r in self._worst_runs(200)]
-            html += details_element("the runs that change", table(runs, head=_RUNS, right={1}))
-        return bundle(html, str(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The view of IPython in a terminal: the tables."""
-        printer.text(str(self))
 
 
 _SWEEP = ("same", "earlier", "otherwise", "elsewhere", "goes on", "unknown")
@@ -227,7 +206,7 @@ _SWEEP_HEAD = ("", *_SWEEP, "tokens saved", "USD saved", "answers lost", "won", 
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(Report):
     """Recorded runs under many values of one limit; prints as a table with a row for each value."""
 
     limit: str
@@ -254,7 +233,7 @@ class Sweep:
             "unread": [one._asdict() for one in first.unread],
         }  # fmt: skip
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
+    def _rows(self) -> Iterator[Row]:
         for point in self.points:
             counts = (str(len(point.of(v)) or "·") for v in Verdict)
             savings, lost = point.savings, len(point.lost)
@@ -265,13 +244,7 @@ class Sweep:
             value = f"{self.limit}={point.limits[self.limit]}"
             usd = "·" if not savings.usd else say_usd(savings.usd)
             won = str(len(point.won) or "·")
-            yield (value, *counts, tokens, usd, answers, won, percent(point.sure))
-
-    def _filled_columns(self) -> list[int]:
-        """The indexes of the columns that are not empty."""
-        rows = list(self._rows())
-        last = len(_SWEEP_HEAD) - 1
-        return [n for n in range(last + 1) if n in (0, 1, last) or any(r[n] != "·" for r in rows)]
+            yield Row((value, *counts, tokens, usd, answers, won, percent(point.sure)))
 
     @property
     def title(self) -> str:
@@ -281,51 +254,16 @@ class Sweep:
         beside = f", with {fixed}" if fixed else ""
         return f"{self.limit} of {first.machine}, over {_runs(first.runs)}{beside}"
 
-    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The table, for a terminal. `listed` is ignored; `WhatIf.lines` uses it."""
-        del listed
-        if not self.points[0].runs:
-            return [Line(self.title, "bold")]
-        kept = self._filled_columns()
-        rows = [Row(tuple(_SWEEP_HEAD[n] for n in kept), "dim")]
-        rows += [Row(tuple(row[n] for n in kept)) for row in self._rows()]
-        laid = lay_out(rows, width=width, right=set(range(1, len(kept))))
-        return [Line(self.title, "bold"), Line(""), *laid]
-
-    def __str__(self) -> str:
-        return "\n".join(line.text for line in self.lines())
+    def parts(self, listed: int = 0) -> Iterator[Part]:
+        """A row for each value. `listed` is ignored; `WhatIf.parts` uses it."""
+        yield Line(self.title, "bold")
+        if self.points[0].runs:
+            columns = range(1, len(_SWEEP_HEAD))
+            rows = [*self._rows()]
+            yield from (Line(""), Table(rows, _SWEEP_HEAD, columns, optional=columns[1:]))
 
     def __repr__(self) -> str:
         return f"<Sweep of {self.title}>"
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a row for each value."""
-        kept = self._filled_columns()
-        rows = [[row[n] for n in kept] for row in self._rows()]
-        head = [_SWEEP_HEAD[n] for n in kept]
-        html = table(rows, head=head, right=set(range(1, len(kept))))
-        return bundle(line(self.title, "strong") + html, str(self))
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """The view of IPython in a terminal: the table."""
-        printer.text(str(self))
-
-
-def _lay_out_filled(
-    rows: Sequence[Row], width: int, *, right: Collection[int], spare: Sequence[int]
-) -> list[Line]:
-    """Lay out a table without its empty columns."""
-    kept = _filled_columns([row.cells for row in rows[1:]])
-    filled = [Row(tuple(row.cells[n] for n in kept), row.colour) for row in rows]
-    at = {n: place for place, n in enumerate(kept)}
-    return lay_out(
-        filled, width=width, right={at[n] for n in right if n in at},
-        spare=[at[n] for n in spare if n in at],
-    )  # fmt: skip
-
-
-def _filled_columns(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [n for n in range(len(rows[0])) if any(row[n] for row in rows)]
 
 
 # cells --------------------------------------------------------------------------------------
@@ -337,11 +275,6 @@ def _cells(run: RunVerdict) -> tuple[str, ...]:
     answer = printable(run.answer or "")
     kept = "" if not answer else f"{'lost: ' if run.lost else ''}{cut(answer, _ANSWER)}"
     return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
-
-
-def _colour_cell(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
-    """A row of a notebook's table with one coloured cell."""
-    return [Cell(c, _TONES[colour] if n == at else "") for n, c in enumerate(cells)]
 
 
 def _now(run: RunVerdict) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from chartloop.api import Run
@@ -24,7 +25,6 @@ from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
-from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 from chartloop.run.replay import position_before
 from chartloop.run.result import Result
 from chartloop.ui.view_model.orders import refusals_of
@@ -310,17 +310,8 @@ async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
 
 def record_view(chart: Chart, record: Record) -> RecordView:
     """The view of one record."""
-    return RecordView(
-        seq=record.seq,
-        kind=record.kind,
-        state="" if record.kind == "start" else record.state,
-        action=action_of(chart, record),
-        outcome=outcome_of(record),
-        duration=duration_of(record),
-        path=tuple(path_of(chart, record)),
-        because=because(chart, record),
-        failed=bool(record.failures),
-    )
+    view = RecordView.of(chart, record)
+    return replace(view, state="") if record.kind == "start" else view
 
 
 def decision_of(run: Run, records: Sequence[Record], seq: int | None = None) -> DecisionView | None:

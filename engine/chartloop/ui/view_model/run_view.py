@@ -17,6 +17,7 @@ from chartloop.core.visible import cut
 from chartloop.machine.budget_use import Budget
 from chartloop.machine.explain import Atom, Explanation, Row
 from chartloop.run.question import Question
+from chartloop.run.record_text import RecordRow
 
 Json = dict[str, Any]
 LONGEST_TEXT = 400
@@ -194,19 +195,8 @@ class FactView:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordView:
-    """One record: its action, its outcome, the states it led to, and why."""
-
-    seq: int
-    kind: str
-    state: str
-    """The state of the action; empty for the start."""
-    action: str
-    outcome: str
-    duration: str
-    path: tuple[str, ...]
-    because: str
-    failed: bool
+class RecordView(RecordRow):
+    """One record, for a page; its `state` is empty for the start."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -232,17 +222,10 @@ class DecisionView:
             if not groups or groups[-1]["name"] != row.group:
                 groups.append({"name": row.group, "rows": []})
             groups[-1]["rows"] += _row_dicts(row)
-        led = [{"what": what, "text": shorten(text)} for what, text in self._consequences()]
+        led = [
+            {"what": what, "text": shorten(text)} for what, text in self.explanation.consequences()
+        ]
         return {"seq": self.seq, "title": self.explanation.title, "groups": groups, "led": led}
-
-    def _consequences(self) -> Iterator[tuple[str, str]]:
-        end = self.explanation.decision
-        yield from (("signal", str(signal)) for signal in end.signals)
-        yield from (("warning", warning) for warning in end.warnings)
-        source = () if self.explanation.kind == "start" else (self.explanation.state,)
-        path = " → ".join((*source, *end.path)) if end.path else f"stays at {end.next}"
-        stop = f", stopped for {end.winner}" if end.winner else ""
-        yield "led to", f"{path}, {end.status}{stop}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +362,8 @@ def _row_dicts(row: Row) -> Iterator[Json]:
 def _atom_dict(atom: Atom | None) -> Json:
     if atom is None:
         return {"values": "", "left": ""}
-    values = atom.error or (f"{atom.left} against {atom.right}" if atom.right else atom.left)
     share = None if atom.share is None else max(0.0, min(1.0, atom.share))
-    return {"values": shorten(values), "left": atom.margin, "share": share}
+    return {"values": shorten(atom.values), "left": atom.margin, "share": share}
 
 
 def shorten(text: str, longest: int = LONGEST_TEXT) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.reports import Table, text_lines
+from chartloop.core.text_table import Line, Row
 from chartloop.pictures.flowchart import printable
 
 
@@ -21,9 +22,9 @@ def table_lines(
     indent: str = "",
 ) -> list[Line]:
     """The lines of a table, each with its colour; see `lay_out` for `right` and `spare`."""
-    shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
-    clean = [row._replace(cells=tuple(plain_text(cell) for cell in row.cells)) for row in shown]
-    return lay_out(clean, width=width, right=right, spare=spare, indent=indent)
+    clean = [row._replace(cells=tuple(map(plain_text, row.cells))) for row in rows]
+    table = Table(clean, [*map(plain_text, head)], right, spare, indent=indent)
+    return text_lines([table], width)
 
 
 def plain_text(text: str) -> str:

@@ -10,19 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chartloop.core.plain import plain
+from chartloop.core.reports import text_lines
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count
 from chartloop.core.visible import cut
 from chartloop.run.question import Question
+from chartloop.run.record_text import record_table
 from chartloop.run.result import describe_signals, describe_warnings, stands
 from chartloop.ui.view_model.table import plain_text, table_lines
 
 if TYPE_CHECKING:
+    from chartloop.run.record_text import RecordRow
     from chartloop.run.result import Result
     from chartloop.ui.view_model.run_view import (
         NextAction,
         QuestionView,
-        RecordView,
         RunView,
         StandingView,
     )
@@ -175,37 +177,13 @@ def lacks_task(result: Result) -> bool:
 # what was recorded --------------------------------------------------------------------------
 
 
-def record_lines(records: Sequence[RecordView], width: int, *, brief: bool = False) -> list[Line]:
+def record_lines(records: Sequence[RecordRow], width: int, *, brief: bool = False) -> list[Line]:
     """A table of records with a head, each line with its colour.
 
     `brief` omits the reasons and the middle of long paths.
     """
-    rows = [
-        Row(
-            (
-                str(r.seq), r.kind, r.state, r.action, r.outcome, r.duration,
-                _path(r, brief=brief), "" if brief else r.because,
-            ),
-            "red" if r.failed else "",
-        )
-        for r in records
-    ]  # fmt: skip
-    head = (
-        "#",
-        "kind",
-        "state",
-        "action",
-        "outcome",
-        "duration",
-        "path",
-        "" if brief else "because",
-    )
-    return table_lines(rows, head, width=width, right={0, 5}, spare=(5, 3, 1))
-
-
-def _path(record: RecordView, *, brief: bool) -> str:
-    path = record.path
-    return " → ".join((path[0], "…", path[-1]) if brief and len(path) > 3 else path)
+    table = record_table(records, plain_text, ends=int(brief), reasons=not brief)
+    return text_lines([table], width)
 
 
 def changes(view: RunView) -> list[tuple[str, str, str]]:

@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from chartloop.core.plain import plain
-from chartloop.core.text_table import Line, Row, lay_out, text_of
+from chartloop.core.reports import Group, Part, Report, Table
+from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_elapsed, say_number
 
 FORMAT = 1
@@ -186,7 +187,7 @@ class Wrap(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Bound:
+class Bound(Report):
     """The most that a run of a machine can cost. Prints as a table."""
 
     machine: str
@@ -258,16 +259,31 @@ class Bound:
         message = ", ".join(f"{WORDS[n]} {figure.amount}" for n, figure in self.figures.items())
         return f"<Bound of {self.machine}: {self.unknown or message}>"
 
-    def __str__(self) -> str:
-        return text_of(self.lines())
-
-    def lines(self, width: int = 100) -> list[Line]:
-        """Return figures, overshoots, stops and children as tables of coloured lines."""
-        return [*_lines(self, width)]
+    def parts(self) -> Iterator[Part]:
+        """Figures, overshoots, stops and children as tables."""
+        if self.unknown:
+            yield Line(f"{self.machine}: unknown: {self.unknown}")
+            return
+        yield Line(f"{self.machine}, at worst", "bold")
+        yield _figures(self.figures.values())
+        overshoots = [Row((o.guard, o.where, o.text)) for o in self.overshoots]
+        wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in self.wraps]
+        children = [Row((name, _child(child))) for name, child in self.children.items()]
+        for rows, *head in (
+            (overshoots, "guard", "evaluated", "a run goes"),
+            (wraps, "stops at", "then reports", "then saves", "which costs at most"),
+            (children, "child", "at worst"),
+        ):
+            if rows:
+                yield from (Line(""), Table(rows, head))
+        yield from _assumed(self.assumptions)
+        if witness := str(self.figures["actions"].witness):
+            path = f"a path with the most actions, perhaps not a run: {witness}"
+            yield from (Line(""), Line(path))
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Report):
     """A proven bound as `Bound.certificate` wrote it. Prints as a table."""
 
     text: str
@@ -282,22 +298,20 @@ class Certificate:
     def _data(self) -> Mapping[str, Any]:
         return json.loads(self.text)
 
-    def lines(self, width: int = 100) -> list[Line]:
-        """Return the figures and assumptions, without fields that another version did not write."""
+    def parts(self) -> Iterator[Part]:
+        """The figures and assumptions, without fields that another version did not write."""
         data = self._data
         head = f"{self.name}, proven by chartloop {data['chartloop']}"
         if data.get("unknown"):
-            return [Line(f"{head}: unknown: {data['unknown']}")]
-        figures = [Figure.from_dict(n, data["bounds"][n]) for n in WORDS if n in data["bounds"]]
-        table = [Line(f"{head}, at worst", "bold"), *_figure_lines(figures, width)]
-        return [*table, *_assumption_lines(data["assumptions"])]
+            yield Line(f"{head}: unknown: {data['unknown']}")
+            return
+        yield Line(f"{head}, at worst", "bold")
+        yield _figures(Figure.from_dict(n, data["bounds"][n]) for n in WORDS if n in data["bounds"])
+        yield from _assumed(data["assumptions"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, as it was written."""
         return dict(self._data)
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
 
 
 def _limits(by: tuple[str, ...]) -> str:
@@ -313,43 +327,20 @@ def _plain(limits: Mapping[str, Any]) -> dict[str, Any]:
 # as tables ----------------------------------------------------------------------------------
 
 
-def _lines(bound: Bound, width: int) -> Iterator[Line]:
-    if bound.unknown:
-        yield Line(f"{bound.machine}: unknown: {bound.unknown}")
-        return
-    yield Line(f"{bound.machine}, at worst", "bold")
-    yield from _figure_lines(bound.figures.values(), width)
-    overshoots = [Row((o.guard, o.where, o.text)) for o in bound.overshoots]
-    yield from _table(overshoots, ("guard", "evaluated", "a run goes"), width)
-    wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in bound.wraps]
-    head = ("stops at", "then reports", "then saves", "which costs at most")
-    yield from _table(wraps, head, width)
-    children = [Row((name, _child(child))) for name, child in bound.children.items()]
-    yield from _table(children, ("child", "at worst"), width)
-    yield from _assumption_lines(bound.assumptions)
-    witness = str(bound.figures["actions"].witness)
-    if witness:
-        yield from (Line(""), Line(f"a path with the most actions, perhaps not a run: {witness}"))
+def _figures(figures: Iterable[Figure]) -> Table:
+    return Table([
+        Row(
+            (WORDS[f.resource], f.amount, f.reason),
+            "" if f.value is not None else "yellow" if f.unit else "red",
+        )
+        for f in figures
+    ])  # fmt: skip
 
 
-def _figure_lines(figures: Iterable[Figure], width: int) -> list[Line]:
-    rows = [Row((WORDS[f.resource], f.amount, f.reason), _colour(f)) for f in figures]
-    return lay_out(rows, width=width)
-
-
-def _assumption_lines(assumptions: Iterable[str]) -> Iterator[Line]:
-    yield from (Line(""), Line("assuming that"))
-    yield from (Line(f"  {one}") for one in assumptions)
-
-
-def _table(rows: list[Row], head: tuple[str, ...], width: int) -> Iterator[Line]:
-    if rows:
-        yield Line("")
-        yield from lay_out([Row(head, "dim"), *rows], width=width)
-
-
-def _colour(figure: Figure) -> str:
-    return "" if figure.value is not None else "yellow" if figure.unit else "red"
+def _assumed(assumptions: Iterable[str]) -> Iterator[Part]:
+    yield Line("")
+    lines = [Line(f"  {one}") for one in assumptions]
+    yield Group(Line("assuming that"), lines, folded=f"{len(lines)} assumptions")
 
 
 def _costs(costs: Mapping[str, float | None]) -> str:

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from chartloop.analysis.proofs.query.events import Happening, Happenings
 from chartloop.analysis.proofs.query.open_tool_calls import Offers
 from chartloop.analysis.proofs.query.query_text import Atom, Query
-from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.reports import Notebook, Part, Report
+from chartloop.core.text_table import Line, Span
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, TooLarge
 from chartloop.machine.abstract.signals import (
@@ -40,7 +41,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, repr=False)
-class Answer:
+class Answer(Report):
     """Whether a query holds. Truthy if it does."""
 
     query: str
@@ -75,21 +76,13 @@ class Answer:
     def __repr__(self) -> str:
         return f"<Answer to {self.query!r}: {self.word}, {self.reason}>"
 
-    def lines(self, width: int = 0, *, titled: bool = False) -> list[Line]:
-        """Return the answer and its witness; `titled`: indented, below the query.
-
-        The lines are sentences and do not wrap.
-        """
+    def parts(self, *, titled: bool = False) -> Iterator[Part]:
+        """The answer and its witness; `titled`: indented, below the query."""
         indent = "  " if titled else ""
-        word = Span(self.word, _COLOURS[self.holds])
-        lines = [Line(self.query)] if titled else []
-        lines.append(Line.of(indent, word, f": {self.reason}"))
+        yield Line(self.query) if titled else Notebook([Line(self.query, "code")])
+        yield Line.of(indent, Span(self.word, _COLOURS[self.holds]), f": {self.reason}")
         if self.witness:
-            lines.append(Line(f"{indent}  {' → '.join(self.witness)}"))
-        return lines
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
+            yield Line(f"{indent}  {' → '.join(self.witness)}")
 
 
 # searching ----------------------------------------------------------------------------------

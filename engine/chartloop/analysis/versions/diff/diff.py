@@ -14,7 +14,8 @@ from chartloop.analysis.versions.diff.change import GROUPS, Change, Group, Way
 from chartloop.analysis.versions.diff.compare import Comparison, compare
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
-from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.reports import Part, Report
+from chartloop.core.text_table import Line, Span
 from chartloop.core.units import say_count
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.of_machine import OfMachine
@@ -32,7 +33,7 @@ _VERDICTS: tuple[tuple[str, tuple[Way, Way]], ...] = (
 
 
 @dataclass(frozen=True)
-class Diff:
+class Diff(Report):
     """The changes that turn one machine into the other.
 
         changes = diff(load("old.yaml"), load("new.yaml"))
@@ -93,14 +94,8 @@ class Diff:
                 message += f"; {verb} {' and '.join(effects)}"
         return message
 
-    def lines(self, width: int = 0) -> list[Line]:
-        """Return the verdict, the two names, and every difference with its place, by heading.
-
-        The lines are sentences and do not wrap.
-        """
-        return [*self._lines()]
-
-    def _lines(self) -> Iterator[Line]:
+    def parts(self) -> Iterator[Part]:
+        """The verdict, the two names, and every difference with its place, by heading."""
         yield Line(self.verdict, "green bold" if self.same else "bold")
         if self.same:
             return
@@ -117,15 +112,12 @@ class Diff:
 
     def text(self) -> str:
         """Return the lines as one text that ends with a newline."""
-        return f"{text_of(self.lines())}\n"
+        return f"{self}\n"
 
     @property
     def files(self) -> tuple[str, str]:
         """The files of both machines, as in places."""
         return self.before.spec.file, self.after.spec.file
-
-    def __str__(self) -> str:
-        return text_of(self.lines())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the public JSON shape, which docs/review.md describes."""

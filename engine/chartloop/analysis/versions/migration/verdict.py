@@ -10,14 +10,15 @@ Belongs here: the values, and their text. Never: finding a verdict (`judge`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
 from chartloop.core.errors import NOWHERE, Place
 from chartloop.core.facts import EMPTY
-from chartloop.core.html_table import Cell, Tone, bundle, pairs
+from chartloop.core.reports import Part, Shown, pairs
+from chartloop.core.text_table import Cell
 from chartloop.run.renaming import Names
 
 Kind = Literal["unchanged", "safe", "map", "unsafe"]
@@ -28,8 +29,8 @@ KINDS: tuple[Kind, ...] = ("unchanged", "safe", "map", "unsafe")
 LABELS: Mapping[Kind, str] = MappingProxyType(
     {"unchanged": "unchanged", "safe": "safe", "map": "needs a state map", "unsafe": "unsafe"}
 )
-_TONES: Mapping[Kind, Tone] = MappingProxyType(
-    {"unchanged": "dim", "safe": "good", "map": "warn", "unsafe": "bad"}
+COLOURS: Mapping[Kind, str] = MappingProxyType(
+    {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
 )
 
 
@@ -70,7 +71,7 @@ class Ahead:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Shown):
     """Whether one recorded run may continue under a new file, and why. Truthy if it may."""
 
     run_id: str
@@ -159,16 +160,13 @@ class Verdict:
             "ahead": [one.words for one in self.ahead],
         }  # fmt: skip
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the verdict and its details."""
-        head = (("run", Cell(self.run_id, "code")), ("verdict", Cell(LABELS[self.kind], self.tone)))
-        return bundle(pairs((*head, *self.details())), self.text())
-
-    @property
-    def tone(self) -> Tone:
-        """The colour of the verdict."""
-        return _TONES[self.kind]
+    def parts(self) -> Iterator[Part]:
+        """The verdict and its details."""
+        label = Cell(LABELS[self.kind], COLOURS[self.kind])
+        yield pairs((("run", Cell(self.run_id, "code")), ("verdict", label), *self.details()))
 
     def text(self) -> str:
         """Return the verdict and its details, line by line."""
         return "\n".join((self.title, *(f"  {name:<8}{text}" for name, text in self.details())))
+
+    plain_text = text
