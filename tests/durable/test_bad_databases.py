@@ -255,7 +255,7 @@ def test_a_file_that_is_no_journal(tmp_path: Path, case: str) -> None:
         path.parent.mkdir()
     FILES[case](path)
     before = path.read_bytes() if path.is_file() else b""
-    refused(tmp_path, str(path), "/j.db`")
+    refused(tmp_path, str(path), "/j.db")
     assert (path.read_bytes() if path.is_file() else b"") == before
 
 

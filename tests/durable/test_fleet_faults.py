@@ -143,7 +143,7 @@ def test_a_worker_that_is_stopped_within_a_transaction_holds_up_the_others_for_s
     until_answering(fleet, fleet.stopped)
     (pid,) = fleet.stopped()
     fleet.lapse(pid)
-    fleet.finish(60)
+    fleet.finish()
     resume_and_stop(fleet, pid)
     report("a worker stopped within a transaction, and continued", pair, fleet, 1)
 
@@ -175,7 +175,7 @@ def test_a_storm_of_wake_ups_and_repeated_deliveries_wakes_a_run_once(
         for _ in range(50):
             by_hand(fleet.journal.enqueue(run_id))
             if pair == DBOS:  # the same run again, whatever its row says
-                postgres.execute(f"SELECT {schema}.enqueue_run('{run_id}', 1.0)")
+                postgres.execute(f"SELECT {schema}.enqueue_run('{run_id}', 1.0, 5, 1)")
 
     with ThreadPoolExecutor(4) as threads:
         storm = [threads.submit(poke, run_id) for run_id in fleet.runs]
