@@ -85,6 +85,10 @@ CLAIM = (
 CLAIM_OF = CLAIM.replace("turn IS NOT NULL", "due <= ?").replace(
     "ORDER BY priority, turn", f"AND run_id {_LISTED} ORDER BY priority, coalesce(turn, 0)"
 )
+_PASSED_OVER = (
+    f"SELECT 1 FROM request WHERE {_FREE} AND turn IS NOT NULL AND needs {_LISTED} LIMIT 1"  # noqa: S608
+)
+"""A due run that a claim has left: the claim of another worker, which may die in it, has its row."""
 _LEFT = (
     f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
     f"AND run_id {_LISTED}"
@@ -203,6 +207,8 @@ class ScheduleRows:
         if len(found) < limit:
             known = json.dumps(["", *can])
             unjudged = dict(self.db.execute(_UNJUDGED, (now, known)).fetchall())
+            if self.db.execute(_PASSED_OVER, (listed,)).fetchone() is not None:
+                following = now
         return Claimed(runs, unjudged, following)
 
     def keep(self, write: Keep) -> None:
