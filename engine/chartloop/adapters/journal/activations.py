@@ -88,7 +88,7 @@ CLAIM_OF = CLAIM.replace("turn IS NOT NULL", "due <= ?").replace(
 _PASSED_OVER = (
     f"SELECT 1 FROM request WHERE {_FREE} AND turn IS NOT NULL AND needs {_LISTED} LIMIT 1"  # noqa: S608
 )
-"""A due run that a claim has left: the claim of another worker, which may die in it, has its row."""
+"""A due run that a claim has left: that of another worker, which may die in it, has its row."""
 _LEFT = (
     f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
     f"AND run_id {_LISTED}"
