@@ -45,6 +45,9 @@ pytestmark = [
 ]
 USER = "10001:10001"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+BUSY = "sealing memfd copy"
+"""What buildah says, before it has begun, when the kernel is still at work on the copy of itself
+that it makes at each start."""
 
 
 class Images:
@@ -60,14 +63,19 @@ class Images:
         return ["buildah", *self._options, *words]
 
     def do(self, *words: str) -> str:
-        done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
+        done = self._call(*words)
         assert done.returncode == 0, (words, done.stdout[-3000:], done.stderr[-3000:])
         return done.stdout.strip()
 
     def run(self, container: str, *words: str) -> subprocess.CompletedProcess[str]:
         """A command in a container, as the user of its image."""
-        line = self.command("run", "--isolation", "chroot", container, "--", *words)
-        return subprocess.run(line, capture_output=True, text=True, check=False)
+        return self._call("run", "--isolation", "chroot", container, "--", *words)
+
+    def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        while True:
+            done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
+            if BUSY not in done.stderr:
+                return done
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +150,25 @@ def serving(
         "run", "--isolation", "chroot", *volumes, container, "--",
         *config(images)["Entrypoint"], *more,
     )  # fmt: skip
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out)
+
+    def start() -> subprocess.Popen[bytes]:
+        with log.open("w") as out:
+            return subprocess.Popen(command, stdout=out, stderr=out)
+
+    def ended() -> str | None:
+        nonlocal process
+        if process.poll() is None:
+            return None
+        if BUSY not in (text := log.read_text()):
+            return text
+        process = start()
+        return None
+
+    process = start()
     try:
         base = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=base, headers=DRIVES, timeout=30) as client:
-            until_healthy(client, lambda: None if process.poll() is None else log.read_text())
+            until_healthy(client, ended)
             yield client
     finally:
         # the server itself, which is seen from here: buildah then takes its mounts away
