@@ -218,7 +218,7 @@ def test_migrate_says_what_it_did(sh: Shell) -> None:
     assert found == {"before": 1, "after": 1, "schedule": "table"}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
-    assert (wrong.code, "is not a journal" in wrong.err) == (1, True)
+    assert (wrong.code, "is not a journal" in wrong.err) == (2, True)
     shutil.copy(sh.folder / ".chartloop" / "journal.db", sh.folder / "later.db")
     with closing(sqlite3.connect(sh.folder / "later.db")) as database, database:
         database.execute("INSERT INTO schema_version VALUES (99, 'later')")

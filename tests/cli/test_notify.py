@@ -47,7 +47,7 @@ def test_it_is_told_on_run_and_when_it_is_said_again_on_resume(
 def test_what_cannot_be_posted_to(sh: Shell) -> None:
     sh.write("tells.yaml", TELLS)
     done = sh("run", "tells.yaml", "--notify", "ftp://x")
-    assert (done.code, "not a URL of a webhook" in done.err) == (1, True)
+    assert (done.code, "not a URL of a webhook" in done.err) == (2, True)
     assert not (sh.folder / ".chartloop").exists()
 
 

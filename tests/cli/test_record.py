@@ -69,8 +69,8 @@ def test_requests_are_left_out_when_nobody_wants_them(ran: Shell) -> None:
     [
         (["nobody"], 2, "there is no run `nobody`"),
         (["abc1", "-o", "adds.yaml"], 2, "end its name with .scenario.yaml"),
-        (["abc1", "-o", "there.scenario.yaml"], 1, "--force overwrites it"),
-        (["abc1", "--redact", "("], 1, "`(` is not a pattern"),
+        (["abc1", "-o", "there.scenario.yaml"], 2, "--force overwrites it"),
+        (["abc1", "--redact", "("], 2, "`(` is not a pattern"),
         (["abc1", "--machine", "nothing.yaml"], 2, "nothing.yaml"),
         (["abc1", "--machine", "agent"], 1, "is not the machine that run `abc1` was started with"),
         (["other"], 1, "and not for ever"),

@@ -243,7 +243,6 @@ def test_certificates(tmp_path: Path) -> None:
 FILES: dict[str, Callable[[Path], object]] = {
     "of-something-else": lambda path: sqlite3.connect(path).execute("CREATE TABLE shop (price)"),
     "a-text": lambda path: path.write_text("no database" * 500),
-    "a-folder": Path.mkdir,
     "below-a-file": lambda path: path.parent.write_text(""),
 }
 
@@ -257,6 +256,13 @@ def test_a_file_that_is_no_journal(tmp_path: Path, case: str) -> None:
     before = path.read_bytes() if path.is_file() else b""
     refused(tmp_path, str(path), "/j.db")
     assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_folder_is_no_journal(tmp_path: Path) -> None:
+    Place(tmp_path)
+    for name, line in COMMANDS.items():
+        done = call(tmp_path, *line, "--journal", str(tmp_path))
+        assert (done.returncode, "is a directory" in done.stderr) == (2, True), (name, done)
 
 
 def test_tables_of_a_newer_version(postgres: Cluster, made: str, tmp_path: Path) -> None:

@@ -41,12 +41,12 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
             with path.open("wb") as file:
                 file.writelines(parts)
             return
-        path = path.resolve()
-        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        target = path.resolve()
+        unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         try:
             with unfinished.open("xb") as file:
                 file.writelines(parts)
-            unfinished.replace(path)
+            unfinished.replace(target)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
