@@ -73,9 +73,9 @@ states:
 """
 SCRIPT = f"""\
 replies:
-  - {{text: "Draft {HOSTILE}", delay: 1.0, usage: {{prompt_tokens: 90, completion_tokens: 10, cost: 0.01}}}}
+  - {{text: "Draft {HOSTILE}", delay: 3.0, usage: {{prompt_tokens: 90, completion_tokens: 10, cost: 0.01}}}}
 """ + "".join(
-    f"  - {{text: Draft {n}, delay: 0.7, usage: {{prompt_tokens: 90, completion_tokens: {n}}}}}\n"
+    f"  - {{text: Draft {n}, delay: 2.0, usage: {{prompt_tokens: 90, completion_tokens: {n}}}}}\n"
     for n in range(2, 12)
 )
 
