@@ -69,7 +69,8 @@ async def put_shared(
     `where` names the line. Raises `JournalCorrupt` for one that was changed.
     """
     try:
-        part, of, digest = _parts(json.loads(line))
+        whole: dict[str, str] = json.loads(line)
+        part, of, digest = whole["part"], whole["of"], whole["sha256"]
         if sha256(of.encode()).hexdigest() != digest:
             raise ValueError("the line was changed")
         given = json.loads(of)
@@ -89,10 +90,6 @@ async def put_shared(
         return "limits", limit.name, False
     await target.set_limit(limit)
     return "limits", limit.name, True
-
-
-def _parts(line: Mapping[str, Any]) -> tuple[str, str, str]:
-    return line["part"], line["of"], line["sha256"]
 
 
 def _limit(data: Mapping[str, Any]) -> FleetLimit:
