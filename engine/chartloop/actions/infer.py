@@ -17,10 +17,9 @@ from chartloop.actions.call_cost import cost_of, most_of
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
-from chartloop.core.facts import Failure, ToolCall, wire_name
+from chartloop.core.facts import PARTS, Failure, ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import (
-    PARTS,
     Held,
     Message,
     Outcome,
@@ -278,24 +277,23 @@ def _measure_spent(
     if cost is None:
         cost = cost_of(reply.model, request.settings, model, (sent, written))
     spent = Spent(1, sent, written, cost, estimated)
-    if raw.cached_tokens or raw.cache_write_tokens or raw.reasoning_tokens:
-        parts, part_warnings = _parts_of(raw, spent)
-        return spent.replace(**parts), (*warnings, *part_warnings)
-    return spent, warnings
+    parts, part_warnings = _parts_of(raw, spent)
+    return (spent.replace(**parts) if parts else spent), (*warnings, *part_warnings)
 
 
 def _parts_of(raw: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
     """The reported cached and reasoning tokens, without counts larger than their whole."""
-    if spent.estimated:
-        return {}, ()
     usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(raw, name))}
+    if spent.estimated or not usage:
+        return {}, ()
     wrong = {
         name: count for name, count in usage.items()
-        if not is_tokens(count) or count > getattr(spent, PARTS[name])
+        if not is_tokens(count) or count > getattr(spent, PARTS[name].of)
     }  # fmt: skip
-    both = usage.get("cached_tokens", 0), usage.get("cache_write_tokens", 0)
-    if not wrong and sum(both) > spent.prompt_tokens:
-        wrong = {name: usage[name] for name in ("cached_tokens", "cache_write_tokens")}
+    for whole in sorted({part.of for part in PARTS.values()}) if not wrong else ():
+        of_it = {name: count for name, count in usage.items() if PARTS[name].of == whole}
+        if sum(of_it.values()) > getattr(spent, whole):
+            wrong |= of_it
     if not wrong:
         return usage, ()
     listed = ", ".join(f"{name} {say(count)}" for name, count in wrong.items())

@@ -18,7 +18,7 @@ import anyio
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
 from chartloop.core.fold import name_tasks
-from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent
+from chartloop.core.outcome import COUNTS, NOTHING_SPENT, Blocked, Outcome, Spent
 from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
@@ -262,12 +262,11 @@ def _total_spent(results: Iterable[Result]) -> Spent:
     for usage in (result.facts.usage for result in results):
         total = total.plus(
             Spent(
-                usage.llm_calls, usage.prompt_tokens, usage.completion_tokens, usage.cost,
+                cost=usage.cost,
                 tools={name: count for name, count in usage.calls.items() if count},
-                cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens,
-                reasoning_tokens=usage.reasoning_tokens,
+                **{name: getattr(usage, name) for name in COUNTS},
             )
-        )  # fmt: skip
+        )
     return total
 
 

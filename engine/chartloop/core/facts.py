@@ -118,6 +118,66 @@ class Task(Value, frozen=True, gc=False):
         return {**self.to_mapping(), "by": dict(self.by)}
 
 
+class TokenPart(NamedTuple):
+    """A count of tokens that is part of another one, as providers, guards and traces know it."""
+
+    of: str
+    """The count that it is a part of, and never exceeds."""
+    about: str
+    """Its description as a fact."""
+    sent_as: tuple[tuple[str, str], ...]
+    """The fields of a provider's usage that hold it, the first choice first: section and name."""
+    span_name: str
+    """Its attribute in traces, of the semantic conventions of OpenTelemetry."""
+    words: str = ""
+    """What a report adds to its number; empty if reports leave it out."""
+
+
+PARTS: Mapping[str, TokenPart] = MappingProxyType(
+    {
+        "cached_tokens": TokenPart(
+            "prompt_tokens",
+            "Prompt tokens that providers read from their caches, where they say so.",
+            (("prompt_tokens_details", "cached_tokens"), ("", "cache_read_input_tokens")),
+            "gen_ai.usage.cache_read.input_tokens", "from the cache",
+        ),
+        "cache_write_tokens": TokenPart(
+            "prompt_tokens",
+            "Prompt tokens that providers wrote into their caches, where they say so.",
+            (
+                ("prompt_tokens_details", "cache_write_tokens"),
+                ("prompt_tokens_details", "cache_creation_tokens"),
+                ("", "cache_creation_input_tokens"),
+            ),
+            "gen_ai.usage.cache_creation.input_tokens",
+        ),
+        "reasoning_tokens": TokenPart(
+            "completion_tokens",
+            "Completion tokens of reasoning, where providers say so.",
+            (("completion_tokens_details", "reasoning_tokens"),),
+            "gen_ai.usage.reasoning.output_tokens", "of reasoning",
+        ),
+    }
+)  # fmt: skip
+"""The partial counts, by the name of their field in `TokenParts` and `ReportedParts`."""
+
+
+class TokenParts(Value, frozen=True, gc=False, kw_only=True):
+    """The counts of `PARTS`, summed up: 0 where nothing was reported."""
+
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class ReportedParts(Value, frozen=True, gc=False, kw_only=True):
+    """The counts of `PARTS` as one reply reports them: None where it does not."""
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
 class RunFacts(Value, frozen=True, gc=False):
     """`run`: identity, status, clock and counters of the run."""
 
@@ -138,7 +198,7 @@ class RunFacts(Value, frozen=True, gc=False):
     depth: int = 0
 
 
-class UsageFacts(Value, frozen=True, gc=False):
+class UsageFacts(TokenParts, frozen=True, gc=False):
     """`usage`: calls, tokens, cost, and the size of the conversation."""
 
     llm_calls: int = 0
@@ -153,15 +213,14 @@ class UsageFacts(Value, frozen=True, gc=False):
     context_window: int = 0
     context_ratio: float = 0.0
     prunable: bool = False
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
 
     @property
     def tokens(self) -> str:
         """The tokens in words: ``1,204 tokens (800 from the cache, 120 of reasoning)``."""
-        parts = ((self.cached_tokens, "from the cache"), (self.reasoning_tokens, "of reasoning"))
-        more = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+        more = ", ".join(
+            f"{count:,} {part.words}"
+            for name, part in PARTS.items() if part.words and (count := getattr(self, name))
+        )  # fmt: skip
         return say_count(self.total_tokens, "token") + (f" ({more})" if more else "")
 
 
@@ -363,9 +422,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls", by_actions=True),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls", by_actions=True),
         "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls", by_actions=True),
-        "usage.cached_tokens": FactSpec(COUNTER, "Prompt tokens that providers read from their caches, where they say so.", "tokens", "model calls", by_actions=True),
-        "usage.cache_write_tokens": FactSpec(COUNTER, "Prompt tokens that providers wrote into their caches, where they say so.", "tokens", "model calls", by_actions=True),
-        "usage.reasoning_tokens": FactSpec(COUNTER, "Completion tokens of reasoning, where providers say so.", "tokens", "model calls", by_actions=True),
+        **{f"usage.{name}": FactSpec(COUNTER, part.about, "tokens", "model calls", by_actions=True) for name, part in PARTS.items()},
         "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls", by_actions=True),
         "usage.messages": FactSpec(COUNT, "Messages in the conversation.", "messages", "actions that add or prune messages"),
         "usage.context_tokens": FactSpec(COUNT, "Tokens of the conversation as the next model call will send it, as last counted or estimated.", "tokens", "model calls and messages"),

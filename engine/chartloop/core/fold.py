@@ -15,6 +15,7 @@ from typing import Any
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import (
     FACTS,
+    PARTS,
     RECENT,
     SEEN,
     ErrorFacts,
@@ -179,9 +180,8 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         tool_calls=tool_calls, calls=calls,
         prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
         messages=length, context_tokens=context, context_ratio=context / window if window else 0.0,
-        prunable=prunable, cached_tokens=usage.cached_tokens + spent.cached_tokens,
-        cache_write_tokens=usage.cache_write_tokens + spent.cache_write_tokens,
-        reasoning_tokens=usage.reasoning_tokens + spent.reasoning_tokens,
+        prunable=prunable,
+        **{name: getattr(usage, name) + more for name in PARTS if (more := getattr(spent, name))},
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
+from chartloop.core.facts import EMPTY, PARTS, Failure, Task, TokenParts, ToolCall, wire_name
 from chartloop.core.reasons import StopSignal
 from chartloop.core.values import Count, Value
 
@@ -25,7 +25,7 @@ assistant ``tool_calls`` and ``reasoning`` (`core.reasoning`), for a tool's repl
 and ``name``."""
 
 
-class Spent(Value, frozen=True, gc=False):
+class Spent(TokenParts, frozen=True, gc=False):
     """The resources that an action used. Unknown cost is None, never 0."""
 
     llm_calls: int = 0
@@ -37,12 +37,6 @@ class Spent(Value, frozen=True, gc=False):
     """Whether the tokens are estimated because the provider sent no usage."""
     tools: Mapping[str, int] = EMPTY
     """Executed tool calls, by tool."""
-    cached_tokens: int = 0
-    """The part of the prompt tokens that the provider read from its cache."""
-    cache_write_tokens: int = 0
-    """The part of the prompt tokens that the provider wrote into its cache."""
-    reasoning_tokens: int = 0
-    """The part of the completion tokens that the model used for reasoning."""
 
     def plus(self, other: Spent) -> Spent:
         """The sum of both. An unknown cost adds nothing; None if neither is known."""
@@ -270,12 +264,6 @@ MOST = 1e15
 """The upper bound of every sum of counts or of USD."""
 
 
-PARTS: Mapping[str, str] = {
-    "cached_tokens": "prompt_tokens",
-    "cache_write_tokens": "prompt_tokens",
-    "reasoning_tokens": "completion_tokens",
-}
-"""Token counts that are part of another count: part to whole."""
 COUNTS = ("llm_calls", "prompt_tokens", "completion_tokens", *PARTS)
 """The fields of `Spent` that are added up."""
 
@@ -295,7 +283,7 @@ def problem_with(spent: Spent) -> str:
     paid, tools = spent.cost, spent.tools
     for name in COUNTS:
         count = getattr(spent, name)
-        if not _is_count(count) or (name in PARTS and count > getattr(spent, PARTS[name])):
+        if not _is_count(count) or (name in PARTS and count > getattr(spent, PARTS[name].of)):
             return f"{name} {say(count)}"
     if paid is not None and not (isinstance(paid, (int, float)) and 0 <= paid <= MOST):  # pyright: ignore[reportUnnecessaryIsInstance]
         return f"cost {say(paid)}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chartloop.core.facts import Facts
+from chartloop.core.facts import FACTS, Facts
 from chartloop.core.fold import lookup
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.guard_text import all_guards
@@ -21,11 +21,7 @@ AT_ONCE = 16
 OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
 """The facts that children do not add to their parent's: time passes for all at once, and a child
 counts as one step."""
-SPENT = OWN | {
-    "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
-    "usage.completion_tokens", "usage.total_tokens", "usage.cost", "usage.cached_tokens",
-    "usage.cache_write_tokens", "usage.reasoning_tokens",
-}  # fmt: skip
+SPENT = OWN.union(n for n, fact in FACTS.items() if n.startswith("usage.") and fact.type.grows)
 """The facts whose budgets a child shares with its parent."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from chartloop.core.facts import EMPTY, RunFacts, ToolCall
+from chartloop.core.facts import EMPTY, ReportedParts, RunFacts, ToolCall
 from chartloop.core.outcome import Message, ToolResult
 from chartloop.core.values import Value
 from chartloop.language.server_tools import ServerSpec
@@ -71,7 +71,7 @@ class ModelRequest(Value, frozen=True, gc=False):
     """The number of model calls recorded in this run before this one, failed ones included."""
 
 
-class ModelReply(Value, frozen=True, gc=False):
+class ModelReply(ReportedParts, frozen=True, gc=False):
     """The reply of a model. Usage that the provider did not send is None."""
 
     text: str = ""
@@ -84,12 +84,6 @@ class ModelReply(Value, frozen=True, gc=False):
     model: str = ""
     reasoning: Mapping[str, Any] = EMPTY
     """Thinking blocks and the like, as the provider sent them: see `core.reasoning`."""
-    cached_tokens: int | None = None
-    """Of the prompt tokens, those that the provider read from its cache."""
-    cache_write_tokens: int | None = None
-    """Of the prompt tokens, those that it wrote into its cache."""
-    reasoning_tokens: int | None = None
-    """Of the completion tokens, those of the reasoning."""
     warnings: tuple[str, ...] = ()
     """Oddities of the call, for operators."""
     refusal: str = ""

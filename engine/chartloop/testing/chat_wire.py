@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from chartloop.adapters.model.scripted import ScriptedCall, ScriptedReply, parse_replies, pieces
 from chartloop.core.errors import ScriptError, nearest
+from chartloop.core.facts import PARTS
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of
 
 __all__ = ["SAMPLE", "Answer", "Sent", "Turn", "as_text", "read_script", "turn_of"]
@@ -53,7 +54,7 @@ def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
     """Make a turn of a reply, by default a sample, with a fault or none."""
     reply = reply or _SAMPLES.get(fault, SAMPLE)
     if fault in ("length", "content_filter"):
-        return Turn(reply._replace(finish_reason=fault))
+        return Turn(reply.replace(finish_reason=fault))
     if (error := reply.error) is None:
         return Turn(reply, fault, REFUSALS.get(fault))
     usual = {"TRANSIENT": "unavailable", "RECOVERABLE": "context_too_long"}
@@ -105,16 +106,12 @@ class Answer:
         if prompt is None or completion is None or not wanted:
             return {}
         sums = {"completion_tokens": completion, "total_tokens": prompt + completion}
-        return {"usage": {"prompt_tokens": prompt, **sums, **self._parts()}}
-
-    def _parts(self) -> dict[str, Any]:
-        reply = self.turn.reply
-        parts: dict[str, Any] = {}
-        if reply.cached_tokens is not None:
-            parts["prompt_tokens_details"] = {"cached_tokens": reply.cached_tokens}
-        if reply.reasoning_tokens is not None:
-            parts["completion_tokens_details"] = {"reasoning_tokens": reply.reasoning_tokens}
-        return parts
+        details: dict[str, dict[str, int]] = {}
+        for name, part in PARTS.items():
+            section, field = part.sent_as[0]
+            if (count := getattr(self.turn.reply, name)) is not None:
+                details.setdefault(section, {})[field] = count
+        return {"usage": {"prompt_tokens": prompt, **sums, **details}}
 
     def calls(self) -> list[dict[str, Any]]:
         return [

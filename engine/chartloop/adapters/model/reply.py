@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
 from chartloop.adapters.model.thinking import ReceivedReasoning, check_reasoning
 from chartloop.adapters.model.wire import TooLongError, Wire
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import PARTS, ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
 
@@ -198,13 +198,19 @@ class ReceivedReply:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
-        cached, written, thought = _parts(self.usage)
+        parts: dict[str, int | None] = {}
+        for name, part in PARTS.items():
+            found = (
+                getattr(getattr(self.usage, section, None) if section else self.usage, field, None)
+                for section, field in part.sent_as
+            )
+            parts[name] = next(filter(None, found), None)  # litellm makes up zeros
         refusal = self.refusal
         if target.provider == "anthropic" and finish == "content_filter":
             refusal = refusal or REFUSED  # litellm's name for the stop reason `refusal`
         return ModelReply(
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
-            cached, written, thought, warnings, refusal,
+            warnings, refusal, **parts,
         )  # fmt: skip
 
 
@@ -299,26 +305,6 @@ class _Usage(NamedTuple):
 
     prompt_tokens: int | None
     completion_tokens: int | None
-
-
-_PARTS: Sequence[Sequence[tuple[str, str]]] = (
-    (("prompt_tokens_details", "cached_tokens"), ("", "cache_read_input_tokens")),
-    (
-        ("prompt_tokens_details", "cache_write_tokens"),
-        ("prompt_tokens_details", "cache_creation_tokens"),
-        ("", "cache_creation_input_tokens"),
-    ),
-    (("completion_tokens_details", "reasoning_tokens"),),
-)
-"""The fields for cached, cache-written and reasoning tokens, at providers and in litellm."""
-
-
-def _parts(usage: Any) -> Iterator[int | None]:
-    """The three partial counts of a usage; None for one that was not sent."""
-    for places in _PARTS:
-        holders = ((getattr(usage, at, None) if at else usage, name) for at, name in places)
-        counts = (getattr(holder, name, None) for holder, name in holders)
-        yield next((count for count in counts if count), None)  # litellm makes up zeros
 
 
 def _reported_usage(usage: Any) -> Any:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
-from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.facts import EMPTY, PARTS, ReportedParts, ToolCall
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
@@ -54,7 +54,7 @@ class ScriptedError(NamedTuple):
     """Seconds."""
 
 
-class ScriptedReply(NamedTuple):
+class ScriptedReply(ReportedParts, frozen=True, gc=False):
     """One reply of a script, parsed and checked."""
 
     text: str = ""
@@ -72,9 +72,6 @@ class ScriptedReply(NamedTuple):
     error: ScriptedError | None = None
     reasoning: str | tuple[Mapping[str, Any], ...] = ""
     """The reasoning before the reply: a text, or thinking blocks."""
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
     refusal: str = ""
     """The words with which the model refuses to answer: the call fails, and was paid for."""
 
@@ -177,10 +174,8 @@ async def deliver(
         reply.cost,
         "scripted",
         _reasoning(reply.reasoning) if reply.reasoning else EMPTY,
-        reply.cached_tokens,
-        reply.cache_write_tokens,
-        reply.reasoning_tokens,
         refusal=reply.refusal,
+        **{name: getattr(reply, name) for name in PARTS},
     )
 
 
@@ -208,9 +203,7 @@ def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
 
 
 _FIELDS = ("text", "tool_calls", "finish_reason", "usage", "delay", "error", "reasoning", "refusal")
-_COUNTS = (
-    "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
-)  # fmt: skip
+_COUNTS = ("prompt_tokens", "completion_tokens", *PARTS)
 
 
 class _Reader:

@@ -46,9 +46,6 @@ class Name(StrEnum):
     FINISH_REASONS = "gen_ai.response.finish_reasons"
     INPUT_TOKENS = "gen_ai.usage.input_tokens"
     OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
-    CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
-    CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
-    REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
     TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105  a kind of token that is counted
     TOOL_NAME = "gen_ai.tool.name"
     TOOL_TYPE = "gen_ai.tool.type"

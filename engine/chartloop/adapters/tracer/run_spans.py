@@ -16,7 +16,7 @@ from chartloop.adapters.tracer.content import data_of, input_messages, output_me
 from chartloop.adapters.tracer.exports import Attributes, Exports, Span
 from chartloop.adapters.tracer.names import TRANSITION, Name, Operation, provider_of
 from chartloop.core.errors import ChartloopError, ModelError
-from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.facts import EMPTY, PARTS, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent, ToolResult
 from chartloop.core.position import Position
 from chartloop.core.records import Record
@@ -328,9 +328,7 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
         if not spent.estimated:
             counted = {
                 Name.INPUT_TOKENS: spent.prompt_tokens, Name.OUTPUT_TOKENS: spent.completion_tokens,
-                Name.CACHE_READ_TOKENS: spent.cached_tokens or None,
-                Name.CACHE_WRITE_TOKENS: spent.cache_write_tokens or None,
-                Name.REASONING_TOKENS: spent.reasoning_tokens or None,
+                **{part.span_name: getattr(spent, name) or None for name, part in PARTS.items()},
             }  # fmt: skip
         content = output_messages(reply) if self.exports.content else None
         return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.core.outcome import PARTS
+from chartloop.core.facts import PARTS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.failures import is_sure

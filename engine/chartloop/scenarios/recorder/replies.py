@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, cast
 from chartloop.actions import builtin
 from chartloop.actions.prune import SUMMARY
 from chartloop.core.conversation import open_calls
-from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import PARTS, Outcome, Reply, Spent
+from chartloop.core.facts import PARTS, ToolCall
+from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.core.specs import Effect

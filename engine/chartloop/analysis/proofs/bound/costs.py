@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from chartloop.analysis.proofs.bound.list_lengths import longest_list
 from chartloop.core.errors import LimitError
-from chartloop.core.outcome import PARTS
+from chartloop.core.facts import PARTS
 from chartloop.core.specs import ActionSpec
 from chartloop.core.units import say_count
 from chartloop.language.expression import Expression

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from chartloop.core.facts import PARTS
 from chartloop.language.expression.tree import Fact, Node
 from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import Value, number, of_plain
@@ -20,9 +21,7 @@ ANYTHING: Ends = (-inf, inf)
 AT_MOST = (
     ("usage.prompt_tokens", "usage.total_tokens"),
     ("usage.completion_tokens", "usage.total_tokens"),
-    ("usage.cached_tokens", "usage.prompt_tokens"),
-    ("usage.cache_write_tokens", "usage.prompt_tokens"),
-    ("usage.reasoning_tokens", "usage.completion_tokens"),
+    *((f"usage.{name}", f"usage.{part.of}") for name, part in PARTS.items()),
     ("run.working", "run.elapsed"),
     ("run.idle", "run.elapsed"),
 )
