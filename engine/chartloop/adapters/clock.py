@@ -78,8 +78,13 @@ class Deadline:
         if self._seconds < FAR:
             self.set_timer()
         else:
-            self._others = _same_second(loop, self._at)
-            self._others.add(self)
+            # one timer for all of a second: when it begins, each gets its own
+            seconds, second = _far.setdefault(loop, {}), int(self._at)
+            if (others := seconds.get(second)) is None:
+                others = seconds[second] = set()
+                loop.call_at(second, _begin, seconds, second)
+            self._others = others
+            others.add(self)
         return self
 
     def set_timer(self) -> None:
@@ -116,18 +121,6 @@ Most deadlines are hours away and never reached, and a timer of its own would co
 other bookkeeping of a call.
 """
 _far: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Deadline]]] = WeakKeyDictionary()
-
-
-def _same_second(loop: asyncio.AbstractEventLoop, at: float) -> set[Deadline]:
-    """The deadlines of that second. When it begins, each gets its own timer."""
-    seconds = _far.get(loop)
-    if seconds is None:
-        seconds = _far[loop] = {}
-    second = int(at)
-    if (deadlines := seconds.get(second)) is None:
-        deadlines = seconds[second] = set()
-        loop.call_at(second, _begin, seconds, second)
-    return deadlines
 
 
 def _begin(seconds: dict[int, set[Deadline]], second: int) -> None:

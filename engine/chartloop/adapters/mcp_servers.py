@@ -506,7 +506,12 @@ class _Connection:
         name = f"{self.server.name}.{tool}"
         for last in (False, True):
             try:
-                await self._reopen()
+                if self._client is None:
+                    if self._starts >= STARTS:
+                        message = "has ended, and was already started again once"
+                        hint = "look at what it says; a resumed run tries again"
+                        raise self._unavailable(message, hint)
+                    await self.open()
             except ServerUnavailableError as error:
                 return failed_call(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
             try:
@@ -519,14 +524,6 @@ class _Connection:
             except TimeoutError:
                 return self._lost(name, f"no answer in {say_duration(self.server.timeout)}")
         raise AssertionError("the second attempt returns")
-
-    async def _reopen(self) -> None:
-        if self._client is not None:
-            return
-        if self._starts >= STARTS:
-            message = "has ended, and was already started again once"
-            raise self._unavailable(message, "look at what it says; a resumed run tries again")
-        await self.open()
 
     async def _ask(self, tool: str, arguments: Mapping[str, Any], call: Call | None) -> ToolResult:
         client = self._client

@@ -73,8 +73,16 @@ def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     out = {n: v for n, v in shape.model_dump(exclude_unset=True).items() if n in given}
     for name, read in _QUANTITIES.items():
         value = out.get(name)
-        if value is not None:
-            out[name] = _positive(name, read(value) if isinstance(value, str) else value)
+        if value is None:
+            continue
+        number = read(value) if isinstance(value, str) else value
+        of_kind = isinstance(number, int if name != "timeout" else (int, float))
+        if not of_kind or isinstance(number, bool) or not 0 < number < math.inf:
+            hint = (
+                "write seconds, or `30s`" if name == "timeout" else "write a whole number above 0"
+            )
+            raise LimitError(f"setting `{name}` of the model is no such quantity", hint=hint)
+        out[name] = number
     return out
 
 
@@ -83,14 +91,6 @@ _QUANTITIES = {
     "max_tokens": parse_number,
     "context_window": parse_number,
 }
-
-
-def _positive(name: str, value: Any) -> int | float:
-    number = isinstance(value, int if name != "timeout" else (int, float))
-    if not number or isinstance(value, bool) or not 0 < value < math.inf:
-        hint = "write seconds, or `30s`" if name == "timeout" else "write a whole number above 0"
-        raise LimitError(f"setting `{name}` of the model is no such quantity", hint=hint)
-    return value
 
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -157,9 +157,17 @@ def first_tasks(
     """The tasks that a run starts with: the caller's, else the machine's or its task file's."""
     if given is not None:
         return checked_tasks(spec, given)
-    if isinstance(spec.tasks, str):
-        return tasks_of(_of_machine(spec, folder / spec.tasks), ())
-    return inline_tasks(spec)
+    if not isinstance(spec.tasks, str):
+        return inline_tasks(spec)
+    path = folder / spec.tasks
+    try:
+        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
+            return tasks_of(read_tasks_file(path, spec), ())
+        message = f"`{path}` is not a file"
+    except SetupError as error:
+        message = error.message
+    place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"
+    raise SpecError([finding("CL411", message, place, hint=hint, at="tasks.file")])
 
 
 def inline_tasks(spec: MachineSpec) -> tuple[Task, ...]:
@@ -191,18 +199,6 @@ def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
     if findings:
         raise SpecError(findings)
     return list(tasks)
-
-
-def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
-    """The tasks of the file that a machine names; a missing file is an error of the machine."""
-    try:
-        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
-            return read_tasks_file(path, spec)
-        message = f"`{path}` is not a file"
-    except SetupError as error:
-        message = error.message
-    place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"
-    raise SpecError([finding("CL411", message, place, hint=hint, at="tasks.file")])
 
 
 def wants_task(spec: MachineSpec, canonical: str) -> bool:

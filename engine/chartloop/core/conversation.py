@@ -248,7 +248,10 @@ def search(messages: Sequence[Message], query: str, limit: int = 5) -> tuple[Hit
         text = text_of(message)
         starts = [match.start() for p in patterns if (match := p.search(text))]
         if starts:
-            hit = Hit(message["role"], _excerpt(text, min(starts)), index)
+            begin = max(0, min(min(starts) - EXCERPT // 4, len(text) - EXCERPT))
+            cut = text[begin : begin + EXCERPT]
+            excerpt = ("…" if begin else "") + cut + ("…" if begin + EXCERPT < len(text) else "")
+            hit = Hit(message["role"], excerpt, index)
             ranked.append((-len(starts), -index, hit))
     return tuple(hit for _, _, hit in sorted(ranked)[: max(limit, 0)])
 
@@ -311,9 +314,3 @@ def _fewest(
         else:
             low = middle + 1
     return high
-
-
-def _excerpt(text: str, start: int) -> str:
-    begin = max(0, min(start - EXCERPT // 4, len(text) - EXCERPT))
-    cut = text[begin : begin + EXCERPT]
-    return ("…" if begin else "") + cut + ("…" if begin + EXCERPT < len(text) else "")

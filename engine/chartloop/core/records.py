@@ -149,11 +149,14 @@ class Record(Shown, Value, frozen=True, gc=False):
         input_, outcome = self.input, self.input.outcome or _NO_OUTCOME
         reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
+        took = ""
+        if input_.kind == "step" and input_.started:
+            took = say_elapsed(max(0.0, input_.at - input_.started))
         yield pairs(
             (
                 (f"record {self.seq}", f"{input_.kind} {input_.event}".strip()),
                 ("at", Cell(self.state, "code")),
-                ("took", _say_time_taken(input_)),
+                ("took", took),
                 ("given", "" if input_.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
@@ -261,9 +264,3 @@ _decode = msgspec.json.Decoder(StoredRecord, dec_hook=hook(REASONS)).decode
 
 def _read_text(text: str) -> StoredRecord:
     return read(from_json(text), StoredRecord, REASONS)
-
-
-def _say_time_taken(input_: Input) -> str:
-    """The duration of an action in words; empty for other inputs."""
-    seconds = max(0.0, input_.at - input_.started)
-    return say_elapsed(seconds) if input_.kind == "step" and input_.started else ""

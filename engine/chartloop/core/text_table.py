@@ -117,7 +117,13 @@ def lay_out(
         return []
     columns = range(len(rows[0].cells))
     wanted = [max(size(line) for r in rows for line in r.cells[c].split("\n")) for c in columns]
-    kept = _columns_that_fit(wanted, width - len(indent), spare)
+    kept = [*columns]
+    for column in spare:
+        if sum(min(wanted[c], _READABLE) + len(GAP) for c in kept) - len(GAP) <= width - len(
+            indent
+        ):
+            break
+        kept.remove(column)
     room = width - len(indent) - len(GAP) * (len(kept) - 1)
     words = [max((size(w) for r in rows for w in r.cells[c].split()), default=0) for c in kept]
     whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
@@ -130,16 +136,6 @@ def lay_out(
         for row in rows
         for line in _draw_row([row.cells[c] for c in kept], widths, at_right, row.hang)
     ]
-
-
-def _columns_that_fit(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
-    """The columns that fit into the width, after dropping as many of `spare` as necessary."""
-    kept = list(range(len(wanted)))
-    for column in spare:
-        if sum(min(wanted[c], _READABLE) + len(GAP) for c in kept) - len(GAP) <= width:
-            break
-        kept.remove(column)
-    return kept
 
 
 def _cut_down(wanted: list[int], least: list[int], room: int) -> list[int]:

@@ -21,7 +21,7 @@ from chartloop.core.position import ELICITATION, IN_DOUBT
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
-from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.language.spec import StateSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.events import Started
@@ -177,7 +177,10 @@ def _wrong_change(action: ActionSpec, context: Context, outcome: Outcome) -> str
         root, _, field = name.partition(".")
         if name not in action.changes and f"{root}.*" not in action.changes:
             return f"changed `{name}`, which it does not declare"
-        if root == "vars" and (field not in machine.vars or not _fits(machine, field, value)):
+        declared = machine.vars.get(field) if root == "vars" else None
+        if root == "vars" and (
+            declared is None or not accepts(declared.type, value) or not is_sound(value)
+        ):
             return f"gave `{name}` a value that it cannot have"
         if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
             return f"gave `{name}`, which is not a memory block, or no text"
@@ -186,10 +189,6 @@ def _wrong_change(action: ActionSpec, context: Context, outcome: Outcome) -> str
     if fell := falling(context.facts, outcome.changes):
         return f"set `{fell}` back, which only grows"
     return ""
-
-
-def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
-    return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
 async def _time_waited(

@@ -245,16 +245,13 @@ def _refuse_submitter(session: Session, answer: Answer) -> None:
             f"the run does not say who submitted it, so `{state}` cannot be accepted",
             hint="`not_by: submitter` needs a run that was started with `submitter`; `deny` it",
         )
-    if _same_person(submitter, str(answer.data.get("by", ""))):
+    people = (submitter, str(answer.data.get("by", "")))
+    asked, says = (" ".join(normalize("NFKC", name).casefold().split()) for name in people)
+    if asked == says:
         raise AnswerError(
             f"`{submitter}` submitted the run and cannot accept it as well",
             hint="another person accepts: `not_by: submitter`",
         )
-
-
-def _same_person(one: str, other: str) -> bool:
-    first, second = (" ".join(normalize("NFKC", n).casefold().split()) for n in (one, other))
-    return first == second
 
 
 def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from chartloop.core.errors import RunError, nearest
 from chartloop.core.facts import Facts
-from chartloop.core.types import BOOL, Type
+from chartloop.core.types import BOOL
 from chartloop.language.expression import (
     GUARD_ERRORS,
     Expression,
@@ -145,24 +145,15 @@ def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
         return Breakpoint(text, "state")
     if text in chart.by_origin:
         return Breakpoint(text, "edge")
+    spec = chart.spec  # the names that a guard may use; the nullable ones are taken to have a value
+    nullable = {f"{r}.{n}" for r, root in spec.roots.items() for n, t in root.fields if t.nullable}
+    defines = {name: e.text for name, e in spec.define.items()}
+    scope = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
     try:
-        return Breakpoint(text, "guard", parse(text, _scope(chart), want=BOOL))
+        return Breakpoint(text, "guard", parse(text, scope.narrow(NULLABLE | nullable), want=BOOL))
     except ExpressionFault as fault:
         if text.isidentifier():
             known = nearest(text, chart.spec.states)
             raise RunError(f"there is no state `{text}`", hint=known) from None
         hint = fault.hint or "a state, the id of an edge or a rule, or a guard"
         raise RunError(f"no run stops at `{text}`: {fault.message}", hint=hint) from None
-
-
-def _scope(chart: Chart) -> Scope:
-    """The names that a guard of the file may use, with nullable ones assumed to have a value."""
-    spec = chart.spec
-    nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
-    defines = {name: e.text for name, e in spec.define.items()}
-    scope = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
-    return scope.narrow(NULLABLE | nullable)
-
-
-def _nullable(root: Type) -> Iterator[str]:
-    return (name for name, type in root.fields if type.nullable)

@@ -82,18 +82,14 @@ async def read_tree(journal: Journal, run_ids: Sequence[str]) -> list[RawRun]:
         if (run := await journal.raw(run_id)) is None:
             raise RunError(f"`{journal.name}` keeps no text of its runs, so none can be copied")
         if fault := fault_of(run):
-            raise _changed(run_id, fault)
+            raise JournalCorrupt(
+                f"run `{run_id}` was changed since it was written: {fault}",
+                hint=f"nothing of it was copied; `chartloop replay {run_id}` checks it",
+            )
         found.append(run)
     if await journal.chain_ends(run_ids) != before:
         raise RunError(f"run `{run_ids[0]}` went on while it was read", hint="repeat the command")
     return found
-
-
-def _changed(run_id: str, fault: str) -> JournalCorrupt:
-    return JournalCorrupt(
-        f"run `{run_id}` was changed since it was written: {fault}",
-        hint=f"nothing of it was copied; `chartloop replay {run_id}` checks it",
-    )
 
 
 async def missing_runs(journal: Journal, ends: Mapping[str, bytes]) -> list[str]:

@@ -257,8 +257,13 @@ class _Renewal(threading.Thread):
     def run(self) -> None:
         while True:
             for holder in self._wait():
+                holder.due = elapsed() + holder.ttl / RETRIES  # the next attempt, if this one fails
                 with contextlib.suppress(Exception):  # the next attempt, or its driver, will see it
-                    self._renew(holder)
+                    if holder.suspends:
+                        self._loop = self._loop or asyncio.Runner()
+                        self._loop.run(holder.renew())
+                    else:
+                        by_hand(holder.renew())
 
     def _wait(self) -> list[Holder]:
         """Sleep until leases are due; returns their holders."""
@@ -268,14 +273,6 @@ class _Renewal(threading.Thread):
                 self._news.wait(None if left == FOR_EVER else left)
             self._wakes, now = 0.0, elapsed()
             return [holder for holder in self._holders if holder.due <= now]
-
-    def _renew(self, holder: Holder) -> None:
-        holder.due = elapsed() + holder.ttl / RETRIES  # the next attempt, if this one fails
-        if holder.suspends:
-            self._loop = self._loop or asyncio.Runner()
-            self._loop.run(holder.renew())
-        else:
-            by_hand(holder.renew())
 
 
 _lock = threading.Lock()

@@ -14,7 +14,7 @@ Source: design "architecture", section 4.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.codec import from_json, to_json
@@ -43,8 +43,17 @@ def pack(text: str) -> Packed:
     """Take the large strings out of a JSON object, given as text."""
     if len(text) <= LARGE and _SIGN not in text:
         return Packed(text)
-    data = json.loads(text)
-    blobs = _take_out(data)
+    blobs: dict[str, str] = {}
+    stack = [data := json.loads(text)]
+    while stack:  # not recursive: data may be deep
+        node = stack.pop()
+        for at, value in _parts(node):
+            if isinstance(value, str):
+                if len(value) > LARGE:
+                    blobs[key := digest(value)] = value
+                    node[at] = {_BLOB: key}
+            elif _has_parts(value):
+                stack.append(value)
     return Packed(to_json(data), blobs) if blobs or _SIGN in text else Packed(text)
 
 
@@ -57,14 +66,10 @@ def too_deep(text: str) -> bool:
     except RecursionError:
         return True
     for _ in range(DEEPEST):
-        level = [part for node in level for part in _inner(node) if _has_parts(part)]
+        level = [part for node in level for _, part in _parts(node) if _has_parts(part)]
         if not level:
             return False
     return True
-
-
-def _inner(node: Any) -> Iterable[Any]:
-    return cast("dict[str, Any]", node).values() if isinstance(node, dict) else node
 
 
 def is_whole(text: str) -> bool:
@@ -92,23 +97,6 @@ def unpack(text: str, fetch: Callable[[str], str]) -> Any:
         return {(key[1:] if _looks_like_ours(key) else key): value for key, value in node.items()}
 
     return json.loads(text, object_hook=restore)
-
-
-def _take_out(data: Any) -> dict[str, str]:
-    """Replace large strings in place; returns them by hash. Not recursive: data may be deep."""
-    blobs: dict[str, str] = {}
-    stack = [data]
-    while stack:
-        node = stack.pop()
-        for at, value in _parts(node):
-            if isinstance(value, str):
-                if len(value) > LARGE:
-                    key = digest(value)
-                    blobs[key] = value
-                    node[at] = {_BLOB: key}
-            elif _has_parts(value):
-                stack.append(value)
-    return blobs
 
 
 def _parts(node: Any) -> list[tuple[Any, Any]]:

@@ -178,7 +178,9 @@ class Redactor:
         self._names = {**self._names, **forms}
         self._finder = _finder(self._names)
         self._fragments = _fragments(self._names)
-        self._begins = _by_first((*self._names, *OPENINGS))
+        self._begins = dict[str, list[str]]()
+        for text in (*self._names, *OPENINGS):
+            self._begins.setdefault(text[0], []).append(text)
         self._longest = max(map(len, (*self._names, *OPENINGS)))
 
     def text(self, text: str) -> str:
@@ -241,8 +243,8 @@ class Redactor:
                     if (hidden := self._hide(value, name)) != value:
                         node[at] = hidden
                         changed = True
-                elif _has_parts(value):
-                    stack.append((value, name, below))
+                elif isinstance(value, (dict, list)):
+                    stack.append((cast(Any, value), name, below))
         return changed
 
     def _entries(self, node: Any, secret: str, kept: Mapping[str, Any]) -> Iterator[_Entry]:
@@ -305,10 +307,6 @@ def _hide_patterns(text: str) -> str:
     return text
 
 
-def _has_parts(value: object) -> bool:
-    return isinstance(value, (dict, list))
-
-
 def _by_value(values: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     if isinstance(values, Mapping):
         return {value: name for name, value in cast("Mapping[str, str]", values).items()}
@@ -320,13 +318,6 @@ def _finder(forms: Iterable[str]) -> re.Pattern[str] | None:
     # longest first: one secret may start with another
     parts = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     return re.compile("|".join([_MARKED.pattern, *parts])) if parts else None
-
-
-def _by_first(texts: Iterable[str]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for text in texts:
-        groups.setdefault(text[0], []).append(text)
-    return groups
 
 
 def forms_of(value: str) -> Iterator[str]:

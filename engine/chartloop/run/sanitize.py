@@ -84,15 +84,12 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 def sound_signal(signal: StopSignal) -> StopSignal:
     """The signal with texts and context that every record can hold."""
     context = {text_for_model(name): sound_data(value) for name, value in signal.context.items()}
+    reason = cast(object, signal.reason)  # an action may give any
+    name = cut_text(cast(str, reason)) or "unknown"
     return replace(
         signal, message=cut_text(signal.message), context=context, source=cut_text(signal.source),
-        reason=_sound_reason(signal.reason),
+        reason=reason if isinstance(reason, StopReason) and reason == name else StopReason(name),
     )  # fmt: skip
-
-
-def _sound_reason(reason: object) -> StopReason:
-    text = cut_text(cast(str, reason)) or "unknown"
-    return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
 
 
 _AROUND = re.compile(

@@ -319,7 +319,7 @@ class Session(RunLog):
             return
         if self._redactor is not None:
             self._unfinished[of] = piece
-            begun = _text_of(piece)
+            begun = piece.arguments if isinstance(piece, ToolCallDelta) else piece.text
             text = self._redactor.piece(begun, of)
             if not text and (begun or of == ""):
                 return
@@ -399,10 +399,6 @@ def upkeep_of(start: Input) -> list[str]:
     value: Any = start.data.get(UPKEEP)
     names = cast("list[Any]", value) if isinstance(value, (list, tuple)) else []
     return [name for name in names if isinstance(name, str)]
-
-
-def _text_of(piece: Piece) -> str:
-    return piece.arguments if isinstance(piece, ToolCallDelta) else piece.text
 
 
 def _with_text(piece: Piece, text: str) -> Piece:

@@ -52,19 +52,17 @@ class MessagesAnswer(Answer):
         texts = (block.get("signature") or block.get("data") for block in self.blocks())
         return {text for text in texts if isinstance(text, str)}
 
-    def _usage(self) -> dict[str, Any]:
+    def _message(self, content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
+        head = {"id": f"msg_{self.number}", "type": "message", "role": "assistant"}
         reply = self.turn.reply
         cached, written = reply.cached_tokens or 0, reply.cache_write_tokens or 0
-        return {
+        usage = {
             "input_tokens": (reply.prompt_tokens or 0) - cached - written,
             "cache_read_input_tokens": cached,
             "cache_creation_input_tokens": written,
             "output_tokens": reply.completion_tokens or 0,
         }
-
-    def _message(self, content: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:
-        head = {"id": f"msg_{self.number}", "type": "message", "role": "assistant"}
-        end = {"stop_reason": reason, "stop_sequence": None, "usage": self._usage()}
+        end = {"stop_reason": reason, "stop_sequence": None, "usage": usage}
         return {**head, "model": self.asked["model"], "content": content, **end}
 
     def whole(self) -> str:

@@ -258,20 +258,16 @@ def _keep_through(
         return
     try:
         for folder in (path.parent, *(folder.parent for folder in made)):
-            _flush(folder)
+            opened = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
     except OSError as error:
         raise JournalError(
             f"`{path}` cannot be kept through the loss of power: {error}",
             hint="put the journal on a local disk, or open it with the durability `process`",
         ) from error
-
-
-def _flush(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _make_room(path: Path) -> list[Path]:

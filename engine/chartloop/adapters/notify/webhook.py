@@ -56,7 +56,14 @@ class WebhookNotifier:
         self._url, self._timeout, self._retries, self._pause = url, timeout, retries, pause
         self._headers = {"Content-Type": "application/json", "User-Agent": "chartloop"}
         if secret_env:
-            self._headers["Authorization"] = f"Bearer {_secret(secret_env)}"
+            secret = os.environ.get(secret_env, "").strip()
+            if not secret or _UNFIT.search(secret):
+                word = "holds what no header can" if secret else "is not set"
+                named = (
+                    f"the environment variable `{secret_env}`, which holds the webhook's secret,"
+                )
+                raise SetupError(f"{named} {word}", hint="set it to the secret, one word")
+            self._headers["Authorization"] = f"Bearer {secret}"
 
     def __repr__(self) -> str:
         return f"<WebhookNotifier {self.shown}>"
@@ -82,7 +89,7 @@ class WebhookNotifier:
     def _post(self, body: bytes) -> ToolError | None:
         request = Request(self._url, body, self._headers, method="POST")  # noqa: S310  see `_parts`
         try:
-            with _opener().open(request, timeout=self._timeout):
+            with build_opener(_SameHost).open(request, timeout=self._timeout):
                 return None
         except HTTPError as error:
             error.close()
@@ -91,8 +98,9 @@ class WebhookNotifier:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, TimeoutError):
                 return self._late()
-            return _RetryableError(
-                f"the webhook at {self.shown} cannot be reached: {_connection_fault(reason)}"
+            said = reason.strerror if isinstance(reason, OSError) else None
+            return _RetryableError(  # without the URL, which a text of the library may hold
+                f"the webhook at {self.shown} cannot be reached: {said or type(reason).__name__}"
             )
 
     def _late(self) -> ToolError:
@@ -130,10 +138,6 @@ class _SameHost(HTTPRedirectHandler):
         return Request(newurl, cast("bytes", req.data), dict(req.headers), method="POST")  # noqa: S310
 
 
-def _opener() -> Any:
-    return build_opener(_SameHost)
-
-
 def _parts(url: str) -> SplitResult:
     """Parse a URL. Raises `SetupError` for one that cannot be posted to."""
     try:
@@ -155,18 +159,3 @@ def _no_url() -> SetupError:
     return SetupError(
         "this is not a URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
     )
-
-
-def _secret(name: str) -> str:
-    value = os.environ.get(name, "").strip()
-    if not value or _UNFIT.search(value):
-        word = "holds what no header can" if value else "is not set"
-        message = f"the environment variable `{name}`, which holds the webhook's secret, {word}"
-        raise SetupError(message, hint="set it to the secret, one word")
-    return value
-
-
-def _connection_fault(reason: object) -> str:
-    """The reason of a failed connection without the URL: the system's message or the error type."""
-    text = reason.strerror if isinstance(reason, OSError) else None
-    return text or type(reason).__name__

@@ -241,14 +241,18 @@ class Turn:
 
     def _feed(self, worker: MontySession) -> SandboxResult:
         """Run the code and make the checkpoint of its variables."""
-        from pydantic_monty import MontyError  # noqa: PLC0415
+        from pydantic_monty import MontyCrashedError, MontyError  # noqa: PLC0415
 
         printed, value, faults, cut = Printed(), None, list[str](), False
         with self._time_limit():
             try:
                 value = as_json(worker.feed_run(self._code, print_callback=printed.write))
             except MontyError as raised:
-                faults, cut = [_format_traceback(raised)], _is_cut(raised)
+                faults = [_format_traceback(raised)]
+                # such a session must not be used any more; code that raises these itself counts too
+                limits = (MemoryError, TimeoutError)
+                cut = isinstance(raised, MontyCrashedError)
+                cut = cut or isinstance(raised.exception(), limits)
         if self._stopped:
             after = say_duration(self.seconds)
             faults, cut = [f"TimeoutError: the code was stopped after {after}"], True
@@ -286,17 +290,6 @@ def _loads(worker: MontySession, payload: bytes) -> bool:
     except MontyError:
         return False
     return True
-
-
-def _is_cut(raised: MontyError) -> bool:
-    """Whether Monty was interrupted, so that the session must not be used any more.
-
-    Code that raises such an error itself counts as well.
-    """
-    from pydantic_monty import MontyCrashedError  # noqa: PLC0415
-
-    limits = (MemoryError, TimeoutError)
-    return isinstance(raised, MontyCrashedError) or isinstance(raised.exception(), limits)
 
 
 def _format_traceback(raised: MontyError) -> str:

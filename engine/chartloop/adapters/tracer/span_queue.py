@@ -42,19 +42,17 @@ class SpanQueue:
             if len(self._waiting) >= MOST and self._process == os.getpid():
                 self.dropped += 1
             else:
-                self._start()
+                if self._process != os.getpid():  # the first end, or a fork, which has no thread
+                    self._waiting.clear()
+                    self._busy = False
+                    work = threading.Thread(target=self._work, name="chartloop-spans", daemon=True)
+                    work.start()
+                    self._process = os.getpid()
                 self._waiting.append(end)
                 self._news.notify_all()
                 return
         if self.dropped == 1:
             _log.warning("spans are dropped: the exporter is slower than the runs, or hangs")
-
-    def _start(self) -> None:
-        if self._process != os.getpid():
-            self._waiting.clear()
-            self._busy = False
-            threading.Thread(target=self._work, name="chartloop-spans", daemon=True).start()
-            self._process = os.getpid()
 
     def finish(self, work: Callable[[], None], within: float) -> bool:
         """Do `work` after all waiting spans. False if that takes longer than `within` seconds.

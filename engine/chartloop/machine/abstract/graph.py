@@ -170,7 +170,7 @@ class Routes(GraphBuilder):
 
     def _stop(self, place: Place) -> None:
         for id in place.stops or ():
-            rule = self._rule(id)
+            rule = next(r for r in self.spec.rules if r.id == id)
             self._stop_at(place, rule.to or self.chart.route(rule.stop), id, "rule")
         for dest in dict.fromkeys(self.chart.route(reason) for reason in place.raised):
             self._stop_at(place, dest, f"raised.{dest}", "raised")
@@ -328,12 +328,10 @@ class Routes(GraphBuilder):
         self._add_stops(source, done[0], [m.into for m in moves], done=done, more=more)
         self._detours(source, at, moves, done=done, more=more)
         for move in moves:
-            if (gates := self._passing(done[0], at, move)) is not None:
-                self._follow(source, at, move._replace(gates=gates), done=done, more=more)
-
-    def _passing(self, state: str, at: Place, move: Move) -> dict[str, float] | None:
-        gates = self._stop_gates(state, at, move.into)
-        return None if is_closed(gates) else join_gates(move.gates, gates)
+            gates = self._stop_gates(done[0], at, move.into)
+            if not is_closed(gates):
+                joined = move._replace(gates=join_gates(move.gates, gates))
+                self._follow(source, at, joined, done=done, more=more)
 
     def _pass(self, place: Place, state: StateSpec) -> None:
         moves = self.own.of(state, "advance", place)
@@ -404,9 +402,6 @@ class Routes(GraphBuilder):
         return to if not best or rank(to) < rank(best) else best
 
     # rules ------------------------------------------------------------------------------------
-
-    def _rule(self, id: str) -> Rule:
-        return next(r for r in self.spec.rules if r.id == id)
 
     def _covers(self, rule: Rule, state: str, into: str, general: bool) -> bool:
         if rule.before:

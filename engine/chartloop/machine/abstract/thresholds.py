@@ -137,19 +137,12 @@ class World:
             true: dict[str, float] = {}
             false: dict[str, float] = {}
             for counter in sorted(counters):
-                verdict = self._at(guard, counter, MOST, now, below)
-                if verdict is not None:
+                most = self.known_facts(now, counter=counter, low=MOST, below=below)
+                if (verdict := surely(judge(guard.root, most))) is not None:
                     thresholds = true if verdict else false
                     thresholds[counter] = self._least(guard, counter, now, below)
             self._turns[key] = Turns(true, false)
         return self._turns[key]
-
-    def _at(
-        self, guard: Expression, counter: str, low: float, now: Now, below: Below | None
-    ) -> bool | None:
-        return surely(
-            judge(guard.root, self.known_facts(now, counter=counter, low=low, below=below))
-        )
 
     def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
         """The least value from which the guard is decided."""
