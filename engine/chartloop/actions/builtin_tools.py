@@ -14,8 +14,11 @@ from chartloop.core.outcome import ToolResult
 from chartloop.core.reasons import AgentStop
 from chartloop.run.context import Context
 
+WITHIN = {"from": "trusted"}
+"""They read and write only what the run holds; its own labels stay."""
 
-@tool(effect="local", blocking=False)
+
+@tool(effect="local", blocking=False, data=WITHIN)
 def send_message(message: str) -> ToolResult:
     """Send a message to the user.
 
@@ -25,7 +28,7 @@ def send_message(message: str) -> ToolResult:
     return ToolResult("The message was sent.", partial=(message,))
 
 
-@tool(effect="pure", blocking=False)
+@tool(effect="pure", blocking=False, data=WITHIN)
 def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult:
     """Search the conversation so far.
 
@@ -40,7 +43,7 @@ def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult
     return ToolResult("\n".join(lines), result=[hit._asdict() for hit in hits])
 
 
-@tool(effect="pure", blocking=False)
+@tool(effect="pure", blocking=False, data=WITHIN)
 def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
     """Read a memory block.
 
@@ -54,7 +57,7 @@ def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
     return ToolResult(spec.render(block_name, value), result={"block_name": block_name})
 
 
-@tool(effect="pure", memory=True, blocking=False)
+@tool(effect="pure", memory=True, blocking=False, data=WITHIN)
 def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResult:
     """Add text at the end of a memory block.
 
@@ -65,7 +68,7 @@ def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResu
     return append_text(_ctx, block_name, content)
 
 
-@tool(effect="pure", memory=True, blocking=False)
+@tool(effect="pure", memory=True, blocking=False, data=WITHIN)
 def core_memory_replace(
     _ctx: Context, block_name: str, old_content: str, new_content: str
 ) -> ToolResult:
@@ -79,7 +82,7 @@ def core_memory_replace(
     return replace_text(_ctx, block_name, old_content, new_content)
 
 
-@tool(effect="pure", blocking=False)
+@tool(effect="pure", blocking=False, data=WITHIN)
 def submit_answer(answer: str) -> ToolResult:
     """Submit the final answer. The work ends with it.
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from chartloop.actions.annotations import (
@@ -39,6 +39,7 @@ from chartloop.core.facts import sections
 from chartloop.core.specs import (
     ActionSpec,
     ArgSpec,
+    DataUse,
     Effect,
     GuardSpec,
     PluginSpec,
@@ -88,14 +89,21 @@ class Declared(NamedTuple):
 def tool(function: F, /) -> F: ...
 @overload
 def tool(
-    *, name: str = ..., effect: EffectWord = ..., memory: bool = ..., blocking: bool = ...
+    *,
+    name: str = ...,
+    effect: EffectWord = ...,
+    memory: bool = ...,
+    blocking: bool = ...,
+    data: Mapping[str, str] = ...,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None, /, *, name: str = "", effect: EffectWord = "paid", memory: bool = False,
-    blocking: bool = True,
+    blocking: bool = True, data: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:  # fmt: skip
     """Declare a function that a model may call. The parameters are those of `tool_spec`."""
-    make = partial(tool_spec, name=name, effect=effect, memory=memory, blocking=blocking)
+    make = partial(
+        tool_spec, name=name, effect=effect, memory=memory, blocking=blocking, data=data
+    )  # fmt: skip
     return _declare(function, Declared("tool", make))
 
 
@@ -148,6 +156,7 @@ def tool_spec(
     effect: EffectWord = "paid",
     memory: bool = False,
     blocking: bool = True,
+    data: Mapping[str, str] = MappingProxyType({}),
 ) -> ToolSpec:
     """Make the spec of a tool from a function.
 
@@ -156,7 +165,9 @@ def tool_spec(
     is not an argument. Arguments are parsed leniently (``"3"`` is 3); unknown ones are refused.
 
     `name` defaults to the function's name; `effect` is the effect of calling it twice; `memory`
-    means that it edits memory blocks.
+    means that it edits memory blocks. `data` says what it does with data, in the words of
+    `DataUse.read`: ``{"from": "untrusted"}``; a tool that says nothing makes answers about flows
+    unknown.
 
     A plain function is called in another thread, so that it may block, and a deadline can end the
     wait for it. With ``blocking=False`` it must not block: it is called on the thread that drives
@@ -179,6 +190,7 @@ def tool_spec(
         effect=_effect(effect, signature.place),
         memory=memory,
         wants_context=signature.context,
+        data=_data(data, effect, signature.place),
     )
 
 
@@ -367,6 +379,18 @@ def _effect(word: EffectWord, place: str) -> Effect:
         return Effect(word)
     except ValueError:
         raise SetupError(f"{place}: an effect is `pure`, `local` or `paid`, not {word!r}") from None
+
+
+def _data(words: Mapping[str, str], effect: EffectWord, place: str) -> DataUse:
+    """What a function does with data, checked."""
+    try:
+        use = DataUse.read(words)
+    except ValueError as error:
+        raise SetupError(f"{place}: {error}") from None
+    if effect == Effect.PURE and use.sends == "out":
+        hint = "what sends something is `local` or `paid`"
+        raise SetupError(f"{place}: what is pure sends nothing", hint=hint)
+    return use
 
 
 def _words(words: Iterable[W]) -> tuple[W, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from chartloop.core.facts import wire_name
 from chartloop.core.reports import Part, Report, Table, pairs
@@ -32,6 +32,64 @@ class Effect(enum.StrEnum):
     """It costs twice, or has its effect twice: an intent is written first."""
 
 
+Label = Literal["private", "untrusted"]
+"""What is known of a text: that it is not for everybody, or that anybody may have written it."""
+DATA_WORDS: Mapping[str, tuple[str, str]] = {
+    "reads": ("private", "public"), "from": ("untrusted", "trusted"), "sends": ("out", "nowhere"),
+}  # fmt: skip
+"""What may be said of data, by key: the word that means care, and the harmless one."""
+
+
+class DataUse(NamedTuple):
+    """What a tool, an action or an input says of its data; empty where it says nothing.
+
+    `reads`: whether what comes from it is not for everybody; `from`: whether anybody may have
+    written it; `sends`: whether what it is given may leave the system.
+    """
+
+    reads: Literal["", "private", "public"] = ""
+    origin: Literal["", "untrusted", "trusted"] = ""
+    """The key `from`."""
+    sends: Literal["", "out", "nowhere"] = ""
+    hints: frozenset[str] = frozenset()
+    """The same words, as an MCP server claims them: they count, but declare nothing."""
+
+    @classmethod
+    def read(cls, words: Mapping[str, str]) -> DataUse:
+        """What a mapping such as ``{"reads": "private"}`` says. Raises `ValueError`."""
+        for key, word in words.items():
+            if key not in DATA_WORDS:
+                raise ValueError(f"of data one says `reads`, `from` or `sends`, not `{key}`")
+            if word not in DATA_WORDS[key]:
+                raise ValueError(f"`{key}` is `{'` or `'.join(DATA_WORDS[key])}`, not `{word}`")
+        given: Any = [words.get(key, "") for key in DATA_WORDS]
+        return cls(*given)
+
+    @property
+    def declared(self) -> bool:
+        """Whether anything is declared; what then is left out is harmless."""
+        return bool(self.reads or self.origin or self.sends)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The labels of what comes out of it."""
+        said = {self.reads, self.origin} if self.declared else self.hints
+        return tuple(label for label in _LABELS if label in said)
+
+    @property
+    def sends_out(self) -> bool:
+        """Whether what it is given may leave the system."""
+        return (self.sends == "out") if self.declared else "out" in self.hints
+
+    def to_dict(self) -> dict[str, str]:
+        """The declared words, by their keys in a file."""
+        words = {"reads": self.reads, "from": self.origin, "sends": self.sends}
+        return {key: word for key, word in words.items() if word}
+
+
+_LABELS: tuple[Label, ...] = get_args(Label)
+UNSAID = DataUse()
+HARMLESS = DataUse("public", "trusted", "nowhere")
 MOST_CALLS = 32
 """The default number of tool calls of one reply that are executed."""
 
@@ -201,6 +259,8 @@ class ActionSpec(Report):
     """The description for `chartloop actions`: one short line."""
     details: str = ""
     """What that line leaves out."""
+    data: DataUse = UNSAID
+    """What it does with data."""
     declares: ActionTraits | None = None
     """The traits of a built-in action; None for an application's own."""
 
@@ -311,6 +371,8 @@ class ToolSpec:
     """Whether its first parameter is the context of the step."""
     server: str = ""
     """The MCP server that executes it; empty for a Python function."""
+    data: DataUse = UNSAID
+    """What it does with data."""
 
     def for_model(self) -> dict[str, Any]:
         """The tool in the format of chat APIs."""

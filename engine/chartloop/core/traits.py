@@ -88,6 +88,11 @@ class ActionTraits:
     """Whether the next `reply` answers messages of this action instead of the conversation."""
     reads_reply: bool = False
     """Whether it reads the newest reply's text, by the rules of its `with` for each variable."""
+    data: frozenset[str] = frozenset()
+    """The parts of the run that it reads besides its `with`, for `proofs.flow`: ``messages``,
+    ``queue``, ``vars.*`` ..."""
+    data_kept: frozenset[str] = frozenset()
+    """The parts that it writes, besides those that follow from what it changes and supplies."""
     adopts: str = ""
     """The field whose values are the variables that it sets."""
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from chartloop.core.errors import EMPTY_KINDS, NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY, Failure, wire_name
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, Supply, ToolSpec
+from chartloop.core.specs import MOST_CALLS, ActionSpec, DataUse, Registry, Supply, ToolSpec
 from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
@@ -373,6 +373,10 @@ class MachineSpec:
     own_reasons: tuple[str, ...] = ()
     """The reasons that this file declares."""
     approve: Approve | None = None
+    data: Mapping[str, DataUse] = field(default_factory=dict[str, DataUse])
+    """What the file says that tools do with data, by tool."""
+    inputs: Mapping[str, DataUse] | None = None
+    """What a caller may give a run, and the labels of it; None: anything."""
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     on_stop: str = ""
     on_error: Edge | None = None

@@ -3,6 +3,9 @@
     query_text        parses a query against the names of a machine
     query_answer      the answer, with a run as its witness
     each_call         the answer about each call of a tool and the answer that accepted it
+    flow_answer       the answer about data: which labels can reach which tools
+    data_flow         where data goes on all paths, and a way that shows it
+    data_movements    what one route does with data
     events            what happens on each route
     open_tool_calls   the tools that may have an open call at a point of a path
     reachability      the routes that no run takes within given limits
@@ -17,10 +20,14 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
+from chartloop.analysis.proofs.query.data_flow import DataFlow
+from chartloop.analysis.proofs.query.data_movements import GIVEN, Cell, Origins, Passed
 from chartloop.analysis.proofs.query.each_call import answer_each
+from chartloop.analysis.proofs.query.flow_answer import answer_flow
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.analysis.proofs.query.reachability import STEPS, open_routes
+from chartloop.core.approvals import ACCEPT
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import TooLarge
@@ -50,6 +57,7 @@ class Questions:
         self.unknown = ""
         self.routes: Routes | None = None
         self._open: frozenset[int] | None = None
+        self._flows: dict[str, DataFlow] = {}
         try:
             self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
             if counters:
@@ -72,12 +80,47 @@ class Questions:
             answer, routes=self.routes, cancels=cancels, open_=self._open, effort=self._effort
         )
         try:
+            if query.form == "no flow":
+                return answer_flow(query, self.flow(query.unless), approved=self._approved)
             if query.form != "each":
                 return search(query)
             below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
             return answer_each(query, self.chart.spec, search, below)
         except TooLarge as error:
             return Answer(query.text, None, str(error))
+
+    def flow(self, cleaned: str = "") -> DataFlow:
+        """Where data goes. `cleaned`: a state whose action lets only clean data pass.
+
+        Raises `TooLarge`.
+        """
+        if cleaned not in self._flows:
+            self._flows[cleaned] = self._flow(cleaned, None)
+        return self._flows[cleaned]
+
+    def _flow(self, cleaned: str, inputs: Mapping[Cell, Origins] | None) -> DataFlow:
+        if self.routes is None:
+            raise TooLarge(self.unknown)
+        children = {name: child.passed for name, child in self._children.items()}
+        return DataFlow(
+            self.chart, self.routes, children, cleaned={cleaned} - {""}, approved=self._approved,
+            inputs=inputs,
+        )  # fmt: skip
+
+    @cached_property
+    def passed(self) -> Passed:
+        """What comes out of the machine as a child, by the parts of it that its parent fills."""
+        spec = self.chart.spec
+        cells = (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
+        return self._flow("", {cell: frozenset({cell}) for cell in cells}).passed
+
+    @cached_property
+    def _approved(self) -> frozenset[str]:
+        """The tools each of whose calls a person accepts by itself."""
+        approve = self.chart.spec.approve
+        tools = () if approve is None else approve.tools
+        asked = {t: self.ask(f"each tool:{t} after its own {ACCEPT}", cancels=False) for t in tools}
+        return frozenset(tool for tool, found in asked.items() if found)
 
     @cached_property
     def _children(self) -> Mapping[str, Questions]:

@@ -327,7 +327,7 @@ def _conclusion(query: Query, *, found: bool) -> str:
         case "each":
             none_own = f"{a} can be executed with no {b} of its own"
             return none_own if found else f"{b} comes before each {a} on every path"
-        case "always after":
+        case _:
             none_after = f"a run can end with no {b} after {a}"
             return none_after if found else f"{b} follows {a} on every path to an end"
 

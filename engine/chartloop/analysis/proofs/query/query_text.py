@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
+from chartloop.core.specs import Label
 from chartloop.language.expression import ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
 
-Sort = Literal["state", "event", "action", "tool", "reason", "edge"]
+Sort = Literal["state", "event", "action", "tool", "reason", "edge", "label", "input", "out"]
 SORTS: tuple[Sort, ...] = ("state", "event", "action", "tool", "reason", "edge")
-Form = Literal["reach", "never", "never before", "never after", "always after", "each"]
+Form = Literal["reach", "never", "never before", "never after", "always after", "each", "no flow"]
 FORMS = (
     "reach A", "avoid A", "never A", "never A before B", "never A after B", "always B after A",
     "always B before A", "each TOOL after its own EVENT",
+    "no flow LABEL to TOOL", "no flow LABEL to TOOL unless STATE",
 )  # fmt: skip
 LONGEST = 500
+_LABELS: tuple[str, ...] = get_args(Label)
 _WORD = r"(?P<{}>[^\s,;]+)"
 _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"reach {_WORD.format('a')}", "reach"),
@@ -33,6 +36,10 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"always {_WORD.format('b')} before {_WORD.format('a')}", "never before"),
     (rf"never {_WORD.format('a')} after {_WORD.format('b')}", "never after"),
     (rf"always {_WORD.format('b')} after {_WORD.format('a')}", "always after"),
+    (
+        rf"no flow {_WORD.format('a')} to {_WORD.format('b')}( unless {_WORD.format('unless')})?",
+        "no flow",
+    ),
     (rf"each {_WORD.format('a')}( when (?P<when>.+))? after its own {_WORD.format('b')}", "each"),
 )
 
@@ -62,6 +69,8 @@ class Query(NamedTuple):
     b: Atom | None = None
     when: str = ""
     """Of `each`: the condition on the calls that are asked about; empty for all of them."""
+    unless: str = ""
+    """Of `no flow`: the state whose action lets pass only what may go on; empty for none."""
 
 
 def read(text: str, chart: Chart) -> Query:
@@ -75,9 +84,29 @@ def read(text: str, chart: Chart) -> Query:
             names = match.groupdict()
             if form == "each":
                 return _each(plain, chart, **names)
+            if form == "no flow":
+                return _no_flow(plain, chart, **names)
             second = _atom(names["b"], chart) if "b" in names else None
             return Query(plain, form, _atom(names["a"], chart), second)
     raise QueryFault(f"`{plain[:80]}` is not a query", hint=f"write one of: {', '.join(FORMS)}")
+
+
+def _no_flow(text: str, chart: Chart, a: str, b: str, unless: str | None) -> Query:
+    """A query about the data that reaches a tool, of child machines too; `out`: any that sends."""
+    known = names_of(chart)
+    of_children = [tool for spec in chart.spec.family() for tool in spec.tools]
+    known["tool"] = list(dict.fromkeys((*known["tool"], *of_children)))
+    if a in _LABELS:
+        source = Atom("label", a)
+    elif a.startswith("input:"):
+        source = Atom("input", a.removeprefix("input:"))
+    else:
+        source = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
+    target = Atom("out", "out") if b == "out" else _atom(b, chart, {
+        **known, "state": [], "event": [], "reason": [], "edge": [],
+    })  # fmt: skip
+    screen = "" if unless is None else _atom(f"state:{unless.removeprefix('state:')}", chart).name
+    return Query(text, "no flow", source, target, unless=screen)
 
 
 def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:

@@ -1,0 +1,370 @@
+"""Where the action, the answer and the assignments on a route move data.
+
+A `Cell` is a part of a run that holds data: the conversation, the newest reply, a variable. A
+route's `Movement` says from what each cell is made that it writes, and what it hands to tools. What
+happens inside a tool or a model is not looked at: whatever went in may come out.
+
+A decision moves nothing: that a guard read a text, and which tool a model chose, is no flow.
+
+Belongs here: one route. Never: what follows along paths (`data_flow`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from chartloop.core.specs import UNSAID, DataUse, ToolSpec
+from chartloop.language.expression import Expression
+from chartloop.language.spec import Assign, Edge, Given, MachineSpec, StateSpec
+from chartloop.language.template.template import Template
+from chartloop.machine.abstract.position import FROM_OUTSIDE, Place, Route
+from chartloop.machine.abstract.signals import Tools, carried_out
+
+Cell = str
+"""``messages``, ``reply``, ``result``, ``answer``, ``error``, ``queue``, ``task``, ``prompt``,
+``checkpoint``, ``session``, and ``vars.x``, ``memory.x``."""
+CELLS: tuple[Cell, ...] = (
+    "messages", "reply", "result", "answer", "error", "queue", "task", "prompt", "checkpoint",
+    "session",
+)  # fmt: skip
+"""The cells of every machine. `prompt`: what `prompt` made for the next reply; `session`: the
+variables of code in the sandbox."""
+GIVEN: tuple[Cell, ...] = ("task", "messages", "reply", "queue")
+"""The cells, besides variables and memory, that a caller may fill."""
+_LAST: Mapping[str, tuple[Cell, ...]] = {
+    "text": ("reply",), "tool_calls": ("reply",), "result": ("result",), "answer": ("answer",),
+    "error": ("error",), "": ("reply", "result", "answer", "error"),
+}  # fmt: skip
+"""The cells behind the facts `last.*`; the other ones hold only names and numbers."""
+_IN_WORDS: Mapping[str, str] = {
+    "messages": "the conversation", "reply": "the reply", "result": "the result",
+    "answer": "the answer", "error": "the error", "queue": "the queue", "task": "the task",
+    "prompt": "the prompt", "checkpoint": "the checkpoint", "session": "the variables of its code",
+}  # fmt: skip
+
+
+_READS: Mapping[str, tuple[Cell, ...]] = {
+    "receive": ("task",), "prompt": ("task",), "prune_context": ("messages", "queue", "task"),
+    "apply_fix": ("answer",), "measure": ("queue",), "restore": ("checkpoint",),
+    "report": ("error", "result", "reply", "queue", "task"), "python": ("session",),
+    "checkpoint": ("vars.*", "queue"), "ask_approval": ("reply",),
+}  # fmt: skip
+
+
+class Source(NamedTuple):
+    """Where data comes from."""
+
+    name: str
+    """``tool `fetch` ``, ``input `task` ``"""
+    use: DataUse = UNSAID
+    """What it declares; if nothing, its data may have any label."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+NO_PROMPT = Source("")
+"""In the cell `prompt`: `prompt` made nothing, so a reply answers the conversation."""
+Origin = Cell | Source
+Origins = frozenset[Origin]
+NONE: Origins = frozenset()
+
+
+class Sent(NamedTuple):
+    """Data that an action hands to a tool, or out by itself."""
+
+    to: str
+    """``tool:send_mail``, ``action:notify``"""
+    of: Origins
+    use: DataUse
+    child: str = ""
+    """The child machine that sends it; empty for the machine itself."""
+
+
+class Movement(NamedTuple):
+    """What a route does with data: what each written cell holds after it, and what was sent."""
+
+    into: Mapping[Cell, Origins]
+    sent: tuple[Sent, ...]
+
+
+class Passed(NamedTuple):
+    """What comes out of a child machine, and what it sends, by its own cells at its start."""
+
+    result: Origins
+    shared: Mapping[Cell, Origins]
+    """What it leaves in the conversation, in memory and in the queue, if it shares them."""
+    sent: tuple[Sent, ...]
+
+
+def say_cell(cell: Cell) -> str:
+    """A cell in words: ``the conversation``, ```vars.plan```."""
+    return _IN_WORDS.get(cell, f"`{cell}`")
+
+
+class Movements:
+    """The movements of one machine. `children`: what its child machines do, by name."""
+
+    def __init__(
+        self, spec: MachineSpec, children: Mapping[str, Passed], cleaned: frozenset[str],
+        approved: frozenset[str],
+    ) -> None:  # fmt: skip
+        self.spec, self._children = spec, children
+        self._cleaned, self._approved = cleaned, approved
+        self.cells: tuple[Cell, ...] = (
+            *CELLS, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory)
+        )  # fmt: skip
+        self._edges: dict[str, Edge] = {edge.id: edge for edge in spec.edges()}
+        if spec.on_error is not None:
+            self._edges[spec.on_error.id] = spec.on_error
+
+    def on(self, route: Route, dest: Place, open_: Tools, *, unprompted: bool) -> Movement:
+        """The movement of a route that leads to `dest`.
+
+        `open_`: the tools that may have an open call; `unprompted`: whether a reply may answer the
+        conversation.
+        """
+        held = _Held(self.cells)
+        state = self.spec.states.get(route.state)
+        kind, _, event = route.outcome.partition(":")
+        if state is not None and kind == "answer":
+            self._answer(held, state, event)
+        elif state is not None and state.action is not None and kind not in ("", "resumed"):
+            self._act(held, state, sure=kind == "ok", open_=open_, unprompted=unprompted)
+        edge = self._edges.get(route.origin)
+        if edge is not None:
+            self._set(held, edge.set, sure=True)
+        if route.kind not in FROM_OUTSIDE and (entered := self.spec.states.get(dest.state)):
+            self._set(held, entered.set, sure=edge is not None)
+        return Movement(held.now, tuple(held.sent))
+
+    def at_start(self, begin: str, inputs: Mapping[Cell, Origins]) -> Mapping[Cell, Origins]:
+        """What the cells hold when a run has entered its first state."""
+        held = _Held(self.cells)
+        held.now |= {cell: inputs.get(cell, NONE) for cell in self.cells}
+        held.now["prompt"] = frozenset({NO_PROMPT})
+        self._set(held, self.spec.states[begin].set, sure=True)
+        return held.now
+
+    def read_by(self, part: object) -> frozenset[Cell]:
+        """The cells that an expression, a template, or a mapping or list of them reads."""
+        match part:
+            case Expression() | Template():
+                return frozenset(c for path in part.reads for c in self._behind(path))
+            case Given():
+                return NONE_CELLS if part.kind == "constant" else self.read_by(part.value)
+            case Mapping():
+                return frozenset().union(*map(self.read_by, part.values()))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            case list() | tuple():
+                return frozenset().union(*map(self.read_by, part))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            case _:
+                return NONE_CELLS
+
+    def _behind(self, path: str) -> Iterable[Cell]:
+        """The cells that hold what a fact says."""
+        root, _, rest = path.partition(".")
+        name = rest.partition(".")[0]
+        if root in self.spec.define:
+            return self.read_by(self.spec.define[root])
+        if root in ("vars", "memory"):
+            return [c for c in self.cells if c.startswith(f"{root}.{name}") and (
+                not name or c == f"{root}.{name}"
+            )]  # fmt: skip
+        if root == "last":
+            return _LAST.get(name, ())
+        if root == "errors":
+            return ("error",) if name in ("", "last") else ()
+        if root == "queue":
+            return ("queue",) if name in ("", "current") else ()
+        if root == "run":
+            return ("task",) if name in ("", "task") else ()
+        return {"result": ("result",), "call": ("reply",), "item": ("result",)}.get(root, ())
+
+    # what moves -------------------------------------------------------------------------------
+
+    def _set(self, held: _Held, sets: tuple[Assign, ...], *, sure: bool) -> None:
+        """Assignments, all of which read the values of before."""
+        made = [(one, held.read(self.read_by(one.value))) for one in sets]
+        for one, origins in made:
+            held.write(one.target, origins, sure=sure and not one.append)
+
+    def _answer(self, held: _Held, state: StateSpec, event: str) -> None:
+        """The data of an answer, and what a gate makes of it."""
+        use = self.spec.inputs.get("answer") if self.spec.inputs is not None else None
+        origins = frozenset({Source("an answer", use or UNSAID)})
+        held.write("answer", origins, sure=True)
+        if state.name in self.spec.gates:  # a denial tells the model why, an edit changes the call
+            held.write("messages", origins)
+            held.write("reply", origins)
+
+    def _act(
+        self, held: _Held, state: StateSpec, *, sure: bool, open_: Tools, unprompted: bool
+    ) -> None:
+        """An action: all that it reads may come out in all that it writes."""
+        action = state.action
+        assert action is not None
+        given = held.read(self.read_by(state.args))
+        read = self._read(state, unprompted=unprompted)
+        origins = given | held.read(read)
+        if state.name in self._cleaned:
+            origins = NONE
+        out = origins
+        tools = [*self._tools(state, open_)]
+        for tool in tools:
+            out |= self._call(held, tool, given if state.named_tool else origins)
+        for name in self._run_children(state):
+            out |= self._child(held, self._children[name], origins, shared=state)
+        if not action.is_builtin:
+            out |= {Source(f"action `{action.name}`", action.data)}
+        if action.data.sends or not action.is_builtin:
+            held.sent.append(Sent(f"action:{action.name}", origins, action.data))
+        edits = not tools or any(tool.memory for tool in tools)
+        self._write(held, state, out, origins, sure=sure, edits=edits)
+        for save in state.save if sure else ():
+            part = save.template if save.template is not None else None
+            saved = held.read(self.read_by(part)) if part is not None else held.read({"result"})
+            held.write(save.target, saved, sure=not save.append)
+        if state.asks_model in ("reply", "task"):
+            held.write("prompt", frozenset({NO_PROMPT}), sure=sure)
+
+    def _read(self, state: StateSpec, *, unprompted: bool) -> frozenset[Cell]:
+        """The cells that an action reads, besides those that its `with` names."""
+        action, traits = state.action, state.traits
+        assert action is not None
+        if not action.is_builtin or state.asks_model == "task":
+            return frozenset(self.cells)
+        cells = set(_READS.get(action.name, ()))
+        if state.asks_model == "reply":
+            cells |= {"prompt", *self.read_by(self.spec.instructions)}
+            cells |= {c for c in self.cells if c.startswith("memory.")}
+            cells |= {"messages"} if unprompted else set()
+        if traits.sets_prompt and "system" not in state.args:
+            cells |= self.read_by(self.spec.instructions)
+        if state.calls in ("all", "first", "memory"):
+            cells.add("reply")
+        return frozenset(c for cell in cells for c in (
+            [o for o in self.cells if o.startswith(cell[:-1])] if cell.endswith("*") else [cell]
+        ))  # fmt: skip
+
+    def _tools(self, state: StateSpec, open_: Tools) -> Iterator[ToolSpec]:
+        """The tools that an action may call."""
+        named = carried_out(self.spec, state)
+        for name in sorted(named if state.calls in ("named", "task") else named & open_):
+            if (tool := self.spec.registry.tools.get(name)) is not None:
+                yield tool
+
+    def _call(self, held: _Held, tool: ToolSpec, origins: Origins) -> Origins:
+        """Hand data to a tool; returns what may come out of it."""
+        use = self.spec.data.get(tool.name, tool.data)
+        approved = tool.name in self._approved
+        held.sent.append(Sent(f"tool:{tool.name}", NONE if approved else origins, use))
+        more: set[Cell] = set()
+        if tool.memory or tool.wants_context:
+            more |= set(self.cells) if tool.wants_context else {
+                c for c in self.cells if c.startswith("memory.")
+            }  # fmt: skip
+        return origins | held.read(more) | {Source(f"tool `{tool.name}`", use)}
+
+    def _run_children(self, state: StateSpec) -> Iterable[str]:
+        if state.traits.runs == "none":
+            return ()
+        assert state.action is not None
+        named = state.args.get(state.action.naming("machine"))
+        if named is not None and str(named.value) in self._children:
+            return (str(named.value),)
+        return self._children
+
+    def _child(self, held: _Held, child: Passed, origins: Origins, *, shared: StateSpec) -> Origins:
+        """Hand data to a child machine; returns what its result is made of."""
+        share = repr([shared.args[n] for n in ("share", "children") if n in shared.args])
+        parts = [c for c in self.cells if c.partition(".")[0] in share]
+        origins |= held.read(parts)
+
+        def outside(of: Origins) -> Origins:
+            own = frozenset(o for o in of if isinstance(o, Source))
+            return own | (origins if len(own) < len(of) else NONE)
+
+        for cell in parts:
+            held.write(cell, outside(child.shared.get(cell.partition(".")[0], NONE)))
+        held.sent += [one._replace(of=outside(one.of)) for one in child.sent]
+        return outside(child.result)
+
+    def _write(
+        self, held: _Held, state: StateSpec, out: Origins, origins: Origins, *, sure: bool,
+        edits: bool,
+    ) -> None:  # fmt: skip
+        """What an action leaves behind. A failed one may have left any of it."""
+        action, traits = state.action, state.traits
+        assert action is not None
+        held.write("result", out, sure=sure)
+        held.write("error", out, sure=False)
+        targets = [name for name in state.args if name.startswith("vars.")]
+        for name in targets:
+            own = held.read(self.read_by(state.args[name]))
+            read = held.read({"reply"}) if traits.reads_reply else own
+            held.write(name, NONE if state.name in self._cleaned else read, sure=sure)
+        for fact in action.changes:
+            root, _, name = fact.partition(".")
+            if (root == "vars" and targets) or (root == "memory" and not edits):
+                continue
+            cells = [c for c in self.cells if c.startswith(f"{root}.")] if name == "*" else [fact]
+            for cell in ["queue"] if root == "queue" else cells:
+                if cell in self.cells:
+                    held.write(cell, out)
+        if traits.sets_prompt:
+            held.write("prompt", origins, sure=sure)
+        kept = {"conversation": "messages", "tasks": "queue", "checkpoint": "checkpoint"}
+        for supply in action.supplies:
+            if supply in kept:
+                held.write(kept[supply], out)
+        calls = state.calls in ("all", "first", "memory", "task")
+        if calls or not action.is_builtin or state.asks_model in ("reply", "task"):
+            held.write("messages", out)
+        if state.asks_model in ("reply", "task") or not action.is_builtin:
+            held.write("reply", out, sure=sure and state.asks_model == "reply")
+        if action.name == "python":
+            held.write("session", out)
+
+
+NONE_CELLS: frozenset[Cell] = frozenset()
+
+
+class _Held:
+    """What the cells hold while a route is followed, in terms of what they held before it."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self.now: dict[Cell, Origins] = {}
+        self.sent: list[Sent] = []
+
+    def read(self, cells: Iterable[Cell]) -> Origins:
+        return frozenset(o for c in cells for o in self.now.get(c, (c,)))
+
+    def write(self, cell: Cell, origins: Origins, *, sure: bool = False) -> None:
+        self.now[cell] = origins if sure else self.read((cell,)) | origins
+
+
+def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
+    """The origins of what a caller may give to a run of its own."""
+    cells = (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
+    inputs = spec.inputs
+    out: dict[Cell, Origins] = {}
+    for cell in cells:
+        key = {"reply": "messages", "queue": "tasks"}.get(cell, cell.removeprefix("vars."))
+        if inputs is None:
+            out[cell] = frozenset({Source(f"input `{key}`")})
+        elif key in inputs:
+            out[cell] = frozenset({Source(f"input `{key}`", inputs[key])})
+    return out
+
+
+Values = Mapping[Cell, Origins]
+
+
+def expand(of: Origins, values: Values) -> Origins:
+    """Origins in terms of what the cells held before, by what these held."""
+    return frozenset(
+        origin
+        for one in of
+        for origin in (values.get(one, NONE) if isinstance(one, str) else (one,))
+    )

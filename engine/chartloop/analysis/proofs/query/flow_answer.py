@@ -1,0 +1,92 @@
+"""The answer to `no flow LABEL to TOOL`: can text with that label reach what the tool is given?
+
+`yes` is a proof over every path. `no` comes with a way. Where a tool, an action of your own or an
+input declares nothing, its data may have any label: if that is all that stands against a `yes`, the
+answer is unknown, and says what to declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chartloop.analysis.proofs.query.data_flow import ARRIVED, DataFlow, Way
+from chartloop.analysis.proofs.query.data_movements import NO_PROMPT, Sent, Source, say_cell
+from chartloop.analysis.proofs.query.query_answer import Answer
+from chartloop.analysis.proofs.query.query_text import Atom, Query
+from chartloop.machine.transition_table import ENGINE_ENDS
+
+ASSUMED = (
+    "tools, actions and inputs do with data what they declare, and no more",
+    "that a guard read a text, and which tool a model chose, is no flow; neither is a count",
+    "what is sent to a model stays with its provider",
+    "it is not a run of an older file that goes on with this one",
+)
+
+
+def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> Answer:
+    """Answer a query of the form `no flow`."""
+    assert query.b is not None
+    aim, source = _aim(query.b), query.a
+    wanted: Callable[[Source], bool] = lambda s: (  # noqa: E731
+        source.name in s.use.labels if source.sort == "label" else s.name == str(source)
+    )
+    way = flow.way(wanted, aim)
+    if way is not None:
+        return _found(query, flow, way)
+    unknown = flow.way(lambda s: s != NO_PROMPT and not s.use.declared, aim)
+    if unknown is not None and source.sort == "label":
+        said = f"nothing is declared for {unknown.source.name}, and it may reach {_whom(unknown)}"
+        return _found(query, flow, unknown, said)
+    if query.b.sort == "out":
+        undeclared = flow.way(wanted, lambda one: not one.use.declared)
+        if undeclared is not None:
+            name = _whom(undeclared)
+            said = f"nothing is declared for {name}, which may be given {_what(source)}"
+            return _found(query, flow, undeclared, said)
+    kept = ", besides calls that a person accepts" if query.b.name in approved else ""
+    reason = f"{_what(source)} reaches {_to(query.b)} on no path{kept}"
+    return Answer(query.text, True, reason, assumptions=ASSUMED)
+
+
+def _aim(to: Atom) -> Callable[[Sent], bool]:
+    if to.sort == "out":
+        return lambda one: one.use.sends_out
+    return lambda one: one.to == f"{to.sort}:{to.name}"
+
+
+def _what(source: Atom) -> str:
+    return f"{source.name} text" if source.sort == "label" else f"text of {source}"
+
+
+def _to(to: Atom) -> str:
+    return "anything that sends it out" if to.sort == "out" else str(to)
+
+
+def _whom(way: Way) -> str:
+    sort, _, name = way.sent.to.partition(":")
+    inside = f" of child machine `{way.sent.child}`" if way.sent.child else ""
+    return f"{sort} `{name}`{inside}"
+
+
+def _found(query: Query, flow: DataFlow, way: Way, said: str = "") -> Answer:
+    """The answer that a way shows: `no`, or unknown for the reason that is `said`."""
+    places, routes = flow.routes.places, flow.routes.routes
+    states, edges = [flow.routes.start], list[str]()
+    for number in way.routes:
+        route, dest = routes[number], places[routes[number].dest]
+        if (dest.state in flow.spec.states or dest.state in ENGINE_ENDS) and dest.branch is None:
+            states += [dest.state] if dest.state != states[-1] or route.kind != "start" else []
+        if route.origin in flow.edges:
+            edges.append(route.origin)
+    parts, held = [way.source.name], ""
+    for step in way.steps:
+        if step.cell not in (ARRIVED, held):
+            at = routes[step.route].state
+            parts.append(f"{say_cell(step.cell)} after `{at}`" if at else say_cell(step.cell))
+            held = step.cell
+    parts.append(_whom(way))
+    shown = said or f"{_what(query.a)} can reach {_whom(way)}"
+    return Answer(
+        query.text, None if said else False, f"{shown}: {' → '.join(parts)}",
+        tuple(states), tuple(edges), ASSUMED,
+    )  # fmt: skip

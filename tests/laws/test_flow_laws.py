@@ -1,0 +1,230 @@
+"""No flow of data that happened in a run was denied.
+
+Every tool gives its mark back, and all marks that it was given; a model writes all marks that it was
+sent, as text and as arguments. So a mark that reaches a tool shows that data of the marked tool, or
+input, may reach it: no query may say that it does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chartloop import tool
+from chartloop.actions import with_own
+from chartloop.actions.declare import specs_of
+from chartloop.analysis.proofs.query import Questions
+from chartloop.api import Machine, lifecycle
+from chartloop.core.facts import ToolCall
+from chartloop.language.load import load
+from chartloop.machine.build import Chart
+from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.testing.clock import ManualClock
+from tests.exploring import Choices
+
+Data = dict[str, Any]
+slowly = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+TOOLS = ("fetch", "crm", "mail")
+MARK = re.compile(r"<\w+>")
+GOT: dict[str, set[str]] = {}
+"""The marks that each tool was given in the run that is going on."""
+
+
+def marks(data: object) -> str:
+    """All marks in some data."""
+    return "".join(sorted(set(MARK.findall(json.dumps(data, default=str)))))
+
+
+def got(name: str, text: str) -> str:
+    GOT.setdefault(name, set()).update(MARK.findall(text))
+    return f"<{name}>{marks(text)}"
+
+
+@tool
+def fetch(text: str) -> str:
+    """Fetch."""
+    return got("fetch", text)
+
+
+@tool
+def crm(text: str) -> str:
+    """Look up."""
+    return got("crm", text)
+
+
+@tool
+def mail(text: str) -> str:
+    """Send."""
+    return got("mail", text)
+
+
+REGISTRY = with_own(specs_of(fetch, crm, mail))
+
+
+class Echo:
+    """A model that repeats all marks that it is sent, and calls what is chosen with them."""
+
+    suspends = False
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+
+    def prepare(self, settings: Mapping[str, Any]) -> None:
+        """Nothing can fail later."""
+
+    def context_window(self, settings: Mapping[str, Any]) -> int | None:
+        """Of some size."""
+        return 1000
+
+    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
+        """A text with a tag around all marks; calls of none, one or two tools."""
+        text = marks(list(request.messages))
+        calls = [
+            ToolCall(f"c{n}", TOOLS[self.choices.of(3)], json.dumps({"text": text}))
+            for n in range(self.choices.of(3))
+        ]
+        return ModelReply(f"<A>{text}</A>", tuple(calls), "tool_calls" if calls else "stop", 1, 1)
+
+
+READABLE = (
+    "last.text", "last.result", "vars.v", "vars.w", "memory.m", "run.task", "last.answer",
+    "queue.current", "last.tool_calls", "errors.last",
+)  # fmt: skip
+
+
+@st.composite
+def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
+    """A state that moves data, or lets a model or a tool do it."""
+    x = draw(st.sampled_from(READABLE))
+    said = "{{ " + x + " }}"
+    var = draw(st.sampled_from(["vars.v", "vars.w"]))
+    onward = st.sampled_from(ends)
+    part = draw(st.sampled_from(["result", "result"]))
+    body: Data = draw(st.sampled_from([
+        {"do": "infer"}, {"do": "infer"}, {"do": "infer", "with": {"keep": False}},
+        {"do": "infer", "allow": ["fetch"]}, {"do": "infer", "save": {var: "result.text"}},
+        {"do": "call_tools"}, {"do": "call_tools"}, {"do": "call_tool"}, {"do": "receive"},
+        {"do": "call_tools", "allow": ["crm", "mail"]},
+        *[{"do": "tool", "with": {"name": t, "arguments": {"text": said}}, "save": {var: part}}
+          for t in TOOLS],
+        *[{"do": "tool", "with": {"name": t, "arguments": {"text": said}}} for t in TOOLS],
+        {"do": "nothing", "with": {"input": {"x": said}}, "save": {var: "result.x"}},
+        {"do": "nothing", "set": {"vars.v": "vars.w"}}, {"do": "nothing", "set": {var: '""'}},
+        {"do": "nothing", "set": {"vars.w": "last.text"}},
+        {"do": "prompt", "with": {"user": said}},
+        {"do": "prompt", "with": {"user": said, "keep": True}},
+        {"do": "prompt", "with": {"user": "hi", "system": said}},
+        {"do": "set", "with": {"vars.v": "vars.w"}}, {"do": "parse", "with": {var: {"tag": "A"}}},
+        {"do": "update_memory", "with": {"block": "m", "append": said}}, {"do": "update_memory"},
+        {"do": "checkpoint"}, {"do": "restore"}, {"do": "measure"}, {"do": "work"},
+        {"do": "enqueue", "with": {"tasks": "vars.v"}},
+        {"do": "report", "with": {"text": said}, "save": {var: "result.text"}},
+        {"do": "prune_context", "with": {"strategy": "summarize", "target": "1%"}},
+        {"do": "run_machine", "with": {"machine": "child", "task": said}, "save": {var: "result.text"}},
+        {"do": "run_machine", "with": {"machine": "child", "vars": {"n": "vars.w"}},
+         "save": {var: "result.output"}},
+        {"do": "run_machine", "with": {"machine": "child", "memory": {"m": said}}},
+        {"do": "run_machine", "with": {"machine": "child", "task": "x", "share": ["messages"]}},
+        {"do": "run_machine", "with": {"machine": "child", "task": "x", "share": ["memory"]}},
+        {"do": "run_machines", "with": {"machine": "child", "each": "[vars.v, vars.w]"},
+         "save": {"vars.list": "result.outputs"}},
+        {"on": {"yes": draw(onward), "no": {
+            "to": draw(onward), "data": {"note": "str"}, "set": {var: "last.answer.note"}}}},
+    ]))  # fmt: skip
+    body = dict(body)
+    if "on" in body:
+        return body
+    edge: Any = draw(onward)
+    if draw(st.integers(0, 4)) == 0:
+        edge = {"to": edge, "set": {draw(st.sampled_from(["vars.v", "vars.w"])): draw(
+            st.sampled_from(["last.text", "vars.w", '""', "run.task"]))}}  # fmt: skip
+    other = {"when": f"run.steps % {draw(st.integers(2, 3))} == 0", "to": draw(onward)}
+    body["next"] = [other, edge]
+    body["failed"] = "next"
+    return body
+
+
+def child(inner: Data) -> Data:
+    """A child that moves data of its own."""
+    return {
+        "model": {"name": "scripted"}, "tools": [*TOOLS], "vars": {"n": ""}, "memory": {"m": ""},
+        "limits": {"steps": 6}, "rules": [{"when": "run.steps >= limits.steps", "stop": "custom"}],
+        "reasons": {"custom": {"priority": 6, "status": "completed"}},
+        "states": {"a": inner | {"next": "b", "failed": "next"}, "b": {"do": "infer", "next": "c"},
+                   "c": {"do": "call_tools", "next": "done"}, "done": {"stop": "completed"}},
+        "output": {"n": "vars.n", "text": "last.text"},
+    }  # fmt: skip
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Data:
+    """Machines that carry data about."""
+    names = [f"s{n}" for n in range(draw(st.integers(2, 6)))]
+    states: Data = {n: draw(bodies([*names, "done"])) for n in names}
+    states["done"] = {"stop": "completed"}
+    inner = draw(st.sampled_from([
+        {"do": "receive"}, {"do": "nothing"}, {"do": "infer"},
+        {"do": "tool", "with": {"name": "crm", "arguments": {"text": "{{ vars.n }}"}},
+         "save": {"vars.n": "result"}},
+        {"do": "prompt", "with": {"user": "{{ memory.m }}"}},
+        {"do": "nothing", "set": {"vars.n": "run.task"}},
+    ]))  # fmt: skip
+    out: Data = {
+        "chartloop": 1, "machine": "carrier", "model": {"name": "scripted"},
+        "tools": [*TOOLS, "core_memory_append", "core_memory_read", "conversation_search"],
+        "limits": {"steps": 25}, "vars": {"v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
+        "memory": {"m": ""}, "states": states, "machines": {"child": child(inner)},
+        "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
+        "tasks": [{"text": "a"}, {"text": "b", "by": {"tool": "crm"}},
+                  {"text": "c", "by": {"machine": "child"}}],
+    }  # fmt: skip
+    if draw(st.booleans()):
+        out["instructions"] = "{{ " + draw(st.sampled_from(["vars.v", "memory.m", "run.task"])) + " }}"
+    return out
+
+
+@pytest.mark.slow("tries many machines for seconds")
+@slowly
+@given(machines(), st.integers(0, 10_000))
+def test_no_flow_that_happened_was_denied(data: Data, seed: int) -> None:
+    loaded = load(json.dumps(data), "generated.yaml", REGISTRY)
+    assert loaded.ok, "\n\n".join(f.render() for f in loaded.findings)
+    assert loaded.spec is not None
+    machine = Machine(Chart(loaded.spec, lifecycle()))
+    questions = Questions(machine.chart)
+    denied = {
+        (source, to) for to in TOOLS for source in (*TOOLS, "input:task", "input:w")
+        if questions.ask(f"no flow {source} to {to}").holds
+    }  # fmt: skip
+    for number in range(4):
+        asyncio.run(_held_against(machine, Choices([], 0), denied, seed * 4 + number))
+
+
+async def _held_against(
+    machine: Machine, _: Choices, denied: set[tuple[str, str]], seed: int
+) -> None:
+
+    chance = random.Random(seed)
+    choices = Choices([chance.randrange(6) for _ in range(200)])
+    GOT.clear()
+    run = machine.start("<task>", vars={"w": "<w>"}, model=Echo(choices), clock=ManualClock())
+    for _ in range(60):
+        if run.ended:
+            break
+        if run.state in machine.chart.waiting and run.status == "paused":
+            event = ("yes", "no")[choices.of(2)]
+            await run.asend(event, {"note": "n"} if event == "no" else {})
+        await run.aadvance()
+    for to, given_ in GOT.items():
+        for mark in given_:
+            name = mark.strip("<>")
+            source = f"input:{name}" if name in ("task", "w") else name
+            assert (source, to) not in denied, f"no flow {source} to {to}"
