@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +23,7 @@ from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.analysis.proofs.query import Questions
 from chartloop.api import Machine, lifecycle
+from chartloop.core.errors import ToolError
 from chartloop.core.facts import ToolCall
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
@@ -31,9 +32,9 @@ from chartloop.testing.clock import ManualClock
 from tests.exploring import Choices
 
 Data = dict[str, Any]
-slowly = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+slowly = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 TOOLS = ("fetch", "crm", "mail")
-MARK = re.compile(r"<\w+>")
+MARK = re.compile(r"<(?:fetch|crm|mail|broken|task|w)>")
 GOT: dict[str, set[str]] = {}
 """The marks that each tool was given in the run that is going on."""
 
@@ -66,7 +67,13 @@ def mail(text: str) -> str:
     return got("mail", text)
 
 
-REGISTRY = with_own(specs_of(fetch, crm, mail))
+@tool
+def broken(text: str) -> str:
+    """Fail, and say what it was given."""
+    raise ToolError(text)
+
+
+REGISTRY = with_own(specs_of(fetch, crm, mail, broken))
 
 
 class Echo:
@@ -165,11 +172,31 @@ def child(inner: Data) -> Data:
 
 
 @st.composite
+def lines(draw: st.DrawFn) -> Data:
+    """States one after the other, so that each has to pass on what a tool gave at the beginning."""
+    names = [f"s{n}" for n in range(draw(st.integers(3, 6)))]
+    states: Data = {}
+    for name, after in zip(names, [*names[1:], "done"], strict=True):
+        body = draw(bodies([after]))
+        if "next" in body:
+            body["next"] = body["next"][1]
+        states[name] = body
+    x = "{{ " + draw(st.sampled_from(READABLE)) + " }}"
+    states["done"] = {"do": "tool", "with": {"name": "mail", "arguments": {"text": x}}, "next": "end"}
+    return states | {"end": {"stop": "completed"}}
+
+
+@st.composite
+def webs(draw: st.DrawFn) -> Data:
+    """States that lead anywhere."""
+    names = [f"s{n}" for n in range(draw(st.integers(2, 6)))]
+    return {n: draw(bodies([*names, "done"])) for n in names} | {"done": {"stop": "completed"}}
+
+
+@st.composite
 def machines(draw: st.DrawFn) -> Data:
     """Machines that carry data about."""
-    names = [f"s{n}" for n in range(draw(st.integers(2, 6)))]
-    states: Data = {n: draw(bodies([*names, "done"])) for n in names}
-    states["done"] = {"stop": "completed"}
+    states: Data = draw(st.one_of(lines(), lines(), webs()))
     inner = draw(st.sampled_from([
         {"do": "receive"}, {"do": "nothing"}, {"do": "infer"},
         {"do": "tool", "with": {"name": "crm", "arguments": {"text": "{{ vars.n }}"}},
@@ -177,43 +204,157 @@ def machines(draw: st.DrawFn) -> Data:
         {"do": "prompt", "with": {"user": "{{ memory.m }}"}},
         {"do": "nothing", "set": {"vars.n": "run.task"}},
     ]))  # fmt: skip
-    out: Data = {
+    out = carrier(states, inner)
+    if draw(st.booleans()):
+        told = draw(st.sampled_from(["vars.v", "memory.m", "run.task"]))
+        out["instructions"] = "{{ " + told + " }}"
+    return out
+
+
+def carrier(states: Data, inner: Data) -> Data:
+    """The machine of these states, with a child that begins with what is `inner`."""
+    return {
         "chartloop": 1, "machine": "carrier", "model": {"name": "scripted"},
-        "tools": [*TOOLS, "core_memory_append", "core_memory_read", "conversation_search"],
+        "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search"],
         "limits": {"steps": 25}, "vars": {"v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
         "memory": {"m": ""}, "states": states, "machines": {"child": child(inner)},
         "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
         "tasks": [{"text": "a"}, {"text": "b", "by": {"tool": "crm"}},
                   {"text": "c", "by": {"machine": "child"}}],
     }  # fmt: skip
-    if draw(st.booleans()):
-        out["instructions"] = "{{ " + draw(st.sampled_from(["vars.v", "memory.m", "run.task"])) + " }}"
-    return out
+
+
+class Carry(NamedTuple):
+    """A way to bring data from one part of a run into another: states, one after the other."""
+
+    into: str
+    states: tuple[Data, ...]
+    instructions: str = ""
+
+
+def tooled(name: str, text: str, **more: Any) -> Data:
+    return {"do": "tool", "with": {"name": name, "arguments": {"text": text}}, **more}
+
+
+def noted(text: str, **more: Any) -> Data:
+    return {"do": "nothing", "with": {"input": {"x": text}}, **more}
+
+
+ASKED: tuple[Data, ...] = ({"do": "infer"}, {"do": "call_tools"})
+CARRIES: Mapping[str, tuple[Carry, ...]] = {
+    "v": (
+        Carry("w", (noted("{{ vars.v }}", save={"vars.w": "result.x"}),)),
+        Carry("w", (noted("", set={"vars.w": "vars.v"}),)),
+        Carry("w", ({"do": "set", "with": {"vars.w": "vars.v"}},)),
+        Carry("w", ({"do": "nothing", "next": {"set": {"vars.w": "vars.v"}}},)),
+        Carry("w", (tooled("fetch", "{{ vars.v }}", save={"vars.w": "result"}),)),
+        Carry("m", ({"do": "update_memory", "with": {"block": "m", "append": "{{ vars.v }}"}},)),
+        Carry("reply", ({"do": "prompt", "with": {"user": "{{ vars.v }}"}}, {"do": "infer"})),
+        Carry("reply", ({"do": "prompt", "with": {"user": "x", "system": "{{ vars.v }}"}},
+                        {"do": "infer", "with": {"keep": False}})),
+        Carry("reply", ({"do": "infer"},), "{{ vars.v }}"),
+        Carry("v", ({"do": "checkpoint"}, noted("", set={"vars.v": '""'}), {"do": "restore"})),
+        Carry("w", ({"do": "enqueue", "with": {"tasks": "vars.v"}}, *[{"do": "work"}] * 3,
+                    {"do": "work", "save": {"vars.w": "result.text"}})),
+        Carry("w", (tooled("broken", "{{ vars.v }}"),
+                    noted("{{ errors.last.message }}", save={"vars.w": "result.x"}))),
+        Carry("w", ({"do": "run_machine", "with": {"machine": "child", "task": "{{ vars.v }}"},
+                     "save": {"vars.w": "result.text"}},)),
+        Carry("w", ({"do": "run_machine", "with": {"machine": "child", "vars": {"n": "vars.v"}}},
+                    noted("{{ last.result.output.n }}", save={"vars.w": "result.x"}))),
+        Carry("messages", ({"do": "run_machine", "with": {
+            "machine": "child", "task": "{{ vars.v }}", "share": ["messages"]}},)),
+        Carry("w", ({"do": "run_machines", "with": {"machine": "child", "each": "[vars.v]"}},
+                    noted("{{ last.result.outputs }}", save={"vars.w": "result.x"}))),
+    ),
+    "w": (
+        Carry("v", (noted("", set={"vars.v": "vars.w"}),)),
+        Carry("v", ({"do": "set", "with": {"vars.v": "vars.w"}}, noted("", set={"vars.w": '""'}))),
+    ),
+    "m": (
+        Carry("reply", ({"do": "infer"},)),
+        Carry("v", (noted("{{ memory.m }}", save={"vars.v": "result.x"}),)),
+        Carry("v", ({"do": "run_machine", "with": {"machine": "child", "share": ["memory"]},
+                     "save": {"vars.v": "result.text"}},)),
+    ),
+    "reply": (
+        Carry("v", (noted("{{ last.text }}", save={"vars.v": "result.x"}),)),
+        Carry("v", ({"do": "parse", "with": {"vars.v": {"tag": "A"}}},)),
+        Carry("v", (noted("", set={"vars.v": "last.text"}),)),
+        Carry("messages", ({"do": "call_tools"},)),
+    ),
+    "messages": (
+        Carry("reply", ({"do": "infer"},)),
+        Carry("reply", ({"do": "prune_context", "with": {"strategy": "summarize", "target": "1%"}},
+                        {"do": "infer"})),
+    ),
+}  # fmt: skip
+"""By the part of a run that holds data: how it can get into another one."""
+SENDS: Mapping[str, tuple[Data, ...]] = {
+    "v": (tooled("mail", "{{ vars.v }}"),), "w": (tooled("mail", "{{ vars.w }}"),),
+    "m": (tooled("mail", "{{ memory.m }}"),), "reply": (tooled("mail", "{{ last.text }}"),),
+    "messages": ASKED,
+}  # fmt: skip
+
+
+@st.composite
+def walks(draw: st.DrawFn) -> Data:
+    """A tool's data that is carried through some parts of a run, and then sent."""
+    held, states, instructions = "v", [tooled("crm", "x", save={"vars.v": "result"})], ""
+    for _ in range(draw(st.integers(0, 4))):
+        carry = draw(st.sampled_from(CARRIES[held]))
+        states += carry.states
+        held, instructions = carry.into, carry.instructions or instructions
+    states += draw(st.sampled_from([SENDS[held], *([ASKED] if held == "m" else [])]))
+    named: Data = {}
+    for number, state in enumerate(states):
+        to = {"to": f"s{number + 1}", **state.get("next", {})}
+        named[f"s{number}"] = state | {"next": to["to"] if len(to) == 1 else [to], "failed": to["to"]}
+    named[f"s{len(states)}"] = {"stop": "completed"}
+    return carrier(named, {"do": "receive"}) | (
+        {"instructions": instructions} if instructions else {}
+    )
+
+
+@pytest.mark.slow("tries many machines for seconds")
+@slowly
+@given(walks())
+def test_what_is_carried_to_a_tool_is_found(data: Data) -> None:
+    machine = made(data)
+    answer = Questions(machine.chart).ask("no flow crm to mail")
+    asyncio.run(held_against(machine, set(), Choices([1, 2] * 20)))
+    assert "<crm>" in GOT.get("mail", ()), data["states"]
+    assert answer.holds is False
+    assert answer.witness[0] == "s0"
+    assert answer.edges
 
 
 @pytest.mark.slow("tries many machines for seconds")
 @slowly
 @given(machines(), st.integers(0, 10_000))
 def test_no_flow_that_happened_was_denied(data: Data, seed: int) -> None:
-    loaded = load(json.dumps(data), "generated.yaml", REGISTRY)
-    assert loaded.ok, "\n\n".join(f.render() for f in loaded.findings)
-    assert loaded.spec is not None
-    machine = Machine(Chart(loaded.spec, lifecycle()))
+    machine = made(data)
     questions = Questions(machine.chart)
     denied = {
         (source, to) for to in TOOLS for source in (*TOOLS, "input:task", "input:w")
         if questions.ask(f"no flow {source} to {to}").holds
     }  # fmt: skip
     for number in range(4):
-        asyncio.run(_held_against(machine, Choices([], 0), denied, seed * 4 + number))
+        chance = random.Random(seed * 4 + number)  # noqa: S311  no secret
+        choices = Choices([chance.randrange(6) for _ in range(200)])
+        asyncio.run(held_against(machine, denied, choices))
 
 
-async def _held_against(
-    machine: Machine, _: Choices, denied: set[tuple[str, str]], seed: int
-) -> None:
+def made(data: Data) -> Machine:
+    """The machine, not through the checker."""
+    loaded = load(json.dumps(data), "generated.yaml", REGISTRY)
+    assert loaded.ok, "\n\n".join(f.render() for f in loaded.findings)
+    assert loaded.spec is not None
+    return Machine(Chart(loaded.spec, lifecycle()))
 
-    chance = random.Random(seed)
-    choices = Choices([chance.randrange(6) for _ in range(200)])
+
+async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: Choices) -> None:
+    """Play a run, and hold the marks that tools were given against what was denied."""
     GOT.clear()
     run = machine.start("<task>", vars={"w": "<w>"}, model=Echo(choices), clock=ManualClock())
     for _ in range(60):
