@@ -254,8 +254,8 @@ CARRIES: Mapping[str, tuple[Carry, ...]] = {
                         {"do": "infer", "with": {"keep": False}})),
         Carry("reply", ({"do": "infer"},), "{{ vars.v }}"),
         Carry("v", ({"do": "checkpoint"}, noted("", set={"vars.v": '""'}), {"do": "restore"})),
-        Carry("w", ({"do": "enqueue", "with": {"tasks": "vars.v"}}, *[{"do": "work"}] * 3,
-                    {"do": "work", "save": {"vars.w": "result.text"}})),
+        Carry("w", ({"do": "enqueue", "with": {"tasks": "vars.v"}}, *[
+            {"do": "work", "save": {"vars.w": "result.text"}}] * 4)),
         Carry("w", (tooled("broken", "{{ vars.v }}"),
                     noted("{{ errors.last.message }}", save={"vars.w": "result.x"}))),
         Carry("w", ({"do": "run_machine", "with": {"machine": "child", "task": "{{ vars.v }}"},
