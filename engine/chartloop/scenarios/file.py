@@ -35,7 +35,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place, SpecError, nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.units import read_duration
-from chartloop.language.file.file import Shape, Text
+from chartloop.language.file.base import Shape, Text
 from chartloop.language.yaml.reading import Document, read
 from chartloop.language.yaml.reading import Path as At
 from chartloop.scenarios.model_requests import Request
