@@ -15,14 +15,12 @@ from chartloop import SetupError, action, load, tool
 from chartloop.actions import builtin, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.registry import check_traits
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import NO_ACTION, UNDECLARED, ActionTraits, Count
+from chartloop.core.specs import ActionSpec, ArgSpec
+from chartloop.core.traits import BY_FIELDS, NO_ACTION, UNDECLARED, ActionTraits, Count
 from chartloop.machine.abstract.signals import hands_down
 from chartloop.run.context import Context
 
-QUIET = ActionTraits(
-    asks="never", calls="none", runs="none", fails="by_fields", step="system", family="own"
-)
+QUIET = BY_FIELDS
 NEEDED = [field.name for field in fields(ActionTraits) if field.default is MISSING]
 
 
@@ -86,12 +84,6 @@ WRONG = [
         "asks-by-no-field", "asks_if", {"asks": "text", "asks_if": ("how", "so")},
         {"may_use": frozenset({"model"})},
     ),
-    Wrong("has-effects", "family", {"family": "pure"}, {"effect": Effect.PAID}),
-    Wrong("draws-no-reply", "family", {"family": "model"}, {}),
-    Wrong("carries-nothing-out", "family", {"family": "tools"}, {}),
-    Wrong("runs-no-child", "family", {"family": "child"}, {}),
-    Wrong("does-no-task", "family", {"family": "work"}, {}),
-    Wrong("is-an-action", "family", {"family": "wait"}, {}),
     Wrong("is-no-inference", "step", {"step": "llm-inference"}, {}),
     Wrong("calls-no-tool", "step", {"step": "tool-call"}, {}),
     Wrong("edits-no-memory", "step", {"step": "memory-update"}, {}),
@@ -108,20 +100,10 @@ def test_traits_that_the_spec_contradicts_are_refused(case: Wrong) -> None:
         with_own(specs_of(spec))
 
 
-@pytest.mark.parametrize(
-    ("says", "wanted"),
-    [
-        ({"family": "model"}, "that is for an action with `asks` 'reply'"),
-        ({"family": "child"}, "that is for an action with `runs` 'one' or 'several'"),
-        ({"step": "llm-inference"}, "that is for an action that asks the model"),
-    ],
-)
-def test_the_error_says_what_the_family_or_the_step_needs(
-    says: dict[str, Any], wanted: str
-) -> None:
+def test_the_error_says_what_the_step_needs() -> None:
     with pytest.raises(SetupError) as found:
-        check_traits(made(replace(QUIET, **says)))
-    assert wanted in str(found.value)
+        check_traits(made(replace(QUIET, step="llm-inference")))
+    assert "that is for an action that asks the model" in str(found.value)
 
 
 def test_an_action_that_asks_for_a_text_can_be_a_step_of_inference() -> None:
