@@ -155,7 +155,12 @@ def parameters_of(fields: type) -> tuple[Parameter, ...]:
     required: Collection[str] | None = getattr(fields, "__required_keys__", None)
     docs = read_docs(fields.__doc__ or "")[1]
     if required is not None:
-        defaults = {name: MISSING if name in required else None for name in hints}
+        # `__required_keys__` is wrong under `from __future__ import annotations`
+        said = {typing.Required: True, typing.NotRequired: False}
+        defaults = {
+            name: MISSING if said.get(typing.get_origin(hint), name in required) else None
+            for name, hint in hints.items()
+        }
     else:
         defaults = {n: p.default for n, p in inspect.signature(fields).parameters.items()}
     return tuple(Parameter(n, hints[n], d, docs.get(n, "")) for n, d in defaults.items())
