@@ -18,13 +18,28 @@ from chartloop.language.yaml.reading import Path
 
 def check_limits(context: CheckContext) -> None:
     """Find limits without a reader, costs without a price, a context without a window."""
-    used = _used(context.spec) | _limits_in_unread(context)
-    for name in context.spec.limits:
+    limits, model = list(context.spec.limits), context.spec.model
+    # those that an unreadable text seems to name, even misspelt, may be used there
+    words = [w.split(".") for w in context.unread.words if "." in w]
+    named = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
+    used = _used(context.spec) | {c for n in named for c in get_close_matches(n, limits, n=1)}
+    for name in limits:
         if name not in used:
             message = f"limit `{name}` is declared but nothing reads it: it is not enforced"
             hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
             context.say("CL315", ("limits", name), message, hint=hint, key=True)
-    _model(context)
+    if model.get("name", "scripted") != "scripted":
+        return
+    if "input_cost_per_token" not in model or "output_cost_per_token" not in model:
+        for path, fact in _read(context.spec, "usage.cost"):
+            message = "this cannot be enforced: the model's price is not known"
+            hint = "give `input_cost_per_token` and `output_cost_per_token` under `model`"
+            context.say("CL318", path, message, hint=hint, of=fact)
+    if "context_window" not in model:
+        for path, fact in list(_read(context.spec, "usage.context_"))[:1]:
+            message = f"`{fact}` stays 0: the model's window is not known"
+            hint = "write `context_window` under `model`"
+            context.say("CL323", path, message, hint=hint, of=fact)
 
 
 def _used(spec: MachineSpec) -> set[str]:
@@ -36,14 +51,6 @@ def _used(spec: MachineSpec) -> set[str]:
     for child in spec.machines.values():
         used |= _used(child) & child.limits.keys()
     return used | (set(spec.limits) if "limits" in reads else set())
-
-
-def _limits_in_unread(context: CheckContext) -> set[str]:
-    """The limits that an unreadable text seems to name, even misspelt."""
-    known = list(context.spec.limits)
-    words = [w.split(".") for w in context.unread.words if "." in w]
-    names = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
-    return {c for name in names for c in get_close_matches(name, known, n=1)}
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:
@@ -88,26 +95,6 @@ def _templates_in(value: object) -> Iterator[Template]:
     elif isinstance(value, list):
         for inner in cast(list[object], value):
             yield from _templates_in(inner)
-
-
-# the model ----------------------------------------------------------------------------------
-
-
-def _model(context: CheckContext) -> None:
-    """Report guards on the price or window of a model that has no name, or is scripted."""
-    model = context.spec.model
-    if model.get("name", "scripted") != "scripted":
-        return
-    if "input_cost_per_token" not in model or "output_cost_per_token" not in model:
-        for path, fact in _read(context.spec, "usage.cost"):
-            message = "this cannot be enforced: the model's price is not known"
-            hint = "give `input_cost_per_token` and `output_cost_per_token` under `model`"
-            context.say("CL318", path, message, hint=hint, of=fact)
-    if "context_window" not in model:
-        for path, fact in list(_read(context.spec, "usage.context_"))[:1]:
-            message = f"`{fact}` stays 0: the model's window is not known"
-            hint = "write `context_window` under `model`"
-            context.say("CL323", path, message, hint=hint, of=fact)
 
 
 def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:

@@ -28,7 +28,7 @@ from chartloop.analysis.proofs.bound.costs import (
 )
 from chartloop.analysis.proofs.bound.epilogue import wraps_of
 from chartloop.analysis.proofs.bound.linear_program import Effort, Number, Solved
-from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.core.digraph import Digraph
 from chartloop.language.expression import Expression
 from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import Given
