@@ -49,12 +49,6 @@ def short(text: str, most: int = 60) -> str:
     return cut(" ".join(text.split()), most)
 
 
-def cut_middle(text: str, most: int) -> str:
-    """The text; of one with more than `most` characters both ends, for what differs at its end."""
-    half = most // 2
-    return text if len(text) <= most else f"{text[: half - 1]}…{text[-half:]}"
-
-
 def visible_json(data: Any) -> str:
     """Data as canonical JSON in one line: keys sorted, one space, all that is not seen escaped."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)

@@ -31,7 +31,6 @@ from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.label import Label
 from chartloop.language.spec import RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
-from chartloop.machine.guard_text import all_guards
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.transition_table import (
     ENGINE_ENDS,
@@ -407,7 +406,7 @@ def _warns(spec: MachineSpec) -> dict[str, Warn]:
 
 def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
     facts = ("run.elapsed", "run.working")
-    return _left_by(spec, [b for g in all_guards(spec) for b in g.bounds if b.fact in facts])
+    return _left_by(spec, [b for g in spec.guards() for b in g.bounds if b.fact in facts])
 
 
 def _back_off_caps(spec: MachineSpec) -> tuple[Expression, ...]:

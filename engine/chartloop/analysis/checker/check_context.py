@@ -84,7 +84,7 @@ class CheckContext:
         return Digraph(states, (edge for edge in edges if edge[1] in states))
 
     def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
-        """Whether an edge is off in the epilogue. Source: design "language", section 2."""
+        """Whether an edge is off in the epilogue. Source: docs/language.md."""
         late = t.kind == "expired" and t.source in self.chart.acting
         return late or t.diverts
 
@@ -227,13 +227,9 @@ def successors_of(chart: Chart) -> Mapping[str, set[str]]:
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
     """Yield every guard of a machine with its place: rules, edges, decisions."""
-    for number, rule in enumerate(spec.rules):
-        yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
+    for rule in spec.rules:
+        yield (*rule.path, "when"), rule.when
     for state in spec.states.values():
         if state.of is not None:
             yield ("states", state.name, "of"), state.of
-        for edge in state.edges:
-            if edge.when is not None:
-                decides = edge.role == "then"
-                path = ("states", state.name, "when") if decides else (*edge.path, "when")
-                yield path, edge.when
+        yield from ((e.guard_path, e.when) for e in state.edges if e.when is not None)

@@ -1,6 +1,6 @@
 """Checks the data that a machine gives its children: states, variables, limits.
 
-Source: design "language", section 8 ("Children").
+Source: docs/language.md, "Child machines".
 """
 
 from __future__ import annotations

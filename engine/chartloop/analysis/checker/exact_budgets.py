@@ -21,16 +21,13 @@ _ONE_BY_ONE = ("run.steps", "run.continuations")
 
 def check_exact(context: CheckContext) -> None:
     """Check stop and signal rules, and decisions that end a run."""
-    for number, rule in enumerate(context.spec.rules):
-        if rule.kind != "detour":
-            path: Path = ("rules", int(rule.id.partition(".")[2] or number), "when")
-            for text, fact in _exact(rule.when, "=="):
-                _say(context, path, text, fact, ">=")
+    for rule in context.spec.rules:
+        for text, fact in _exact(rule.when, "==") if rule.kind != "detour" else ():
+            _say(context, (*rule.path, "when"), text, fact, ">=")
     for state in context.spec.states.values():
         for edge in state.edges:
             if edge.when is None:
                 continue
-            path = ("states", state.name, "when") if edge.role == "then" else (*edge.path, "when")
             other = next(state.edges_of("else"), None) if edge.role == "then" else None
             exact = [(*p, ">=") for p in _exact(edge.when, "==")] if _ends(context, edge) else []
             if other is not None and _ends(context, other):
@@ -38,7 +35,7 @@ def check_exact(context: CheckContext) -> None:
             for text, fact, op in exact:
                 passed = _passed_each_time(context, state, fact)
                 if not passed and not _has_bound(context, state, fact):
-                    _say(context, path, text, fact, op)
+                    _say(context, edge.guard_path, text, fact, op)
 
 
 def _has_bound(context: CheckContext, state: StateSpec, fact: str) -> bool:

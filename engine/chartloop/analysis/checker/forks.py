@@ -1,6 +1,6 @@
 """Forks: the states in their branches, and where they meet.
 
-Source: design "language", section 2, `all`.
+Source: docs/language.md, section 2, `all`.
 """
 
 from __future__ import annotations

@@ -58,22 +58,21 @@ def _why_hidden(t: GuardedTransition) -> str:
 def _rules(context: CheckContext) -> None:
     seen: dict[tuple[object, ...], str] = {}
     for rule in context.spec.rules:
-        number = int(rule.id.partition(".")[2])
         key = (_same(rule.when.text), rule.at, rule.before, rule.kind, rule.stop or rule.signal)
         if key in seen:
             message = f"this rule says the same as `{seen[key]}`"
-            context.say("CL307", ("rules", number), message, hint="remove one of them")
+            context.say("CL307", rule.path, message, hint="remove one of them")
         seen.setdefault(key, rule.id)
         if rule.when.constant and rule.when.text in _CONSTANT:
             message = f"the guard of this rule {_CONSTANT[rule.when.text]}"
             hint = "compare a fact, or remove the rule"
-            context.say("CL307", ("rules", number, "when"), message, hint=hint)
+            context.say("CL307", (*rule.path, "when"), message, hint=hint)
         for n, name in enumerate(rule.at):
             state = context.spec.states[name]
             if state.action is None and state.job != "wait" and name != context.spec.start:
                 message = f"`{name}` has no action after which this rule could be evaluated"
                 hint = "name a state with `do`, or use `before`"
-                context.say("CL307", ("rules", number, "at", n), message, hint=hint)
+                context.say("CL307", (*rule.path, "at", n), message, hint=hint)
 
 
 def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:

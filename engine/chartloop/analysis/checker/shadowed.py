@@ -31,8 +31,8 @@ def check_hidden(context: CheckContext, knowledge: Knowledge) -> None:
     """Check rules, then the guards of edges that compare a fact with a limit."""
     rules = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
     for rule in rules:
-        path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
-        if not context.has_finding_at(path[:2]) and not context.has_finding_at(path):
+        path: Path = (*rule.path, "when")
+        if not context.has_finding_at(rule.path) and not context.has_finding_at(path):
             _ = _alone(context, rule, path) or _hidden(context, rule, rules, path)
     _edges(context, knowledge)
 
@@ -151,8 +151,7 @@ def _edges(context: CheckContext, knowledge: Knowledge) -> None:
             guard = edge.when
             if guard is None or not _reads_limit(guard):
                 continue
-            decides = edge.role == "then"
-            path = ("states", state.name, "when") if decides else (*edge.path, "when")
+            path = edge.guard_path
             if context.has_finding_at(path) or context.has_finding_at(edge.path):
                 continue
             mine = known if edge.role != "failed" else ()

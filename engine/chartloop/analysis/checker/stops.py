@@ -128,7 +128,7 @@ def _any_child(*_: object) -> Child:
 
 def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
     rule, counter = found.rule, found.counter
-    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    path: Path = (*rule.path, "when")
     if context.has_finding_at(path):
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))

@@ -1,6 +1,6 @@
 """Reachability, dead ends, epilogues, and returns from detours.
 
-Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
+Source: docs/language.md, "After a stop: the epilogue" and section 4 (`return`).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.core.units import say_some
 from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
 from chartloop.machine.abstract.counters import Again, Counting
@@ -97,8 +98,7 @@ def _reachability(context: CheckContext) -> None:
     for first, *behind in [] if one else islands:
         message = f"state `{first}` is never reached"
         if behind:
-            more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
-            message += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} after it"
+            message += f", nor {say_some([f'`{n}`' for n in behind], 3)} after it"
         hint = "lead an edge to it, or remove it"
         context.say_of("CL304", context.spec.states[first], message, hint=hint)
 

@@ -62,9 +62,7 @@ class _Group:
         )
 
     def _path(self, edge: Edge) -> Path:
-        if edge.role == "then":
-            return ("states", self.state.name, "when")
-        return edge.path if edge.role == "case" else (*edge.path, "when")
+        return edge.path if edge.role == "case" else edge.guard_path
 
     def _lost(self, edge: Edge) -> str:
         """Say that an edge is never taken, nor its target reached if nothing else leads there."""

@@ -12,6 +12,7 @@ from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.core.digraph import reachable
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
+from chartloop.core.units import say_some
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Call, Const, Fact, Node, children, walk
 from chartloop.language.label import Label
@@ -211,10 +212,8 @@ def _never_executed(
     for states in (*([s] for s in accepted), *([rest] if rest else [])):
         names = ", ".join(f"`{t}`" for t in tools[:3]) + (" and more" if len(tools) > 3 else "")
         if len(states) > 1:
-            who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
-            more = len(states) - MOST_NAMED
-            and_more = f" and {more} more" if more > 0 else ""
-            text = f"{who}{and_more} offer {names}, and no path leads"
+            who = say_some([f"`{s.name}`" for s in states], MOST_NAMED)
+            text = f"{who} offer {names}, and no path leads"
             text += " from any of them to a state that executes calls"
         else:
             text = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "

@@ -63,7 +63,7 @@ def _detour(context: CheckContext, rule: Rule) -> None:
     names = _region(context, rule)
     if not names or any(_makes_false(context, rule.when, n) for n in names):
         return
-    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    path: Path = (*rule.path, "when")
     if context.has_finding_at(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
