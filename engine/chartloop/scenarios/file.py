@@ -17,7 +17,7 @@
 Belongs here: keys, kinds of values, places. Never: a machine, a run. `scenario_check` checks facts,
 states and limits against the machine.
 
-Source:       design "language", section 10
+Source:       docs/language.md, section 8
 """
 
 from __future__ import annotations

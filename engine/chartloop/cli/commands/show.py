@@ -13,6 +13,7 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.core.errors import nearest
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.visible import cut
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
@@ -206,4 +207,4 @@ def _short(value: object) -> str:
         if value is None
         else console.as_json(value, indent=None)
     )
-    return text if len(text) <= 400 else text[:399] + "…"
+    return cut(text, 400)

@@ -18,13 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from chartloop.core.digraph import reachable
 from chartloop.core.types import ANY, INT, Type, list_of, parse_type, type_of
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.tree import Items
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.readers.saves import type_text
-from chartloop.language.spec import RETURN, Edge, MachineSpec, VarSpec
+from chartloop.language.spec import Edge, MachineSpec, VarSpec
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
@@ -279,14 +280,11 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
 
 def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str]:
     """The states that a run can reach by edges, rules and failures."""
-    pending = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
-    pending += [spec.on_error.target] if spec.on_error is not None else []
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in seen or name not in spec.states:
-            continue
-        seen.add(name)
-        edges = (e for e in spec.states[name].edges if e is not without)
-        pending += [e.target for e in edges if e.target != RETURN]
-    return seen
+    starts = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
+    starts += [spec.on_error.target] if spec.on_error is not None else []
+
+    def onward(name: str) -> Iterator[str]:
+        edges = (edge for edge in spec.states[name].edges if edge is not without)
+        yield from (edge.target for edge in edges if edge.target in spec.states)
+
+    return set(reachable((name for name in starts if name in spec.states), onward))
