@@ -245,20 +245,14 @@ def _returns(arrows: Sequence[Arrow], panels: Sequence[_Panel]) -> list[Arrow]:
     drawn: list[Arrow] = []
     for panel in panels:
         detours = [line.to for line in panel.lines if line.kind == "detour"]
-        reached = _reachable(detours, ahead)
+        reached: set[str] = set()
+        while detours:
+            if (state := detours.pop()) not in reached:
+                reached.add(state)
+                detours += ahead.get(state, ())
         drawn += [
             Arrow(state, panel.back, "return", edge, "return")
             for state, edge in returning.items()
             if state in reached
         ]
     return drawn
-
-
-def _reachable(starts: Iterable[str], ahead: Mapping[str, Sequence[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        if (state := waiting.pop()) not in seen:
-            seen.add(state)
-            waiting += ahead.get(state, ())
-    return seen
