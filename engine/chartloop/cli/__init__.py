@@ -9,7 +9,8 @@
     drive       driving a run with a live view
 
 The table imports a command when it is called, and a command what is heavy when it uses it (`late`),
-so that help and completion are fast. Nothing here decides anything about a run: commands call `api` and print.
+so that help and completion are fast. Nothing here decides anything about a run: commands call `api`
+and print.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Driving a run from a terminal: its view, its questions, Ctrl-C and the report at its end.
-
-Source: design "architecture", section 3 (8); "language", section 11
-"""
+"""Driving a run from a terminal: its view, its questions, Ctrl-C and the report at its end."""
 
 from __future__ import annotations
 

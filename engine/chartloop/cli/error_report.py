@@ -6,7 +6,7 @@
 
 2: the command line is wrong, or what it names: a file, a port, a key, an extra, the journal.
 
-Source: design "language", section 11; core.codes (CL6xx)
+Source: core.codes (CL6xx)
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     replies: [{text: Hello.}, {error: {category: TRANSIENT, message: busy}}]
     events: [{after: 4, send: fix, data: {note: use 3}}]
 
-A plain list holds the replies. Source: design "language", section 10.
+A plain list holds the replies.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ with at_first_use(__name__):
     from chartloop.cli import value_options
 
 if TYPE_CHECKING:
-    from chartloop.analysis.proofs.query import Answer
     from chartloop.api.drawn import DrawnAnswer
 
 
@@ -90,19 +89,14 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     else:
         for answer in answers:
             print_lines(answer.lines(titled=len(answers) > 1))
-        _say_assumptions(answers)
+        assumed = dict.fromkeys(text for answer in answers for text in answer.assumptions)
+        if assumed:
+            console.say(f"assumed: {'; '.join(assumed)}", "dim")
         if not options.no_cancel and any(
             path_queries.OUTSIDE in answer.reason for answer in answers
         ):
             console.say("--no-cancel asks only of runs that are not stopped from outside", "dim")
     raise click.exceptions.Exit(0 if all(answers) else ERROR)
-
-
-def _say_assumptions(answers: Sequence[Answer]) -> None:
-    """Print the assumptions of all answers, once each."""
-    assumed = dict.fromkeys(text for answer in answers for text in answer.assumptions)
-    if assumed:
-        console.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
 def _draw(answers: Sequence[DrawnAnswer], file: str) -> None:

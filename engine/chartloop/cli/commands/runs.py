@@ -247,7 +247,7 @@ def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
 
 
 def _public(row: RunRow) -> dict[str, Any]:
-    """The public shape of one run in a listing. Source: design "language", section 11."""
+    """The public shape of one run in a listing."""
     asked = row.question
     return {
         "run": row.run_id, "tenant": row.tenant, "machine": row.machine, "priority": row.priority,

@@ -203,12 +203,16 @@ def simulate(machine: str, options: SimulateOptions) -> None:
     loaded = read_machine(machine, options)
     world = _world(loaded, options)
     if options.write_world is not None:
-        _write(world, Path(options.write_world))
+        path = Path(options.write_world)
+        saving.write_whole(path, world_file.write_world(world).encode())
+        about = f"a world of {len(world.states)} states. {world.about}".rstrip()
+        console.say(f"{path}: {about}", "dim")
         return
-    spec = loaded.spec
+    spec, tasks = loaded.spec, options.tasks
     typed = value_options.values_of
     settings: dict[str, Any] = {
-        "seed": options.seed, "tasks": _tasks(loaded, options),
+        "seed": options.seed,
+        "tasks": None if tasks is None else caller_values.read_tasks_file(Path(tasks), spec),
         "limits": typed({n: x.type for n, x in spec.limits.items()}, options.limit),
         "vars": typed({n: v.type for n, v in spec.vars.items()}, options.var),
     }  # fmt: skip
@@ -255,23 +259,10 @@ def _select_recorded(
     return runs
 
 
-def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] | None:
-    return (
-        None
-        if options.tasks is None
-        else caller_values.read_tasks_file(Path(options.tasks), machine.spec)
-    )
-
-
 def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
     """The number of runs to play. `--at-most` adds three batches of `RUNS` for each limit."""
     suggested = 0 if options.at_most is None else 3 * limits.RUNS * len(limits.limits_watched(spec))
     return options.runs + suggested
-
-
-def _write(world: World, path: Path) -> None:
-    saving.write_whole(path, world_file.write_world(world).encode())
-    console.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
 
 
 class _progress:  # noqa: N801  used as a function

@@ -24,11 +24,10 @@ with at_first_use(__name__):
     from chartloop.studies.coverage import coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from chartloop.core.specs import Registry
-    from chartloop.studies.coverage.coverage import Coverage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,16 +118,12 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
         console.result(console.as_json(data))
     else:
         print_lines(scenarios.played_lines(played))
-        _print_coverage(coverages)
+        if coverages:
+            print_lines([Line(""), *coverage.coverage_lines(coverages, console.width())])
     if shows:
         coverage_report.save(options, coverages)
         _say_short(counted.skipped_runs, short)
     raise click.exceptions.Exit(ERROR if failed or short else 0)
-
-
-def _print_coverage(coverages: Sequence[Coverage]) -> None:
-    if coverages:
-        print_lines([Line(""), *coverage.coverage_lines(coverages, console.width())])
 
 
 def _say_short(skipped: Iterable[str], short: Iterable[str]) -> None:
