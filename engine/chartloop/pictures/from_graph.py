@@ -3,7 +3,7 @@
 Belongs here: which parts are drawn, the boxes of rules, the arrows back from a detour. Never:
 networkx itself (the graph is only read), a file format, a colour.
 
-Source: design "language", sections 2 and 4 (what is drawn as what)
+Source: docs/pictures.md
 """
 
 from __future__ import annotations
