@@ -14,6 +14,7 @@ from typing import NamedTuple, get_type_hints
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,11 +35,22 @@ def test_help_imports_none_of_what_commands_need() -> None:
     loaded = set(json.loads(done.stderr.splitlines()[-1]))
     assert "chartloop.cli.app" in loaded
     assert [name for name in HEAVY if name in loaded] == []
-    assert [n for n in loaded if n.startswith("chartloop.cli.")] == [
-        n
-        for n in loaded
-        if n in ("chartloop.cli.app", "chartloop.cli.console", "chartloop.cli.error_report")
-    ]
+    ours = {n.removeprefix("chartloop.cli.") for n in loaded if n.startswith("chartloop.cli.")}
+    assert ours == {"app", "console", "error_report", "late"}
+
+
+@pytest.mark.parametrize("command", ["run", "simulate", "bound"])
+def test_the_help_of_a_command_imports_none_of_what_it_does(command: str) -> None:
+    report = "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))"
+    code = f"import atexit, json, sys; {report}; from chartloop.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "--help"],
+        capture_output=True, text=True, check=True, env=environment(),
+    )  # fmt: skip
+    loaded = set(json.loads(done.stderr.splitlines()[-1]))
+    assert f"chartloop.cli.commands.{command}" in loaded
+    late = ["asyncio", "chartloop.api", "chartloop.language.spec", "chartloop.run.loop"]
+    assert [name for name in (*HEAVY, *late) if name in loaded] == []
 
 
 @pytest.mark.slow("starts processes for seconds")
@@ -268,40 +280,37 @@ def test_colours_only_where_they_are_wanted(folder: Path) -> None:
 # completion ---------------------------------------------------------------------------------
 
 
-def complete(folder: Path, *words: str) -> list[str]:
-    """What bash is offered for the last of these words."""
-    env = {
-        "_CHARTLOOP_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["chartloop", *words]),
-        "COMP_CWORD": str(len(words)),
-    }  # fmt: skip
-    done = program(cwd=folder, env=env)
-    assert "Traceback" not in done.err
-    return [word for line in done.out.splitlines() if (word := line.partition(",")[2])]
+def complete(*words: str) -> list[str]:
+    """What a shell is offered for the last of these words."""
+    shell = ShellComplete(app, {}, "chartloop", "_CHARTLOOP_COMPLETE")
+    return [str(item.value) for item in shell.get_completions([*words[:-1]], words[-1])]
 
 
-@pytest.mark.slow("starts processes for seconds")
-def test_completion(folder: Path) -> None:
-    made = program("run", *ADD, "--run-id", "first", cwd=folder)
-    assert made.code == 0
-    waits = program(
-        "run", "asker.yaml", "x", "--script", "guesses.yaml", "--run-id", "second", cwd=folder
-    )
+def test_completion(sh: Shell) -> None:
+    assert sh("run", *ADD, "--run-id", "first").code == 0
+    waits = sh("run", "asker.yaml", "x", "--script", "guesses.yaml", "--run-id", "second")
     assert waits.code == 4
-    assert "resume" in complete(folder, "res")
-    assert complete(folder, "run", "ag")[0] == "agent"
-    assert set(complete(folder, "show", "")) == {"last", "first", "second"}
-    assert complete(folder, "show", "f") == ["first"]
-    assert set(complete(folder, "answer", "second", "")) == {"fix", "ok", "abort"}
-    assert complete(folder, "run", "asker.yaml", "x", "--limit", "an") == ["answer="]
-    assert complete(folder, "step", "asker.yaml", "x", "--to", "qu") == ["question"]
-    assert complete(folder, "actions", "inf") == ["infer"]
+    assert "resume" in complete("res")
+    assert complete("run", "ag")[0] == "agent"
+    assert set(complete("show", "")) == {"last", "first", "second"}
+    assert complete("show", "f") == ["first"]
+    assert set(complete("answer", "second", "")) == {"fix", "ok", "abort"}
+    assert complete("run", "asker.yaml", "x", "--limit", "an") == ["answer="]
+    assert complete("step", "asker.yaml", "x", "--to", "qu") == ["question"]
+    assert complete("actions", "inf") == ["infer"]
 
 
-def test_completion_makes_nothing(folder: Path) -> None:
-    assert complete(folder, "show", "") == ["last"]
-    assert complete(folder, "answer", "none", "") == []
-    assert complete(folder, "run", "no.yaml", "x", "--limit", "") == []
-    assert not (folder / ".chartloop").exists()
+def test_completion_makes_nothing(sh: Shell) -> None:
+    assert complete("show", "") == ["last"]
+    assert complete("answer", "none", "") == []
+    assert complete("run", "no.yaml", "x", "--limit", "") == []
+    assert not (sh.folder / ".chartloop").exists()
+
+
+def test_a_shell_is_answered(folder: Path) -> None:
+    words = {"COMP_WORDS": "chartloop actions inf", "COMP_CWORD": "2"}
+    done = program(cwd=folder, env={"_CHARTLOOP_COMPLETE": "bash_complete", **words})
+    assert (done.out, done.err) == ("plain,infer\n", "")
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=4))

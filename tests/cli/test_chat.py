@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import PROGRAM, Terminal, program
+from tests.cli.shell import PROGRAM, Shell, Terminal
 from tests.cli.test_answer_calls import BUYS, GATE, SHOP
 
 TALK = """\
@@ -37,71 +37,64 @@ states:
 """
 
 
+BUYING = ("gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", "--run-id", "c")
+
+
 @pytest.fixture
-def chats(tmp_path: Path) -> Path:
+def chats(sh: Shell) -> Path:
     files = {
         "gate.yaml": GATE, "shop.py": SHOP, "buys.yaml": BUYS, "talk.yaml": TALK, "echo.yaml": ECHO,
         "two.yaml": "replies: [Hello Ann., You are Ann.]\n",
         "late.yaml": "replies: [again, again, You are Ann.]\n",
     }  # fmt: skip
     for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    return tmp_path
+        sh.write(name, text)
+    return sh.folder
 
 
-def piped(folder: Path, text: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, "chat", *args],
-        check=False,
-        input=text,
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=60,
-    )
-
-
-def test_each_line_is_a_message_that_continues_the_one_before(chats: Path) -> None:
-    done = piped(
-        chats, "I am Ann.\n\nWho am I?\n", "echo.yaml", "--script", "two.yaml", "--run-id", "c",
-        "--var", "word=x", "--session", "ann",
+def test_each_line_is_a_message_that_continues_the_one_before(chats: Path, sh: Shell) -> None:
+    done = sh(
+        "chat", "echo.yaml", "--script", "two.yaml", "--run-id", "c", "--var", "word=x",
+        "--session", "ann", stdin="I am Ann.\n\nWho am I?\n",
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "Hello Ann.\nYou are Ann.\n"), done.stderr
-    assert "continue with:  chartloop chat echo.yaml --continue " in done.stderr
-    rows = json.loads(program("runs", "--session", "ann", "--format", "json", cwd=chats).out)
+    assert (done.code, done.out) == (0, "Hello Ann.\nYou are Ann.\n"), done.err
+    assert "continue with:  chartloop chat echo.yaml --continue " in done.err
+    rows = sh("runs", "--session", "ann", "--format", "json").json
     assert len(rows) == 2
     newest = next(row["run"] for row in rows if row["run"] != "c")
-    shown = json.loads(program("show", newest, "--format", "json", cwd=chats).out)
+    shown = sh("show", newest, "--format", "json").json
     assert "I am Ann." in json.dumps(shown)
 
 
-def test_a_message_on_the_command_line_comes_first_and_another_run_goes_on(chats: Path) -> None:
-    first = piped(chats, "", "echo.yaml", "I am Ann.", "--script", "two.yaml", "--run-id", "c")
-    assert first.stdout == "Hello Ann.\n"
+def test_a_message_on_the_command_line_comes_first_and_another_run_goes_on(
+    chats: Path, sh: Shell
+) -> None:
+    first = sh("chat", "echo.yaml", "I am Ann.", "--script", "two.yaml", "--run-id", "c")
+    assert first.out == "Hello Ann.\n"
     (chats / "rest.yaml").write_text("replies: [You are Ann.]\n")
-    then = piped(chats, "Who?\n", "echo.yaml", "--continue", "c", "--script", "rest.yaml")
-    assert (then.returncode, then.stdout) == (0, "You are Ann.\n"), then.stderr
+    then = sh("chat", "echo.yaml", "--continue", "c", "--script", "rest.yaml", stdin="Who?\n")
+    assert (then.code, then.out) == (0, "You are Ann.\n"), then.err
 
 
-def test_a_stop_by_a_limit_is_said_and_the_conversation_goes_on(chats: Path) -> None:
-    done = piped(chats, "Go.\nWho am I?\n", "echo.yaml", "--script", "late.yaml")
-    assert done.returncode == 0
-    assert done.stdout == "again\nagain\nYou are Ann.\n"
-    assert "Stopped for `steps_limit`" in done.stderr
+def test_a_stop_by_a_limit_is_said_and_the_conversation_goes_on(chats: Path, sh: Shell) -> None:
+    done = sh("chat", "echo.yaml", "--script", "late.yaml", stdin="Go.\nWho am I?\n")
+    assert done.code == 0
+    assert done.out == "again\nagain\nYou are Ann.\n"
+    assert "Stopped for `steps_limit`" in done.err
 
 
-def test_a_conversation_in_memory_cannot_be_continued(chats: Path) -> None:
-    done = piped(chats, "", "echo.yaml", "--in-memory", "--continue", "c")
-    assert done.returncode == 2
-    assert "--continue goes with the journal" in done.stderr
+def test_a_conversation_in_memory_cannot_be_continued(chats: Path, sh: Shell) -> None:
+    done = sh("chat", "echo.yaml", "--in-memory", "--continue", "c")
+    assert done.code == 2
+    assert "--continue goes with the journal" in done.err
 
 
-def test_a_question_without_a_terminal_is_left_waiting_with_the_commands(chats: Path) -> None:
-    done = piped(
-        chats, "Buy.\n", "gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", "--run-id", "c"
-    )
-    assert done.returncode == 4
-    assert "chartloop answer c accept" in done.stderr
+def test_a_question_without_a_terminal_is_left_waiting_with_the_commands(
+    chats: Path, sh: Shell
+) -> None:
+    done = sh("chat", *BUYING, stdin="Buy.\n")
+    assert done.code == 4
+    assert "chartloop answer c accept" in done.err
 
 
 def test_lines_that_come_at_once_are_messages_while_the_pipe_stays_open(chats: Path) -> None:
@@ -121,17 +114,15 @@ def test_lines_that_come_at_once_are_messages_while_the_pipe_stays_open(chats: P
         assert chat.wait(30) == 0
 
 
-def test_a_message_is_not_lost_on_a_run_that_waits(chats: Path) -> None:
-    piped(
-        chats, "Buy.\n", "gate.yaml", "--tools", "shop.py", "--script", "buys.yaml", "--run-id", "c"
-    )
-    done = piped(chats, "", "gate.yaml", "Well?", "--tools", "shop.py", "--continue", "c")
-    assert done.returncode == 2
-    assert "leave MESSAGE out" in done.stderr
+def test_a_message_is_not_lost_on_a_run_that_waits(chats: Path, sh: Shell) -> None:
+    sh("chat", *BUYING, stdin="Buy.\n")
+    done = sh("chat", "gate.yaml", "Well?", "--tools", "shop.py", "--continue", "c")
+    assert done.code == 2
+    assert "leave MESSAGE out" in done.err
 
 
 @pytest.mark.slow("talks at a terminal")
-def test_a_machine_that_waits_for_messages_is_talked_to_in_one_run(chats: Path) -> None:
+def test_a_machine_that_waits_for_messages_is_talked_to_in_one_run(chats: Path, sh: Shell) -> None:
     with Terminal("chat", "talk.yaml", "--script", "two.yaml", "--run-id", "c", cwd=chats) as t:
         t.expect("(or /bye)")
         t.expect("you> ")
@@ -149,7 +140,7 @@ def test_a_machine_that_waits_for_messages_is_talked_to_in_one_run(chats: Path) 
         t.type("/bye\n")
         t.expect("chartloop chat talk.yaml --continue c")
         assert t.wait() == 0
-    shown = json.loads(program("show", "c", "--format", "json", cwd=chats).out)
+    shown = sh("show", "c", "--format", "json").json
     assert shown["reason"] == "completed"
 
 
@@ -179,7 +170,7 @@ def test_an_approval_is_asked_in_its_place(chats: Path) -> None:
 
 
 @pytest.mark.slow("talks at a terminal")
-def test_a_paste_of_several_lines_is_one_message(chats: Path) -> None:
+def test_a_paste_of_several_lines_is_one_message(chats: Path, sh: Shell) -> None:
     with Terminal("chat", "echo.yaml", "--script", "two.yaml", "--run-id", "c", cwd=chats) as t:
         t.expect("you> ")
         t.type("I am Ann.\nThat is\nall.\n")
@@ -187,5 +178,5 @@ def test_a_paste_of_several_lines_is_one_message(chats: Path) -> None:
         t.expect("you> ")
         t.type("\x04")
         t.wait()
-    shown = program("show", "c", "--format", "json", cwd=chats).out
+    shown = sh("show", "c", "--format", "json").out
     assert json.loads(shown)["records"][0]["data"]["task"] == "I am Ann.\nThat is\nall."

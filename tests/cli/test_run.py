@@ -80,8 +80,8 @@ def test_the_exit_code_is_that_of_the_kind(sh: Shell, case: End) -> None:
     assert (done.json["kind"], done.code) == (case.kind, case.code)
 
 
-def test_a_definition_may_be_replaced(folder: Path) -> None:
-    done = program("run", *ADD, "--define", "long=run.steps >= 3", "--format", "json", cwd=folder)
+def test_a_definition_may_be_replaced(sh: Shell) -> None:
+    done = sh("run", *ADD, "--define", "long=run.steps >= 3", "--format", "json")
     assert (done.json["reason"], done.code) == ("time_limit", 3)
 
 

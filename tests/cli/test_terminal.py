@@ -14,8 +14,8 @@ from chartloop.extras import install
 from tests.cli.shell import ADD, ASK, ASKER, ROOT, Shell, Terminal, program, slowly
 
 
-def row_of(folder: Path, run: str = "r") -> dict[str, Any]:
-    rows = json.loads(program("runs", "--format", "json", cwd=folder).out)
+def row_of(sh: Shell, run: str = "r") -> dict[str, Any]:
+    rows = sh("runs", "--format", "json").json
     return next(r for r in rows if r["run"] == run)
 
 
@@ -154,7 +154,7 @@ def test_what_a_model_says_cannot_steer_the_terminal(folder: Path) -> None:
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_a_question_is_asked_in_place(folder: Path) -> None:
+def test_a_question_is_asked_in_place(folder: Path, sh: Shell) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("Is forty-one right?")
         t.expect("1  fix   note (str), count (int), sure (bool)")
@@ -178,13 +178,13 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
         t.expect("leave it waiting): ")
         t.type("ok\n")
         assert t.wait() == 0
-    records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
+    records = sh("show", "r", "--format", "json").json["records"]
     answers = [r["data"] for r in records if r["kind"] == "answer" and "data" in r]
     assert answers == [{"note": "use 3", "count": 3, "sure": True}]
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
+def test_an_answer_of_several_lines_is_pasted(folder: Path, sh: Shell) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         t.type("fix\n")
@@ -200,20 +200,20 @@ def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
         t.expect("leave it waiting): ")
         t.type("ok\n")
         assert t.wait() == 0
-    records = json.loads(program("show", "r", "--format", "json", cwd=folder).out)["records"]
+    records = sh("show", "r", "--format", "json").json["records"]
     (answer,) = (r["data"] for r in records if r["kind"] == "answer" and "data" in r)
     assert answer["note"] == "first\nok\n\n  third line"
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
 @pytest.mark.parametrize("key", ["\n", "\x04", "\x03"], ids=["enter", "ctrl-d", "ctrl-c"])
-def test_a_question_may_be_left(folder: Path, key: str) -> None:
+def test_a_question_may_be_left(folder: Path, sh: Shell, key: str) -> None:
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         t.ctrl_c() if key == "\x03" else t.type(key)
         t.expect("chartloop answer r ok")
         assert t.wait() == 4
-    assert row_of(folder)["status"] == "paused"
+    assert row_of(sh)["status"] == "paused"
 
 
 def test_nothing_is_asked_where_nobody_wants_to_be(folder: Path) -> None:
@@ -223,20 +223,20 @@ def test_nothing_is_asked_where_nobody_wants_to_be(folder: Path) -> None:
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_a_question_expires_while_it_is_asked(folder: Path) -> None:
+def test_a_question_expires_while_it_is_asked(folder: Path, sh: Shell) -> None:
     (folder / "asker.yaml").write_text(ASKER.replace("answer: 5m", "answer: 1500ms"))
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
         assert t.wait() == 5
-    assert row_of(folder)["reason"] == "user_unresponsive"
+    assert row_of(sh)["reason"] == "user_unresponsive"
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
+def test_an_answer_may_come_from_elsewhere(folder: Path, sh: Shell) -> None:
     (folder / "guesses.yaml").write_text("replies: [forty-two]\n")
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
-        sent = program("answer", "r", "ok", cwd=folder)
+        sent = sh("answer", "r", "ok")
         assert "run r has taken the answer: it is completed at done" in sent.err
         assert t.wait() == 0
 
@@ -245,7 +245,7 @@ def test_an_answer_may_come_from_elsewhere(folder: Path) -> None:
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_ctrl_c_at_the_terminal(folder: Path) -> None:
+def test_ctrl_c_at_the_terminal(folder: Path, sh: Shell) -> None:
     (folder / "slow.yaml").write_text(slowly("2s", 9))
     args = ("run", "looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
     with Terminal(*args, cwd=folder) as t:
@@ -254,7 +254,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
         t.expect("stopping before the next action")
         assert t.wait() == 130
         assert "^C" not in t.raw  # it would shift the frame
-    assert row_of(folder)["reason"] == "user_requested"
+    assert row_of(sh)["reason"] == "user_requested"
     with Terminal(*args[:-1], "s", cwd=folder) as t:
         t.expect("step 2: infer")
         t.ctrl_c()
@@ -263,11 +263,11 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
         t.expect("continue with:  chartloop resume s")
         assert t.wait() == 130
         assert t.raw.rindex("\x1b[?25h") > t.raw.rindex("\x1b[?25l")  # the cursor is back
-    assert row_of(folder, "s")["status"] == "running"
+    assert row_of(sh, "s")["status"] == "running"
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
-def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
+def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path, sh: Shell) -> None:
     with Terminal("step", "--plain", *ADD, "--run-id", "r", cwd=folder) as t:
         t.expect("adder> ")
         t.type("\n")
@@ -276,7 +276,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
         t.ctrl_c()
         t.expect("continue with:  chartloop resume r --tools tools.py")
         assert t.wait() == 130
-    assert row_of(folder)["steps"] == 1
+    assert row_of(sh)["steps"] == 1
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
@@ -298,7 +298,7 @@ def test_rm_asks(sh: Shell) -> None:
         t.expect("remove 1 run from .chartloop/journal.db? [y/N]: ")
         t.type("n\n")
         assert t.wait() == 130
-    assert row_of(sh.folder)["run"] == "r"
+    assert row_of(sh)["run"] == "r"
     with Terminal("runs", "rm", "r", cwd=sh.folder) as t:
         t.expect("[y/N]: ")
         t.type("y\n")
@@ -315,7 +315,7 @@ SCREEN = pytest.mark.extra(  # noqa: S610 - no Django
 
 @pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
-def test_step_is_a_full_screen(folder: Path) -> None:
+def test_step_is_a_full_screen(folder: Path, sh: Shell) -> None:
     with Terminal("step", *ADD, "--run-id", "r", cwd=folder, columns=120) as t:
         t.expect("running at receive")
         t.expect("1 State")
@@ -329,12 +329,12 @@ def test_step_is_a_full_screen(folder: Path) -> None:
         assert "\x1b[?1049h" in t.raw
         assert "\x1b[?1049l" in t.raw
         assert "Stopped for `completed` (natural) at `done`" in t.shown
-    assert row_of(folder)["reason"] == "completed"
+    assert row_of(sh)["reason"] == "completed"
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
-def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None:
+def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path, sh: Shell) -> None:
     args = ("looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
     with Terminal("step", *args, cwd=folder, columns=120) as t:
         t.expect("running at receive")
@@ -346,12 +346,14 @@ def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None
         t.type("q")
         assert t.wait() == 0
         assert "continue with:  chartloop resume r" in t.shown
-    assert 1 < row_of(folder)["steps"] < 60
+    assert 1 < row_of(sh)["steps"] < 60
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
 @SCREEN
-def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Path) -> None:
+def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(
+    folder: Path, sh: Shell
+) -> None:
     (folder / "slow.yaml").write_text(slowly("90s", 1))
     args = ("looper.yaml", "x", "--script", "slow.yaml", "--run-id", "r")
     with Terminal("step", *args, "--to", "think", cwd=folder, columns=120) as t:
@@ -362,8 +364,8 @@ def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Pat
         assert t.wait() == 0
         assert "continue with:  chartloop resume r" in t.shown
     (folder / "slow.yaml").write_text("replies: [enough]\n")
-    assert program("resume", "r", "--script", "slow.yaml", cwd=folder).code == 0
-    assert row_of(folder)["reason"] == "completed"
+    assert sh("resume", "r", "--script", "slow.yaml").code == 0
+    assert row_of(sh)["reason"] == "completed"
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
@@ -438,21 +440,19 @@ def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> N
 LETTER = "The letter begins. " + "word " * 2_500 + "The letter ends."
 
 
-def test_a_long_question_is_answered_once_it_was_shown(folder: Path) -> None:
+def test_a_long_question_is_answered_once_it_was_shown(folder: Path, sh: Shell) -> None:
     (folder / "long.yaml").write_text(json.dumps({"replies": [LETTER]}))
-    rests = program(
-        "run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", "--no-input", cwd=folder
-    )
+    rests = sh("run", "asker.yaml", "x", "--script", "long.yaml", "--run-id", "r", "--no-input")
     assert rests.code == 4
-    refused = program("answer", "r", "ok", cwd=folder)
+    refused = sh("answer", "r", "ok")
     assert (refused.code, "were not shown" in refused.err) == (2, True)
-    shown = program("show", "r", cwd=folder).out
+    shown = sh("show", "r").out
     assert "chartloop show r --question" in shown
     assert "The letter ends." not in shown.partition("--question")[0]
-    whole = program("show", "r", "--question", cwd=folder)
+    whole = sh("show", "r", "--question")
     assert "The letter ends. right?" in whole.out
     digest = whole.err.rsplit("--shown ", 1)[1].strip()
-    assert program("answer", "r", "ok", "--shown", digest, cwd=folder).code == 0
+    assert sh("answer", "r", "ok", "--shown", digest).code == 0
 
 
 @pytest.mark.slow("plays at a terminal for seconds")
@@ -472,8 +472,8 @@ def test_the_prompt_asks_to_show_the_rest_of_a_question(folder: Path, shows: boo
         assert t.wait() == (0 if shows else 4)
 
 
-def test_a_run_says_who_submitted_it(folder: Path) -> None:
+def test_a_run_says_who_submitted_it(folder: Path, sh: Shell) -> None:
     (folder / "ok.yaml").write_text("replies: [hm]\n")
     command = ("run", "asker.yaml", "x", "--script", "ok.yaml", "--run-id", "r", "--no-input")
-    assert program(*command, "--submitter", "ann", cwd=folder).code == 4
-    assert re.search(r"submitter +ann", program("show", "r", cwd=folder).out)
+    assert sh(*command, "--submitter", "ann").code == 4
+    assert re.search(r"submitter +ann", sh("show", "r").out)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.core.digraph import Digraph
 
 NODES = st.integers(0, 9)
 EDGES = st.lists(st.tuples(NODES, NODES), max_size=40)
@@ -40,7 +40,7 @@ def test_graphs_answer_as_those_of_networkx(
             assert set(graph.successors(node)) == set(known.successors(node))
             assert set(graph.predecessors(node)) == set(known.predecessors(node))
             assert graph.onward(node) == {node} | _NX.descendants(known, node)
-            assert graph.leading_to([node]) == {node} | _NX.ancestors(known, node)
+            assert graph.leading_to(node) == {node} | _NX.ancestors(known, node)
         assert {frozenset(part) for part in graph.components()} == {
             frozenset(part) for part in _NX.strongly_connected_components(known)
         }

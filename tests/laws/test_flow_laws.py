@@ -182,7 +182,11 @@ def lines(draw: st.DrawFn) -> Data:
             body["next"] = body["next"][1]
         states[name] = body
     x = "{{ " + draw(st.sampled_from(READABLE)) + " }}"
-    states["done"] = {"do": "tool", "with": {"name": "mail", "arguments": {"text": x}}, "next": "end"}
+    states["done"] = {
+        "do": "tool",
+        "with": {"name": "mail", "arguments": {"text": x}},
+        "next": "end",
+    }
     return states | {"end": {"stop": "completed"}}
 
 
@@ -309,7 +313,10 @@ def walks(draw: st.DrawFn) -> Data:
     named: Data = {}
     for number, state in enumerate(states):
         to = {"to": f"s{number + 1}", **state.get("next", {})}
-        named[f"s{number}"] = state | {"next": to["to"] if len(to) == 1 else [to], "failed": to["to"]}
+        named[f"s{number}"] = state | {
+            "next": to["to"] if len(to) == 1 else [to],
+            "failed": to["to"],
+        }
     named[f"s{len(states)}"] = {"stop": "completed"}
     return carrier(named, {"do": "receive"}) | (
         {"instructions": instructions} if instructions else {}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from chartloop.cli.machine_loader import load_tools
+from chartloop.cli.machine_loader import own_of
+from chartloop.cli.options import RunOptions
 from chartloop.cli.script import read_script
 from tests.server.conftest import Serve, wait_for
 
@@ -34,7 +35,7 @@ def test_the_first_ten_minutes(serve: Serve) -> None:
     served = serve(
         script=read_script(str(EXAMPLE / "replies.yaml")).replies,
         machines=(EXAMPLE,),
-        tools=load_tools((str(EXAMPLE / "tools.py"),)),
+        tools=own_of(RunOptions(tools=(str(EXAMPLE / "tools.py"),))),
     )
     base = str(served.client.base_url).rstrip("/")
 

@@ -6,23 +6,37 @@ import ast
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 
 import chartloop
-from chartloop import SetupError, action, load, tool
+from chartloop import SetupError, action, load, simulate, tool
 from chartloop.actions import builtin, with_own
-from chartloop.actions.declare import specs_of
+from chartloop.actions.declare import Name, action_spec, specs_of
+from chartloop.actions.imagine import Drawn, Scene
+from chartloop.actions.infer import complete
 from chartloop.actions.registry import check_traits
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import NO_ACTION, UNDECLARED, ActionTraits, Count
+from chartloop.core.conversation import user
+from chartloop.core.outcome import Outcome
+from chartloop.core.position import Position
+from chartloop.core.specs import ActionSpec, ArgSpec
+from chartloop.core.traits import (
+    ASKS_MODEL,
+    BY_FIELDS,
+    NO_ACTION,
+    OUTSIDE,
+    RUNS_CHILD,
+    SURE,
+    UNDECLARED,
+    ActionTraits,
+    Count,
+)
+from chartloop.core.types import STR
 from chartloop.machine.abstract.signals import hands_down
 from chartloop.run.context import Context
 
-QUIET = ActionTraits(
-    asks="never", calls="none", runs="none", fails="by_fields", step="system", family="own"
-)
+QUIET = BY_FIELDS
 NEEDED = [field.name for field in fields(ActionTraits) if field.default is MISSING]
 
 
@@ -86,12 +100,6 @@ WRONG = [
         "asks-by-no-field", "asks_if", {"asks": "text", "asks_if": ("how", "so")},
         {"may_use": frozenset({"model"})},
     ),
-    Wrong("has-effects", "family", {"family": "pure"}, {"effect": Effect.PAID}),
-    Wrong("draws-no-reply", "family", {"family": "model"}, {}),
-    Wrong("carries-nothing-out", "family", {"family": "tools"}, {}),
-    Wrong("runs-no-child", "family", {"family": "child"}, {}),
-    Wrong("does-no-task", "family", {"family": "work"}, {}),
-    Wrong("is-an-action", "family", {"family": "wait"}, {}),
     Wrong("is-no-inference", "step", {"step": "llm-inference"}, {}),
     Wrong("calls-no-tool", "step", {"step": "tool-call"}, {}),
     Wrong("edits-no-memory", "step", {"step": "memory-update"}, {}),
@@ -108,20 +116,10 @@ def test_traits_that_the_spec_contradicts_are_refused(case: Wrong) -> None:
         with_own(specs_of(spec))
 
 
-@pytest.mark.parametrize(
-    ("says", "wanted"),
-    [
-        ({"family": "model"}, "that is for an action with `asks` 'reply'"),
-        ({"family": "child"}, "that is for an action with `runs` 'one' or 'several'"),
-        ({"step": "llm-inference"}, "that is for an action that asks the model"),
-    ],
-)
-def test_the_error_says_what_the_family_or_the_step_needs(
-    says: dict[str, Any], wanted: str
-) -> None:
+def test_the_error_says_what_the_step_needs() -> None:
     with pytest.raises(SetupError) as found:
-        check_traits(made(replace(QUIET, **says)))
-    assert wanted in str(found.value)
+        check_traits(made(replace(QUIET, step="llm-inference")))
+    assert "that is for an action that asks the model" in str(found.value)
 
 
 def test_an_action_that_asks_for_a_text_can_be_a_step_of_inference() -> None:
@@ -152,6 +150,97 @@ def test_nothing_is_known_of_an_own_action(field: str) -> None:
     assert not spec.is_builtin
     assert getattr(spec.traits, field) == getattr(UNDECLARED, field)
     assert getattr(UNDECLARED, field) == getattr(NO_ACTION, field)
+
+
+@action(traits=ASKS_MODEL, result=STR)
+async def title(ctx: Context, text: str) -> Outcome:
+    """Asks the model for a title."""
+    made = await complete(ctx, [user(text)])
+    return Outcome(result=made.reply.text, spent=made.spent)
+
+
+TITLED = """chartloop: 1
+machine: m
+vars: {title: ""}
+output: vars.title
+states:
+  read: {do: receive, next: name_it}
+  name_it: {do: title, with: {text: "{{ run.task }}"}, save: {vars.title: result}, next: done}
+  done: {end: completed}
+"""
+
+
+def test_an_own_action_that_promises_is_believed() -> None:
+    machine = load(TITLED, tools=[title])
+    assert "your own action" not in str(machine.bound())
+    found = simulate(machine, runs=50)
+    assert found.spread("requests").most == 1
+    assert not found.bound_violations
+    run = machine.start("Moby Dick", script=["A whale"], require_bound={"requests": 1})
+    assert run.run().output == "A whale"
+    assert run.facts.usage.llm_calls == 1
+
+
+def imagine_dice(scene: Scene, drawn: Drawn, position: Position, _a: float, _b: float) -> Outcome:
+    _, fields = scene.call_arguments(position)
+    return Outcome(result=fields["sides"])
+
+
+@action(effect="local", traits=OUTSIDE, imagine=imagine_dice)
+def dice(ctx: Context, sides: int) -> int:
+    """Throws dice that are not there in a simulation."""
+    raise AssertionError(sides)
+
+
+DICE = """chartloop: 1
+machine: m
+vars: {most: 6}
+states:
+  throw: {do: dice, with: {sides: vars.most}, failed: lost, next: look}
+  look: {when: last.result == 6, then: won, else: lost}
+  won: {end: completed}
+  lost: {end: error}
+"""
+
+
+def test_an_own_action_says_how_it_is_imagined() -> None:
+    found = simulate(load(DICE, tools=[dice]), runs=50)
+    assert {run.state for run in found.sample.runs} == {"won"}
+
+
+def test_promises_that_the_fields_contradict_are_refused() -> None:
+    @action(traits=BY_FIELDS)
+    def lend(ctx: Context, which: Annotated[str, Name("tool")]) -> None:
+        """Says that it calls no tool, and names one."""
+
+    with pytest.raises(SetupError, match="`lend` declares `calls` as 'none', but a field names"):
+        load(TAKEN, tools=[lend])
+
+
+class Completed(NamedTuple):
+    """What follows for the spec from what is decided."""
+
+    id: str
+    traits: ActionTraits
+    follows: dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Completed("reply", replace(ASKS_MODEL, asks="reply"), {"uses": {"model"}}),
+        Completed("text", ASKS_MODEL, {"uses": set[str](), "may_use": {"model"}}),
+        Completed("calls", replace(OUTSIDE, calls="all"), {"leaves": True, "may_wait": False}),
+        Completed("child", RUNS_CHILD, {"own_deadline": True, "may_wait": True}),
+        Completed("quiet", SURE, {"leaves": False, "own_deadline": False, "may_wait": False}),
+    ],
+    ids=lambda case: case.id,
+)
+def test_what_follows_from_promises(case: Completed) -> None:
+    def act(ctx: Context) -> None: ...
+
+    spec = action_spec(act, traits=case.traits)
+    assert {name: getattr(spec, name) for name in case.follows} == case.follows
 
 
 TAKEN = """chartloop: 1
@@ -233,7 +322,6 @@ ALLOWED = {
     "language/approval.py: ask_approval": "`approve` is written out as a state with this action",
     "core/position.py: ask_approval": "the key under which a run keeps what it asked approval for",
     "machine/evolve.py: ask_user": "the key under which a run keeps its question",
-    "run/question.py: ask_user": "the same key",
 }
 """What names an action outside of `actions`, and why."""
 

@@ -21,22 +21,27 @@ from typing import (
     NewType,
     NotRequired,
     Optional,
+    TypedDict,
 )
 
 import pytest
 import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
+from pydantic import Field as Limits
 
 from chartloop.actions.declare import (
+    SURE,
     Data,
     Duration,
+    Field,
     Fraction,
     Name,
     Texts,
     Value,
     Values,
+    Variables,
     action,
     action_spec,
     guard,
@@ -52,6 +57,7 @@ from chartloop.core.specs import ActionSpec, ArgKind, ArgSpec, Effect, Registry,
 from chartloop.core.types import (
     ANY,
     BOOL,
+    COUNT,
     DURATION,
     FLOAT,
     FRACTION,
@@ -106,7 +112,7 @@ Score = NewType("Score", float)
 @tool
 def weather(
     place: Place,
-    days: Annotated[int, Field(ge=1, le=14)] = 1,
+    days: Annotated[int, Limits(ge=1, le=14)] = 1,
     unit: Literal["C", "F"] = "C",
 ) -> str:
     """Weather forecast for a place.
@@ -628,7 +634,7 @@ WRITTEN = [
     Written("value", Annotated[str, Value], "value", STR),
     Written("values", Annotated[dict[str, Any], Values], "values", map_of(ANY)),
     Written("texts", Annotated[dict[str, str], Texts], "texts", map_of(STR)),
-    Written("other-marks", Annotated[int, Field(ge=1), "x", []], "value", INT),
+    Written("other-marks", Annotated[int, Limits(ge=1), "x", []], "value", INT),
     Written(
         "data",
         Annotated[Options, Data],
@@ -738,6 +744,68 @@ def test_a_declaration_may_be_read_twice() -> None:
 def test_an_action_changes_facts(name: str) -> None:
     with pytest.raises(SetupError, match="an action cannot change"):
         action_spec(wait, changes=[name])
+
+
+class Order(TypedDict):
+    """What is ordered.
+
+    Args:
+        item: The name of the item.
+    """
+
+    item: str
+    count: NotRequired[Annotated[int, Field(type=COUNT, about="How many.")]]
+
+
+@action(fields=Order)
+def order(ctx: Context, **fields: Any) -> str:
+    """Order it."""
+    return f"{fields}"
+
+
+def test_a_class_may_have_the_fields_of_an_action() -> None:
+    assert action_spec(order, fields=Order).args == specs_of(order).actions["order"].args
+    assert specs_of(order).actions["order"].args == (
+        ArgSpec("item", "text", STR, required=True, about="The name of the item."),
+        ArgSpec("count", "value", COUNT, about="How many."),
+    )
+    with pytest.raises(SetupError, match=r"`\*\*fields` cannot be given by name"):
+
+        @action
+        def other(ctx: Context, **fields: Any) -> None: ...
+
+
+def even(value: Any) -> str | None:
+    return "an even number" if value % 2 else None
+
+
+def test_what_else_is_decided_of_a_field() -> None:
+    def act(
+        ctx: Any,
+        most: Annotated[float, Duration, Field(role="waits", at_least="base")] = 9.0,
+        base: Annotated[int, Field(check=even)] = 2,
+        raw: Annotated[list[int], Field("data")] = [],  # noqa: B006
+    ) -> None: ...
+
+    spec = action_spec(act, traits=SURE)
+    most, base, raw = spec.args
+    assert (most.kind, most.at_least, most.default) == ("duration", "base", 9.0)
+    assert spec.traits.waits == ("most", 9.0)
+    assert spec.may_wait
+    assert base.check is even
+    assert (raw.kind, raw.type, raw.check) == ("data", list_of(INT), None)
+
+
+def right(_name: str, _entry: Any, _type: Type) -> str | None:
+    return None
+
+
+def test_the_keys_of_an_action_may_be_variables() -> None:
+    def act(ctx: Any, all: Annotated[dict[str, Any], Variables(right, entry=Order)]) -> None: ...
+
+    spec = action_spec(act)
+    assert (spec.args, spec.targets, spec.target_kind) == ((), right, "data")
+    assert [arg.name for arg in spec.entry] == ["item", "count"]
 
 
 # -- guards -------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class TestSettings:
         ("settings", "says"),
         [
             ({"temprature": 1}, "did you mean `temperature`"),
-            ({"temperature": 3}, "less than or equal to 2"),
+            ({"temperature": 3}, "`temperature` is at most 2.0, not 3"),
             ({"temperature": "hot"}, "temperature"),
             ({"timeout": "soon"}, "timeout"),
             ({"timeout": -1}, "timeout"),

@@ -16,7 +16,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.catalog import shipped_machines
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import ActionSpec
-from chartloop.core.traits import ActionTraits
+from chartloop.core.traits import ASKS_MODEL
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
@@ -514,10 +514,7 @@ states:
 
 def summarizing() -> Any:
     """A machine with a made-up action that asks the model for a text of its own."""
-    traits = ActionTraits(
-        asks="text", calls="none", runs="none", fails="by_world", step="system", family="own"
-    )
-    made = ActionSpec("sum_up", None, uses=frozenset({"model"}), declares=traits)
+    made = ActionSpec("sum_up", None, uses=frozenset({"model"}), declares=ASKS_MODEL)
     check_traits(made)
     return load(SUMMARIZING, actions=[made])
 

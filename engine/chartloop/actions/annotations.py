@@ -13,7 +13,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from chartloop.core.outcome import Blocked
@@ -35,6 +35,11 @@ from chartloop.core.types import (
 )
 
 T = TypeVar("T")
+
+Role = Literal["waits", "repairs", "most_calls", "continues", "adopts"]
+"""What a field is to its action: the longest wait of its own, the number of extra attempts that it
+may request, of calls of one reply that it executes, of times that it defers stop signals; or the
+mapping whose values are the variables that it sets."""
 
 DEEPEST = 5
 """The levels of nested classes that are described; deeper ones are `any`."""
@@ -70,6 +75,45 @@ class Data:
     """``Annotated[T, Data]``: literal data, checked against `T` when the file is loaded."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """``Annotated[T, Field(...)]``: what the type of a field leaves open, or says otherwise."""
+
+    kind: ArgKind | None = None
+    """The notation. With it the field's data is not checked against `T`."""
+    type: Type | None = None
+    about: str = ""
+    """The description, if no docstring has it."""
+    names: str = ""
+    """The kind of thing that it names, as in `Name`; also of each value of a mapping of data."""
+    check: Callable[[Any], str | None] | None = None
+    """Returns the error in literal data or in a constant, or None."""
+    fields: type | None = None
+    """For the kind `fields`: a class with the fields of each entry."""
+    needs: str = ""
+    """The field without which this one has no meaning."""
+    at_least: str = ""
+    """The field that has no effect if this one is below its value."""
+    arguments_of: str = ""
+    """The field that names the tool which takes these arguments."""
+    into_block: Literal["", "end", "part"] = ""
+    """Where the text goes in the memory block that another field names."""
+    in_block: bool = False
+    """Whether that memory block must hold the text."""
+    role: Role | None = None
+
+
+class Variables(NamedTuple):
+    """``Annotated[Mapping[str, Any], Variables(...)]``: a whole `with` whose keys are variables."""
+
+    check: Callable[[str, Any, Type], str | None]
+    """Returns the error in the entry of a variable of that type, or None."""
+    kind: ArgKind = "data"
+    """The notation of an entry."""
+    entry: type | None = None
+    """A class with the fields of an entry that is a mapping."""
+
+
 _MARKED_KINDS: dict[type, ArgKind] = {
     Duration: "duration",
     Fraction: "value",
@@ -93,17 +137,26 @@ class Meaning(NamedTuple):
 def meaning_of(annotation: Any) -> Meaning | None:
     """The meaning of an annotation for a field of `with`; None if its notation is ambiguous."""
     core, marks, _ = _unwrap(annotation)
-    type_ = type_from(annotation)
+    said = mark_of(annotation, Field) or Field()
+    type_ = said.type or type_from(annotation)
+    if said.kind is not None:
+        return Meaning(said.kind, type_, names=said.names)
     if name := next((mark for mark in marks if isinstance(mark, Name)), None):
         return Meaning("name", type_, names=name.of)
     if kind := _meaning_of_marks(marks, _MARKED_KINDS):
         return Meaning(kind, type_)
-    if type_.kind == "enum":
-        return Meaning("enum", type_, choices=type_.values)
+    words = type_from(annotation)
+    if words.kind == "enum":
+        return Meaning("enum", type_, choices=words.values)
     if type_.kind == "str":
         return Meaning("text", type_)
     obvious = type_.kind not in ("any", "struct", "none") or core is Any
     return Meaning("value", type_) if obvious else None
+
+
+def mark_of(annotation: Any, of: type[T]) -> T | None:
+    """The mark of this class on an annotation, or None."""
+    return next((mark for mark in _unwrap(annotation)[1] if isinstance(mark, of)), None)
 
 
 def has_word_for(annotation: Any) -> bool:

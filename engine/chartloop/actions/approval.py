@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from chartloop.actions.annotations import Field
+from chartloop.actions.declare import action
 from chartloop.actions.run_tool import failed_result
 from chartloop.core.approvals import ACCEPT, DENY, EDIT, NO_REQUEST, keyed, open_held, shown
 from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL, REMEMBERED
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
-from chartloop.core.traits import ActionTraits
-from chartloop.core.types import STR, list_of, struct
+from chartloop.core.specs import ToolSpec
+from chartloop.core.traits import BY_FIELDS
+from chartloop.core.types import ANY, STR, list_of, struct
 from chartloop.core.visible import visible_json
 from chartloop.language.expression import Expression, widen
 from chartloop.run.context import Context
@@ -28,13 +30,27 @@ from chartloop.run.sanitize import sound_data, text_for_model
 CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
 
 
+@action(work=False, effect="pure", traits=BY_FIELDS, result=list_of(CALL), reads="reply")
 def ask_approval(
-    ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
-    first: bool = False, when: Expression | None = None, edited: bool = False,
+    ctx: Context, *, tools: Annotated[Sequence[str], Field("data")],
+    wait: Annotated[str, Field("data")] = "", by: Annotated[str, Field("data")] = "",
+    text: str = "", first: Annotated[bool, Field("data", ANY)] = False,
+    when: Annotated[Expression | None, Field("data", ANY)] = None,
+    edited: Annotated[bool, Field("data", ANY)] = False,
 ) -> Outcome:  # fmt: skip
-    """List the open calls of these tools that an approval needs, and write the question.
+    """Lists the open calls that need an approval; the key `approve` adds it.
 
-    `edited`: list the calls of the last question again, as its answer changed them.
+    It writes the question. With `edited`, it lists the calls of the last question again, as its
+    answer changed them.
+
+    Args:
+        tools: The tools whose calls need an approval.
+        wait: The wait that takes the answer.
+        by: Who may answer.
+        text: The text above the calls.
+        first: Whether only the first call will be executed.
+        when: The guard over `call` that holds calls back.
+        edited: Whether to list the calls that an answer changed.
     """
     gate = Gate(ctx, when)
     request: dict[str, Any]
@@ -180,31 +196,3 @@ def _validated(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | None:
     fields: Mapping[str, Any] = spec.parameters.get("properties", EMPTY)
     defaults = {n: f["default"] for n, f in fields.items() if "default" in f}
     return {**defaults, **parsed} if isinstance(parsed, dict) else None
-
-
-ACTIONS = (
-    ActionSpec(
-        "ask_approval",
-        ask_approval,
-        (
-            ArgSpec(
-                "tools", "data", list_of(STR), required=True,
-                about="The tools whose calls need an approval.",
-            ),
-            ArgSpec("wait", "data", STR, about="The wait that takes the answer."),
-            ArgSpec("by", "data", STR, about="Who may answer."),
-            ArgSpec("text", "text", STR, about="The text above the calls."),
-            ArgSpec("first", "data", about="Whether only the first call will be executed."),
-            ArgSpec("when", "data", about="The guard over `call` that holds calls back."),
-            ArgSpec("edited", "data", about="Whether to list the calls that an answer changed."),
-        ),
-        result=list_of(CALL),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
-        ),
-        about="Lists the open calls that need an approval; the key `approve` adds it.",
-    ),
-)  # fmt: skip

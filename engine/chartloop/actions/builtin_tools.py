@@ -128,9 +128,3 @@ def _no_block(ctx: Context, block: str) -> ToolResult:
     return ToolResult(
         f"error: there is no memory block `{block}`" + (f"; {hint}" if hint else ""), ok=False
     )
-
-
-TOOLS = (
-    send_message, conversation_search, core_memory_read, core_memory_append, core_memory_replace,
-    submit_answer,
-)  # fmt: skip

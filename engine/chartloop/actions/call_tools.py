@@ -9,23 +9,28 @@ Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 00
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as traits_of
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import anyio
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from chartloop.actions.annotations import Field, Name, Texts
 from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
 from chartloop.core.codec import read, written
-from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
-from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import (
     NOTHING_SPENT,
     Blocked,
@@ -35,9 +40,10 @@ from chartloop.core.outcome import (
     Spent,
     ToolResult,
 )
-from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
-from chartloop.core.traits import ActionTraits
-from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
+from chartloop.core.position import Position
+from chartloop.core.specs import MOST_CALLS, Effect, ToolSpec
+from chartloop.core.traits import BY_FIELDS, OUTSIDE
+from chartloop.core.types import ANY, BOOL, STR, list_of, struct
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.elicitation import InputRequired
@@ -56,10 +62,103 @@ TOO_MANY = "error: this call was not executed: at most {most} calls of one reply
 """The reply to each call beyond the number of calls that are executed."""
 
 
+MOST = 1_000
+
+
+def _number(value: Any) -> str | None:
+    """The error in a number of calls, or None."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
+
+
+class Batch(NamedTuple):
+    """The open calls of the newest reply, as a state that executes calls is imagined to do."""
+
+    calls: tuple[ToolCall, ...]
+    """Those that it answers, the first so many."""
+    refused: Mapping[int, str]
+    """The numbers of the calls that it does not execute, and what the model reads instead."""
+    excess: tuple[ToolCall, ...]
+    kept: Mapping[str, Any] = EMPTY
+    """What is kept of an approval once its calls are answered."""
+
+    @property
+    def made(self) -> int:
+        """The number of calls that are executed."""
+        return len(self.calls) - len(self.refused)
+
+
+def imagined_batch(scene: Scene, position: Position) -> Batch:
+    """What a state does with the open calls of a position."""
+    spec, state, approve = scene.spec, scene.state, scene.spec.approve
+    calls = open_calls(position.messages, spec.wire_names)
+    if state.calls == "memory":
+        calls = tuple(c for c in calls if c.name in scene.tools and c.name in scene.memory)
+    most = 1 if state.calls == "first" else state.most_calls
+    calls, excess = calls[:most], calls[most:]
+    refused = {n: NOT_OFFERED for n, c in enumerate(calls) if c.name not in scene.tools}
+    if approve is None:
+        return Batch(calls, refused, excess)
+    gate = Gate(scene.call_arguments(position)[0], approve.when)
+    cleared = [gate.clear(key, call) for key, call in keyed(calls)]
+    refused |= {n: c.text for n, c in enumerate(cleared) if isinstance(c, ToolResult)}
+    return Batch(calls, refused, excess, gate.kept_after_use)
+
+
+def imagine_calls(scene: Scene, drawn: Drawn, position: Position, adds: float, _: float) -> Outcome:
+    """The outcome of the open calls, of which the first so many that are made fail."""
+    calls, refused, excess, kept = imagined_batch(scene, position)
+    facts, made = position.facts, [n for n in range(len(calls)) if n not in refused]
+    failed = {**refused, **dict.fromkeys(made[: drawn.calls], "error: a tool failed")}
+    changes: dict[str, Any] = {}
+    if scene.spec.memory and any(calls[n].name in scene.memory for n in made[drawn.calls :]):
+        changes[f"memory.{[*scene.spec.memory][-1]}"] = str(facts.run.steps)
+    result: list[dict[str, Any]] = [
+        {"id": c.id, "name": c.name, "ok": n not in failed, "content": failed.get(n, ""),
+         "result": None}
+        for n, c in enumerate(calls)
+        if scene.is_read
+    ]  # fmt: skip
+    outcome = Outcome(
+        result=result,
+        messages=tuple([tool_reply(c, failed.get(n, "")) for n, c in enumerate(calls)]),
+        changes=changes, kept=kept, tool_errors=tuple([failed[n] for n in sorted(failed)]),
+        spent=Spent(tools=Counter(calls[n].name for n in made)) if made else NOTHING_SPENT,
+        context_tokens=facts.usage.context_tokens + int(adds) * len(made),
+    )  # fmt: skip
+    on_error = scene.state.args.get("on_error")
+    if failed and on_error is not None and on_error.value == "fail":
+        error = Failure("RECOVERABLE", "a tool failed", "", "tool")
+        outcome = outcome.replace(ok=False, error=error, tool_errors=())
+    if not excess:
+        return outcome
+    if scene.state.calls == "first":
+        return drop_others(outcome, position.messages, (*calls, *excess))
+    return drop_excess(outcome, excess, len(calls))
+
+
+OnError = Annotated[Literal["reply", "fail"], Field(type=STR)]
+
+
+@action(
+    traits=traits_of(OUTSIDE, calls="all"), result=list_of(CALLED), suspends=False,
+    intents="careful", changes="memory.*", supplies="conversation", imagine=imagine_calls,
+    reads=(),
+)  # fmt: skip
 async def call_tools(
-    ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
-) -> Outcome | Blocked:  # fmt: skip
-    """Execute the calls of the newest reply concurrently, but memory tools in order."""
+    ctx: Context,
+    on_error: OnError = "reply",
+    at_most: Annotated[int, Field("data", check=_number, role="most_calls")] = MOST_CALLS,
+) -> Outcome | Blocked:
+    """Executes the tool calls of the newest reply, at once.
+
+    Memory tools are called in order.
+
+    Args:
+        on_error: `reply`: the model gets the error as the reply; `fail`: the action fails.
+        at_most: How many calls of one reply are executed; default 32. The reply to each call
+            beyond it says that it was not executed.
+    """
     return await _carry_out(ctx, ctx.messages.open_calls(ctx.machine.wire_names), on_error, at_most)
 
 
@@ -74,10 +173,18 @@ def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outc
     )  # fmt: skip
 
 
-async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
-    """Execute the first call of the newest reply; the others are dropped, on the record.
+@action(
+    traits=traits_of(OUTSIDE, calls="first"), result=list_of(CALLED), suspends=False,
+    intents="careful", changes="memory.*", supplies="conversation", imagine=imagine_calls,
+    reads=(),
+)  # fmt: skip
+async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Blocked:
+    """Executes the first tool call of the newest reply; drops the others.
 
     Source: 004 "Execute first tool call".
+
+    Args:
+        on_error: `reply`: the model gets the error as the reply; `fail`: the action fails.
     """
     calls = ctx.messages.open_calls(ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:1], on_error)
@@ -294,10 +401,27 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     return read(fields, ToolResult, ctx.machine.reasons)
 
 
+@action(
+    traits=traits_of(OUTSIDE, calls="named"), suspends=False, changes="memory.*",
+    example="""\
+look_up:
+  do: tool
+  with: {name: price, arguments: {item: "{{ vars.item }}", count: 2}}
+  save: {vars.price: result}
+  next: work""",
+    reads=(),
+)  # fmt: skip
 async def tool(
-    ctx: Context, name: str, arguments: Mapping[str, Any] | None = None
-) -> Outcome | Blocked:  # fmt: skip
-    """Call one registered tool without a model."""
+    ctx: Context,
+    name: Annotated[str, Name("tool")],
+    arguments: Annotated[Any, Texts, Field(arguments_of="name")] = None,
+) -> Outcome | Blocked:
+    """Calls one registered tool without a model.
+
+    Args:
+        name: The tool's name.
+        arguments: Its arguments; every text is a template.
+    """
     spec = ctx.machine.registry.tools[name]
     try:
         parsed = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
@@ -330,10 +454,26 @@ async def tool(
     return outcome.replace(ok=False, error=error, in_doubt=result.in_doubt)
 
 
+@action(
+    effect="pure", traits=traits_of(BY_FIELDS, calls="memory"), suspends=False, changes="memory.*",
+    supplies="conversation", imagine=imagine_calls,
+    reads=(),
+)  # fmt: skip
 async def update_memory(
-    ctx: Context, block: str = "", append: str = "", old: str = "", new: str = ""
+    ctx: Context,
+    block: Annotated[str, Name("block")] = "",
+    append: Annotated[str, Field(into_block="end")] = "",
+    old: Annotated[str, Field(in_block=True)] = "",
+    new: Annotated[str, Field(into_block="part")] = "",
 ) -> Outcome:
-    """Edit memory blocks, by the model's calls of memory tools or by `with`."""
+    """Appends to memory blocks or replaces text in them, by memory tools or by `with`.
+
+    Args:
+        block: The block; without it, the model's own memory calls.
+        append: Text to add at the end of the block.
+        old: Text to replace.
+        new: The replacement.
+    """
     if not block:
         here, memory = ctx.host.chart.tools_at(ctx.state.name), ctx.host.chart.memory_tools
         calls = [
@@ -348,140 +488,3 @@ async def update_memory(
     if not result.ok:
         return Outcome.failure(Category.RECOVERABLE, result.text, kind="memory")
     return Outcome(result=result.result, changes=result.changes)
-
-
-_ON_ERROR = ArgSpec(
-    "on_error", "enum", STR, choices=("reply", "fail"),
-    about="`reply`: the model gets the error as the reply; `fail`: the action fails.",
-)  # fmt: skip
-
-
-def _number(value: Any) -> str | None:
-    """The error in a number of calls, or None."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
-
-
-MOST = 1_000
-_AT_MOST = ArgSpec(
-    "at_most", "data", INT, check=_number,
-    about=f"How many calls of one reply are executed; default {MOST_CALLS}. The reply to each call"
-    " beyond it says that it was not executed.",
-)  # fmt: skip
-ACTIONS = (
-    ActionSpec(
-        "call_tools",
-        call_tools,
-        (_ON_ERROR, _AT_MOST),
-        result=list_of(CALLED),
-        effect=Effect.PAID,
-        suspends=False,
-        leaves=True,
-        sound=True,
-        own_intents=True,
-        settles_itself=True,
-        most_calls="at_most",
-        changes=frozenset({"memory.*"}),
-        supplies=frozenset({"conversation"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="all",
-            runs="none",
-            fails="by_world",
-            step="tool-call",
-            family="tools",
-        ),
-        about="Executes the tool calls of the newest reply, at once.",
-    ),
-    ActionSpec(
-        "call_tool",
-        call_tool,
-        (_ON_ERROR,),
-        result=list_of(CALLED),
-        effect=Effect.PAID,
-        suspends=False,
-        leaves=True,
-        sound=True,
-        own_intents=True,
-        settles_itself=True,
-        changes=frozenset({"memory.*"}),
-        supplies=frozenset({"conversation"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="first",
-            runs="none",
-            fails="by_world",
-            step="tool-call",
-            family="tools",
-        ),
-        about="Executes the first tool call of the newest reply; drops the others.",
-    ),
-    ActionSpec(
-        "tool",
-        tool,
-        (
-            ArgSpec("name", "name", STR, required=True, names="tool", about="The tool's name."),
-            ArgSpec(
-                "arguments",
-                "texts",
-                arguments_of="name",
-                about="Its arguments; every text is a template.",
-            ),
-        ),
-        effect=Effect.PAID,
-        suspends=False,
-        leaves=True,
-        changes=frozenset({"memory.*"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="named",
-            runs="none",
-            fails="by_world",
-            step="tool-call",
-            family="own",
-        ),
-        about="Calls one registered tool without a model.",
-        example="""\
-look_up:
-  do: tool
-  with: {name: price, arguments: {item: "{{ vars.item }}", count: 2}}
-  save: {vars.price: result}
-  next: work""",
-    ),
-    ActionSpec(
-        "update_memory",
-        update_memory,
-        (
-            ArgSpec(
-                "block",
-                "name",
-                STR,
-                names="block",
-                about="The block; without it, the model's own memory calls.",
-            ),
-            ArgSpec(
-                "append",
-                "text",
-                STR,
-                into_block="end",
-                about="Text to add at the end of the block.",
-            ),
-            ArgSpec("old", "text", STR, in_block=True, about="Text to replace."),
-            ArgSpec("new", "text", STR, into_block="part", about="The replacement."),
-        ),
-        effect=Effect.PURE,
-        suspends=False,
-        leaves=True,
-        changes=frozenset({"memory.*"}),
-        supplies=frozenset({"conversation"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="memory",
-            runs="none",
-            fails="by_fields",
-            step="memory-update",
-            family="tools",
-        ),
-        about="Appends to memory blocks or replaces text in them, by memory tools or by `with`.",
-    ),
-)

@@ -6,15 +6,16 @@ Source: 003 "Diminishing Returns", "Context Overflow Recovery".
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from chartloop.actions.declare import action
 from chartloop.actions.tasks import KEPT, TaskReports, reports_of
 from chartloop.core.errors import Category
 from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
-from chartloop.core.specs import ActionSpec, Effect
-from chartloop.core.traits import ActionTraits, Count
+from chartloop.core.traits import BY_FIELDS, SURE, Count
 from chartloop.core.types import BOOL, COUNT, Type, struct
 from chartloop.run.context import Context
 
@@ -34,8 +35,28 @@ def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> fl
     return sum((current[n] - previous[n]) / previous[n] for n in both) / len(both)
 
 
+_MEASURED = {
+    "cycles": COUNT, "improving": BOOL, "improvements": COUNT,
+    "magnitude": Type("fraction", nullable=True),
+}  # fmt: skip
+
+
+@action(
+    work=False, effect="pure", traits=replace(SURE, counts=(Count("progress.cycles", 0, 1),)),
+    result=struct(_MEASURED, keyed=True), changes=[f"progress.{name}" for name in _MEASURED],
+    reads="queue",
+    details="A task reports by a result that is a mapping: `metrics`, numbers by name, and "
+    "`tasks` and `improvements`, to be added to the queue. `progress.magnitude` is the mean "
+    "relative change of the metrics in the improvement cycle that ended last.",
+    example="""\
+judge:
+  do: measure
+  next:
+    - {when: progress.magnitude is not None and progress.magnitude < 0.05, to: done}
+    - {to: work}""",
+)  # fmt: skip
 def measure(ctx: Context) -> Outcome:
-    """Measure the queue: improvement phase, identified improvements, and the cycle that ended."""
+    """Computes improvement, magnitude and cycles from the reports of tasks."""
     known: TaskReports = reports_of(ctx)
     progress, queue = ctx.facts.progress, ctx.queue
     identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)
@@ -55,8 +76,19 @@ def measure(ctx: Context) -> Outcome:
     return Outcome(result=result, changes=changes)
 
 
+_STEP = struct({"step": COUNT}, keyed=True)
+
+
+@action(
+    work=False,
+    effect="pure",
+    traits=SURE,
+    result=_STEP,
+    supplies="checkpoint",
+    reads=("vars.*", "queue"),
+)
 def checkpoint(ctx: Context) -> Outcome:
-    """Save variables, queue and the current task."""
+    """Keeps variables, queue and the current task, for `restore`."""
     data = {
         "vars": plain(ctx.facts.vars),
         "queue": [task.to_dict() for task in ctx.queue],
@@ -65,8 +97,13 @@ def checkpoint(ctx: Context) -> Outcome:
     return Outcome(result={"step": ctx.step}, kept={CHECKPOINT: {"step": ctx.step, **data}})
 
 
+@action(
+    work=False, effect="pure", traits=BY_FIELDS, result=_STEP, changes=("vars.*", "queue.*"),
+    needs="checkpoint",
+    reads=(),
+)  # fmt: skip
 def restore(ctx: Context) -> Outcome:
-    """Restore variables, queue and the current task from the newest checkpoint."""
+    """Restores what the newest `checkpoint` kept; never messages."""
     data = ctx.kept.get(CHECKPOINT)
     if data is None:
         return Outcome.failure(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
@@ -76,77 +113,3 @@ def restore(ctx: Context) -> Outcome:
         queue=tuple(Task(**task) for task in data["queue"]),
         kept={KEPT: data[KEPT]} if data[KEPT] else {},
     )
-
-
-ACTIONS = (
-    ActionSpec(
-        "measure",
-        measure,
-        result=struct(
-            {
-                "cycles": COUNT,
-                "improving": BOOL,
-                "improvements": COUNT,
-                "magnitude": Type("fraction", nullable=True),
-            },
-            keyed=True,
-        ),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset(
-            {
-                "progress.cycles",
-                "progress.improving",
-                "progress.improvements",
-                "progress.magnitude",
-            }
-        ),
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="never",
-            step="system",
-            family="pure",
-            counts=(Count("progress.cycles", 0, 1),),
-        ),
-        about="Computes improvement, magnitude and cycles from the reports of tasks.",
-        details="A task reports by a result that is a mapping: `metrics`, numbers by name, and "
-        "`tasks` and `improvements`, to be added to the queue. `progress.magnitude` is the mean "
-        "relative change of the metrics in the improvement cycle that ended last.",
-        example="""\
-judge:
-  do: measure
-  next:
-    - {when: progress.magnitude is not None and progress.magnitude < 0.05, to: done}
-    - {to: work}""",
-    ),
-    ActionSpec(
-        "checkpoint",
-        checkpoint,
-        result=struct({"step": COUNT}, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        supplies=frozenset({"checkpoint"}),
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
-        ),
-        about="Keeps variables, queue and the current task, for `restore`.",
-    ),
-    ActionSpec(
-        "restore",
-        restore,
-        result=struct({"step": COUNT}, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"vars.*", "queue.*"}),
-        needs="checkpoint",
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
-        ),
-        about="Restores what the newest `checkpoint` kept; never messages.",
-    ),
-)

@@ -6,12 +6,13 @@ Source: 001 "Code Execution": a restricted environment, a time limit, stdout and
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Annotated, Any
 
+from chartloop.actions.annotations import Value
+from chartloop.actions.declare import action
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.outcome import Outcome
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import ActionTraits
+from chartloop.core.traits import OUTSIDE
 from chartloop.core.types import ANY, BOOL, STR, struct
 from chartloop.extras import install
 from chartloop.run.context import Context
@@ -23,10 +24,21 @@ SESSION = "python"
 """The key of `Position.kept` for the sandbox's variables, in base64."""
 
 
-async def python(ctx: Context, code: str) -> Outcome:
-    """Run code in the sandbox, which keeps its variables. An error in the code fails the action.
+@action(
+    effect="local", traits=OUTSIDE, uses="sandbox", within=60.0,
+    result=struct(
+        {"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL}, keyed=True
+    ),
+    reads="session",
+)  # fmt: skip
+async def python(ctx: Context, code: Annotated[str, Value]) -> Outcome:
+    """Runs Python code in the sandbox; its output is the result, its variables are kept.
 
-    The output is the result even if the code failed or was stopped at the deadline.
+    An error in the code fails the action. The output is the result even if the code failed or was
+    stopped at the deadline.
+
+    Args:
+        code: An expression that gives the code: `vars.code`.
     """
     if ctx.ports.sandbox is None:
         raise SetupError("this run has no sandbox", hint=install("sandbox"))
@@ -66,31 +78,3 @@ def _result_data(result: SandboxResult) -> dict[str, Any]:
         "value": result.value, "stdout": result.stdout, "stderr": result.stderr,
         "error": result.error, "session_lost": result.session_lost,
     }  # fmt: skip
-
-
-ACTIONS = (
-    ActionSpec(
-        "python",
-        python,
-        (
-            ArgSpec(
-                "code",
-                "value",
-                STR,
-                required=True,
-                about="An expression that gives the code: `vars.code`.",
-            ),
-        ),
-        result=struct(
-            {"value": ANY, "stdout": STR, "stderr": STR, "error": STR, "session_lost": BOOL},
-            keyed=True,
-        ),
-        effect=Effect.LOCAL,
-        uses=frozenset({"sandbox"}),
-        within=60.0,
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
-        ),
-        about="Runs Python code in the sandbox; its output is the result, its variables are kept.",
-    ),
-)

@@ -16,24 +16,44 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType, ModuleType
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 from chartloop.actions.annotations import (
     Data,
     Duration,
+    Field,
     Fraction,
     Name,
     Texts,
     Value,
     Values,
+    Variables,
     has_word_for,
+    mark_of,
     meaning_of,
     type_from,
 )
 from chartloop.actions.arguments import arguments_of, data_check, is_described, type_spec
-from chartloop.actions.signature import Parameter, check_function, place_of, read_function
+from chartloop.actions.signature import (
+    Parameter,
+    check_function,
+    parameters_of,
+    place_of,
+    read_function,
+)
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import sections
 from chartloop.core.specs import (
@@ -44,19 +64,38 @@ from chartloop.core.specs import (
     GuardSpec,
     PluginSpec,
     Registry,
+    Supply,
     ToolSpec,
     TypeSpec,
+)
+from chartloop.core.traits import (
+    ASKS_MODEL,
+    BY_FIELDS,
+    OUTSIDE,
+    RUNS_CHILD,
+    SURE,
+    ActionTraits,
+    StepType,
 )
 from chartloop.core.types import Type
 
 __all__ = [
+    "ASKS_MODEL",
+    "BY_FIELDS",
+    "OUTSIDE",
+    "RUNS_CHILD",
+    "SURE",
+    "ActionFacts",
+    "ActionTraits",
     "Data",
     "Duration",
+    "Field",
     "Fraction",
     "Name",
     "Texts",
     "Value",
     "Values",
+    "Variables",
     "action",
     "action_spec",
     "guard",
@@ -72,6 +111,7 @@ W = TypeVar("W", bound=str)
 Spec = ActionSpec | ToolSpec | GuardSpec | TypeSpec
 EffectWord = Effect | Literal["pure", "local", "paid"]
 Port = Literal["model", "sandbox", "notifier"]
+Intents = Literal["run", "own", "careful"]
 What = Literal["tool", "action", "guard"]
 
 ATTRIBUTE = "__chartloop__"
@@ -107,20 +147,50 @@ def tool(
     return _declare(function, Declared("tool", make))
 
 
+class MoreFacts(TypedDict, total=False):
+    """What few actions decide; the built-in ones do."""
+
+    within: float | None
+    """The seconds that it may take at a state without `within`."""
+    fields: type
+    """A class whose annotations and docstring are the fields that it takes as ``**fields``."""
+    needs: Supply | None
+    needs_if: Callable[[Mapping[str, Any]], bool] | None
+    supplies: Supply | Iterable[Supply]
+    reads: str | Iterable[str]
+    """The parts of the run whose text it reads: see `ActionTraits.reads`; by default any."""
+    data: Mapping[str, str]
+    """What it does with data, in the words of `DataUse.read`."""
+    for_wait: bool
+    intents: Intents
+    """Who writes down that it begins: the run, the action for each of its calls itself, or the
+    action with care: it also settles what is held, and its outcomes need no further check."""
+    imagine: Callable[..., Any] | None
+    """Makes its outcome in a simulation: see `actions.imagine`."""
+    details: str
+    """What the first line of the docstring leaves out, for `chartloop actions`."""
+    example: str
+    """A state of a machine file that does it."""
+
+
+class ActionFacts(MoreFacts, total=False):
+    """What is decided of an action, besides its signature: see `action_spec`."""
+
+    name: str
+    work: bool
+    effect: EffectWord
+    changes: Iterable[str]
+    suspends: bool | None
+    uses: Port | Iterable[Port]
+    result: Any
+    traits: ActionTraits | None
+
+
 @overload
 def action(function: F, /) -> F: ...
 @overload
-def action(
-    *,
-    name: str = ...,
-    work: bool = ...,
-    effect: EffectWord = ...,
-    changes: Iterable[str] = ...,
-    suspends: bool | None = ...,
-    uses: Iterable[Port] = ...,
-    result: Any = ...,
-) -> Callable[[F], F]: ...
-def action(
+def action(**facts: Unpack[ActionFacts]) -> Callable[[F], F]: ...
+def action(  # noqa: PLR0913  as the reference shows it
     function: Any = None,
     /,
     *,
@@ -129,15 +199,17 @@ def action(
     effect: EffectWord = "paid",
     changes: Iterable[str] = (),
     suspends: bool | None = None,
-    uses: Iterable[Port] = (),
+    uses: Port | Iterable[Port] = (),
     result: Any = None,
+    traits: ActionTraits | None = None,
+    **more: Unpack[MoreFacts],
 ) -> Any:
     """Declare an action that a state can do. The parameters are those of `action_spec`."""
     make = partial(
-        action_spec, name=name, work=work, effect=effect,
-        changes=_words(changes), suspends=suspends, uses=_words(uses), result=result,
+        action_spec, name=name, work=work, effect=effect, changes=_words(changes),
+        suspends=suspends, uses=_words(uses), result=result, traits=traits, **more,
     )  # fmt: skip
-    return _declare(function, Declared("action", make))
+    return _declare(function, Declared("action", make), takes_fields="fields" in more)
 
 
 @overload
@@ -194,17 +266,7 @@ def tool_spec(
     )
 
 
-def action_spec(
-    function: Callable[..., Any],
-    *,
-    name: str = "",
-    work: bool = True,
-    effect: EffectWord = "paid",
-    changes: Iterable[str] = (),
-    suspends: bool | None = None,
-    uses: Iterable[Port] = (),
-    result: Any = None,
-) -> ActionSpec:
+def action_spec(function: Callable[..., Any], **facts: Unpack[ActionFacts]) -> ActionSpec:
     """Make the spec of an action from a function.
 
     The first parameter is the context of the step, the others are the fields of `with`: a `str`
@@ -217,22 +279,81 @@ def action_spec(
     that it requires; `result` is the `Type` or an annotation of the result, by default the return
     annotation.
 
+    `traits` are what the action promises, e.g. `ASKS_MODEL`: proofs and simulations rely on them,
+    and assume the worst of an action without traits. `MoreFacts` has what few actions decide, such
+    as `within`, its deadline in seconds if the state gives none.
+
     Raises:
         SetupError: if there is no context, or a field has a type that a file cannot express.
     """
-    signature = read_function(function, "action", context_first=True)
-    returned = signature.returns if result is None else result
+    taken = facts.get("fields")
+    signature = read_function(function, "action", context_first=True, fields=taken)
+    place, given = signature.place, signature.parameters
+    returned = signature.returns if facts.get("result") is None else facts.get("result")
+    variables = next((v for p in given if (v := mark_of(p.annotation, Variables))), None)
+    args = () if variables is not None else tuple(_field(p, place) for p in given)
+    changes, uses = _changes(facts.get("changes", ()), place), _uses(facts.get("uses", ()), place)
+    roles = {m.role: p for p in given if (m := mark_of(p.annotation, Field)) and m.role}
+    named = {role: p.name for role, p in roles.items()}
+    needs, intents = facts.get("needs"), facts.get("intents", "run")
+    more: dict[str, Any] = {}
+    if (traits := facts.get("traits")) is not None:
+        step: StepType = (
+            "llm-inference" if traits.asks == "reply"
+            else "memory-update" if traits.calls == "memory"
+            else "tool-call" if traits.calls in ("all", "first", "named")
+            else "user-message" if needs == "task"
+            else "system"
+        )  # fmt: skip
+        wait = (named["waits"], float(roles["waits"].default)) if "waits" in roles else None
+        declared = replace(
+            traits, step=step, waits=wait,
+            continues=named.get("continues", ""), adopts=named.get("adopts", ""),
+            reads_reply=needs == "reply" and variables is not None,
+            reads=frozenset(_words(facts["reads"])) if "reads" in facts else None,
+        )  # fmt: skip
+        uses |= {"model"} if traits.asks == "reply" else EMPTY_SET
+        changes |= {"run.continuations"} if "continues" in roles else EMPTY_SET
+        more = {
+            "declares": declared,
+            "may_use": frozenset({"model"} - uses if traits.asks in ("text", "task") else ()),
+            "may_wait": wait is not None or traits.runs != "none",
+            "own_deadline": traits.runs in ("one", "several"),
+            "leaves": traits.calls not in ("none", "task"),
+        }
+    if variables is not None:
+        entry = () if variables.entry is None else parameters_of(variables.entry)
+        more |= {
+            "targets": variables.check, "target_kind": variables.kind,
+            "entry": tuple(_field(p, place) for p in entry),
+        }  # fmt: skip
+    suspends = facts.get("suspends")
     return ActionSpec(
-        _name(name or signature.name, signature.place),
+        _name(facts.get("name") or signature.name, place),
         function,
-        tuple(_field(p, signature.place) for p in signature.parameters),
+        args,
         result=returned if isinstance(returned, Type) else type_from(returned),
-        work=work,
-        effect=_effect(effect, signature.place),
-        changes=_changes(changes, signature.place),
+        work=facts.get("work", True),
+        effect=_effect(facts.get("effect", "paid"), place),
+        changes=changes,
         suspends=signature.is_async if suspends is None else suspends,
-        uses=_uses(uses, signature.place),
+        uses=uses,
+        within=facts.get("within"),
+        repairs=named.get("repairs", ""),
+        most_calls=named.get("most_calls", ""),
+        needs=needs,
+        needs_if=facts.get("needs_if"),
+        supplies=frozenset(_words(facts.get("supplies", ()))),
+        for_wait=facts.get("for_wait", False),
+        own_intents=intents != "run",
+        settles_itself=intents == "careful",
+        sound=intents == "careful",
+        imagine=facts.get("imagine"),
         about=signature.summary,
+        details=facts.get("details", ""),
+        example=facts.get("example", ""),
+        data=_data(facts.get("data", {}), facts.get("effect", "paid"), place),
+        **more,
     )
 
 
@@ -298,9 +419,9 @@ def _plugins(source: object) -> Iterator[PluginSpec]:
 _KINDS = {ActionSpec: "actions", ToolSpec: "tools", GuardSpec: "guards", TypeSpec: "classes"}
 
 
-def _declare(function: Any, declared: Declared) -> Any:
+def _declare(function: Any, declared: Declared, *, takes_fields: bool = False) -> Any:
     def mark(target: F) -> F:
-        check_function(target, declared.what)
+        check_function(target, declared.what, takes_fields=takes_fields)
         if earlier := _declaration_of(target):
             hint = f"make the second spec by hand: `{declared.what}_spec(...)`"
             raise SetupError(f"{place_of(target)} is already a {earlier.what}", hint=hint)
@@ -362,6 +483,7 @@ def _where(spec: Spec) -> str:
     return "an action without a function" if _code(spec) is None else place_of(_code(spec))
 
 
+EMPTY_SET = frozenset[str]()
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The function names that providers accept."""
@@ -393,7 +515,7 @@ def _data(words: Mapping[str, str], effect: EffectWord, place: str) -> DataUse:
     return use
 
 
-def _words(words: Iterable[W]) -> tuple[W, ...]:
+def _words(words: W | Iterable[W]) -> tuple[W, ...]:
     """Words as a tuple; a single word may be passed alone."""
     all_words: Iterable[Any] = (words,) if isinstance(words, str) else words
     return tuple(all_words)
@@ -405,13 +527,13 @@ def _changes(names: Iterable[str], place: str) -> frozenset[str]:
     roots = {*sections(), "memory", "vars"}
     for name in sorted(facts):
         root, _, field = name.partition(".")
-        if root not in roots or not _NAME.fullmatch(field):
+        if root not in roots or not (field == "*" or _NAME.fullmatch(field)):
             hint = "name facts: `vars.plan`, `memory.persona`, `queue.size`"
             raise SetupError(f"{place}: an action cannot change `{name}`", hint=hint)
     return facts
 
 
-def _uses(ports: Iterable[Port], place: str) -> frozenset[str]:
+def _uses(ports: Port | Iterable[Port], place: str) -> frozenset[str]:
     used = frozenset(_words(ports))
     if unknown := sorted(used - set(get_args(Port))):
         hint = f"the ports are {', '.join(get_args(Port))}"
@@ -420,21 +542,28 @@ def _uses(ports: Iterable[Port], place: str) -> frozenset[str]:
 
 
 def _field(p: Parameter, place: str) -> ArgSpec:
-    meaning = meaning_of(p.annotation)
+    meaning, said = meaning_of(p.annotation), mark_of(p.annotation, Field) or Field()
     if meaning is None:
         raise SetupError(
             f"{place}: parameter `{p.name}` is of a type that a file cannot write",
             hint=f"say how it is written: `{p.name}: Annotated[..., Data]`, or `Value` for an"
             " expression",
         )
+    by_type = meaning.kind == "data" and said.kind is None
     return ArgSpec(
         p.name,
         meaning.kind,
         meaning.type,
         p.required,
         None if p.required else p.default,
-        p.about,
+        p.about or said.about,
         meaning.choices,
         meaning.names,
-        data_check(p, place) if meaning.kind == "data" else None,
+        data_check(p, place) if by_type else said.check,
+        () if said.fields is None else tuple(_field(q, place) for q in parameters_of(said.fields)),
+        said.needs,
+        said.at_least,
+        said.arguments_of,
+        said.into_block,
+        said.in_block,
     )

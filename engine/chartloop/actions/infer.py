@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from msgspec import Struct
 
+from chartloop.actions.annotations import Field
 from chartloop.actions.call_cost import cost_of, most_of
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
@@ -29,9 +33,9 @@ from chartloop.core.outcome import (
     is_tokens,
     say,
 )  # fmt: skip
-from chartloop.core.position import FILES, REPAIRED, repair_count
-from chartloop.core.specs import CACHED, ActionSpec, ArgKind, ArgSpec, Effect, refused_extra
-from chartloop.core.traits import ActionTraits
+from chartloop.core.position import FILES, REPAIRED, Position, repair_count
+from chartloop.core.specs import CACHED, refused_extra
+from chartloop.core.traits import ASKS_MODEL, BY_FIELDS, OUTSIDE
 from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
@@ -51,8 +55,18 @@ REPLY: Type = struct(
 )
 
 
+@action(
+    work=False, effect="pure", traits=OUTSIDE, result=struct({"text": STR}, keyed=True),
+    needs="task", needs_if=lambda fields: fields.get("optional", False) is False,
+    supplies="conversation",
+    reads="task",
+)  # fmt: skip
 def receive(ctx: Context, optional: bool = False) -> Outcome:
-    """Add the task to the conversation. A run that continues a conversation may have no task."""
+    """Puts the task into the conversation.
+
+    Args:
+        optional: Whether a run may start without a task and a conversation.
+    """
     task = ctx.facts.run.task
     files = ctx.kept.get(FILES, ())
     if task or files:
@@ -62,10 +76,22 @@ def receive(ctx: Context, optional: bool = False) -> Outcome:
     return Outcome.failure(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
 
+@action(
+    work=False, effect="pure", traits=replace(BY_FIELDS, sets_prompt=True),
+    supplies="conversation",
+    reads="task",
+)  # fmt: skip
 def prompt(
     ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
 ) -> Outcome:
-    """Set the messages of the next model call."""
+    """Builds the messages of the next `infer` only; the conversation is left as it is.
+
+    Args:
+        user: The user message, a template.
+        system: The system message; default: the file's instructions.
+        keep: Keep the text and the reply in the conversation.
+        files: Whether the images and files of the task follow the user message.
+    """
     new: list[Message] = []
     parts = ctx.kept.get(FILES, ()) if files else ()
     if user or parts:
@@ -108,26 +134,99 @@ def request_messages(ctx: Context) -> Conversation | Joined:
     return Joined(({"role": "system", "content": head},), messages) if head else messages
 
 
+MOST_REPAIRS = 10
+
+
+def _times(value: Any) -> str | None:
+    """The error in a number of repairs, or None."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
+
+
+def _above_zero(value: Any) -> str | None:
+    """The error in a quantity that must be above zero, or None."""
+    return None if value > 0 else "a number above zero"
+
+
+def _words(value: Any) -> str | None:
+    """The error in a list of texts, or None."""
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
+
+
+def _stops(value: Any) -> str | None:
+    """The error in the stop texts of a model, or None."""
+    return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
+
+
+def _marks(value: Any) -> str | None:
+    """The error in the marks for the provider's cache, or None."""
+    known = ", ".join(f"`{word}`" for word in CACHED)
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if all(word in CACHED for word in words) else f"a list of {known}"
+
+
+def _extra(value: Any) -> str | None:
+    """The error in the `extra` of a model, or None."""
+    extra = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+    if extra is None:
+        return "a mapping"
+    wrong = refused_extra(extra)
+    return None if wrong is None else f"a mapping without `{wrong}`"
+
+
+_WHOLE, _SWITCH = Field("value", INT), Field("value", BOOL)
+_TIME = Field("duration", DURATION)
+
+
 class CallSettings(Struct, frozen=True):
-    """The settings of one model call: the `with` of an `infer`."""
+    """The settings of one model call: the `with` of an `infer`.
+
+    Args:
+        model: In place of the file's `model.name`.
+        output: JSON Schema that the reply must satisfy, or the name of a pydantic class that
+            `--tools` brings; its data is `result.data`.
+        repair: How often the model must correct a reply that breaks `output`: 0 to 10, default 0.
+            It is shown the fault; each attempt is a step and a model call.
+        tool_choice: `auto`, `none`, `required`, or one tool as the provider writes it.
+        temperature: In place of the file's `model.temperature`.
+        top_p: In place of the file's `model.top_p`.
+        max_tokens: The longest reply in tokens, in place of the file's `model.max_tokens`.
+        stop: In place of the file's `model.stop`.
+        seed: In place of the file's `model.seed`.
+        stream: In place of the file's `model.stream`.
+        timeout: In place of the file's `model.timeout`.
+        idle_timeout: In place of the file's `model.idle_timeout`.
+        reply_limit: In place of the file's `model.reply_limit`.
+        fallbacks: In place of the file's `model.fallbacks`.
+        extra: Passed to the provider unchanged; overrides the file's `model.extra` key by key.
+        cache: The parts marked for the provider's cache, in place of the file's `model.cache`.
+        keep: Whether the reply stays in the conversation.
+    """
 
     model: str = ""
-    output: ReplySchema | None = None
-    tool_choice: Any = None
-    temperature: float | None = None
-    keep: bool | None = None
-    repair: int = 0
-    top_p: float | None = None
-    max_tokens: int | None = None
-    stop: Any = None
-    seed: int | None = None
-    stream: bool | None = None
-    timeout: float | None = None
-    idle_timeout: float | None = None
-    reply_limit: int | None = None
-    fallbacks: Sequence[str] | None = None
-    extra: Mapping[str, Any] | None = None
-    cache: Sequence[str] | None = None
+    output: Annotated[ReplySchema | None, Field("schema", ANY)] = None
+    repair: Annotated[int, Field("data", INT, check=_times, needs="output", role="repairs")] = 0
+    tool_choice: Annotated[Any, Field("data", STR)] = None
+    temperature: Annotated[
+        float | None,
+        Field("value", FLOAT, check=lambda v: None if 0 <= v <= 2 else "a number from 0 to 2"),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        Field("value", FLOAT, check=lambda v: None if 0 < v <= 1 else "a number above 0, up to 1"),
+    ] = None
+    max_tokens: Annotated[int | None, Field("value", INT, check=_above_zero)] = None
+    stop: Annotated[Any, Field("data", check=_stops)] = None
+    seed: Annotated[int | None, _WHOLE] = None
+    stream: Annotated[bool | None, _SWITCH] = None
+    timeout: Annotated[float | None, _TIME] = None
+    idle_timeout: Annotated[float | None, _TIME] = None
+    reply_limit: Annotated[int | None, Field("value", INT, check=_above_zero)] = None
+    fallbacks: Annotated[Sequence[str] | None, Field("data", list_of(STR), check=_words)] = None
+    extra: Annotated[Mapping[str, Any] | None, Field("data", map_of(ANY), check=_extra)] = None
+    cache: Annotated[Sequence[str] | None, Field("data", list_of(STR), check=_marks)] = None
+    keep: Annotated[bool | None, _SWITCH] = None
 
 
 NO_SETTINGS = CallSettings()
@@ -139,8 +238,59 @@ SETTINGS = (
 _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 
+def imagine_reply(
+    scene: Scene, drawn: Drawn, position: Position, sent: float, written: float
+) -> Outcome:
+    """The outcome of a model call with the drawn reply."""
+    facts, (result, _, _, text, count, tool, again, _) = position.facts, drawn
+    usage = facts.usage
+    if scene.grows and position.prompt is None:
+        sent = max(sent, usage.context_tokens)
+    if scene.longest and written > scene.longest:
+        written = scene.longest
+    if usage.context_window and sent + written > usage.context_window:
+        return _OVERFLOW
+    sent, written = max(int(sent), 1), int(written)
+    if not count:
+        reply = Reply(text)
+    elif again and facts.last.tool_calls:
+        reply = Reply(text, "tool_calls", facts.last.tool_calls, facts.last.wants_memory)
+    else:
+        step = facts.run.steps  # unique arguments, so that guards on repeated calls see a new one
+        calls = (
+            (ToolCall("call_0", tool, f'{{"n":{step}}}'),)
+            if count == 1
+            else tuple(ToolCall(f"call_{n}", tool, f'{{"n":"{step}.{n}"}}') for n in range(count))
+        )
+        reply = Reply(text, "tool_calls", calls, tool in scene.memory)
+    data: Any = None  # unless the machine reads it
+    if scene.is_read:
+        data = {**reply.result, "data": result} if result else reply.result
+    messages, refused = _REPLY_MESSAGES, ()
+    if reply.tool_calls:
+        refused = tuple(call for call in reply.tool_calls if call.name in scene.hidden)
+        messages = (reply.message, *(tool_reply(call, NOT_OFFERED) for call in refused))
+    return Outcome(
+        result=data, reply=reply, messages=messages, tool_errors=(NOT_OFFERED,) * len(refused),
+        spent=Spent(1, sent, written, scene.cost(sent, written)),
+        context_tokens=sent + written if position.prompt is None else None,
+    )  # fmt: skip
+
+
+_REPLY_MESSAGES: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
+_OVERFLOW = Outcome.failure(
+    "RECOVERABLE", "the conversation is longer than the window", kind="context_window", unanswered=1
+)
+
+
+@action(
+    traits=replace(ASKS_MODEL, asks="reply"), result=REPLY, suspends=False, fields=CallSettings,
+    intents="careful", needs="conversation", supplies=("conversation", "reply"),
+    imagine=imagine_reply,
+    reads=(),
+)  # fmt: skip
 async def infer(ctx: Context, **fields: Any) -> Outcome:
-    """Make one model call."""
+    """One model call: sends instructions, memory, conversation and the state's tools."""
     call = CallSettings(**fields) if fields else NO_SETTINGS
     for name in _ABOVE_ZERO if fields else ():
         value = fields.get(name)
@@ -450,195 +600,3 @@ def ask_again(ctx: Context, broken: Outcome, call: CallSettings) -> Outcome:
     sent = ctx.messages if ctx.prompt is None else ctx.prompt
     prompt = (*sent, broken.reply.message, wrong)
     return broken.replace(messages=(), prompt=prompt, kept=kept, again=True)
-
-
-def _times(value: Any) -> str | None:
-    """The error in a number of repairs, or None."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
-
-
-MOST_REPAIRS = 10
-
-
-def _above_zero(value: Any) -> str | None:
-    """The error in a quantity that must be above zero, or None."""
-    return None if value > 0 else "a number above zero"
-
-
-def _words(value: Any) -> str | None:
-    """The error in a list of texts, or None."""
-    words = cast("list[Any]", value) if isinstance(value, list) else [None]
-    return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
-
-
-def _stops(value: Any) -> str | None:
-    """The error in the stop texts of a model, or None."""
-    return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
-
-
-def _marks(value: Any) -> str | None:
-    """The error in the marks for the provider's cache, or None."""
-    known = ", ".join(f"`{word}`" for word in CACHED)
-    words = cast("list[Any]", value) if isinstance(value, list) else [None]
-    return None if all(word in CACHED for word in words) else f"a list of {known}"
-
-
-def _extra(value: Any) -> str | None:
-    """The error in the `extra` of a model, or None."""
-    extra = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
-    if extra is None:
-        return "a mapping"
-    wrong = refused_extra(extra)
-    return None if wrong is None else f"a mapping without `{wrong}`"
-
-
-_INSTEAD = "In place of the file's `model.{}`."
-
-
-def _setting(
-    name: str, kind: ArgKind, type: Type, check: Callable[[Any], str | None] | None = None
-) -> ArgSpec:  # fmt: skip
-    return ArgSpec(name, kind, type, check=check, about=_INSTEAD.format(name))
-
-
-_SETTINGS = (
-    _setting(
-        "temperature", "value", FLOAT, lambda v: None if 0 <= v <= 2 else "a number from 0 to 2"
-    ),
-    _setting(
-        "top_p", "value", FLOAT, lambda v: None if 0 < v <= 1 else "a number above 0, up to 1"
-    ),
-    ArgSpec(
-        "max_tokens", "value", INT, check=_above_zero,
-        about="The longest reply in tokens, in place of the file's `model.max_tokens`.",
-    ),
-    _setting("stop", "data", ANY, _stops),
-    _setting("seed", "value", INT),
-    _setting("stream", "value", BOOL),
-    _setting("timeout", "duration", DURATION),
-    _setting("idle_timeout", "duration", DURATION),
-    _setting("reply_limit", "value", INT, _above_zero),
-    _setting("fallbacks", "data", list_of(STR), _words),
-    ArgSpec(
-        "extra", "data", map_of(ANY), check=_extra,
-        about="Passed to the provider unchanged; overrides the file's `model.extra` key by key.",
-    ),
-    ArgSpec(
-        "cache", "data", list_of(STR), check=_marks,
-        about="The parts marked for the provider's cache, in place of the file's `model.cache`.",
-    ),
-)  # fmt: skip
-
-ACTIONS = (
-    ActionSpec(
-        "receive",
-        receive,
-        (
-            ArgSpec(
-                "optional",
-                "value",
-                BOOL,
-                about="Whether a run may start without a task and a conversation.",
-            ),
-        ),
-        result=struct({"text": STR}, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        needs="task",
-        needs_if=lambda fields: "optional" not in fields or fields["optional"] is False,
-        supplies=frozenset({"conversation"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_world",
-            step="user-message",
-            family="pure",
-        ),
-        about="Puts the task into the conversation.",
-    ),
-    ActionSpec(
-        "prompt",
-        prompt,
-        (
-            ArgSpec("user", "text", STR, about="The user message, a template."),
-            ArgSpec(
-                "system", "text", STR, about="The system message; default: the file's instructions."
-            ),
-            ArgSpec(
-                "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
-            ),
-            ArgSpec(
-                "files",
-                "value",
-                BOOL,
-                about="Whether the images and files of the task follow the user message.",
-            ),
-        ),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        supplies=frozenset({"conversation"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="pure",
-            sets_prompt=True,
-        ),
-        about="Builds the messages of the next `infer` only; the conversation is left as it is.",
-    ),
-    ActionSpec(
-        "infer",
-        infer,
-        (
-            ArgSpec("model", "text", STR, about=_INSTEAD.format("name")),
-            ArgSpec(
-                "output",
-                "schema",
-                about="JSON Schema that the reply must satisfy, or the name of a pydantic class"
-                " that `--tools` brings; its data is `result.data`.",
-            ),
-            ArgSpec(
-                "repair",
-                "data",
-                INT,
-                check=_times,
-                needs="output",
-                about="How often the model must correct a reply that breaks `output`: 0 to 10,"
-                " default 0. It is shown the fault; each attempt is a step and a model call.",
-            ),
-            ArgSpec(
-                "tool_choice",
-                "data",
-                STR,
-                about="`auto`, `none`, `required`, or one tool as the provider writes it.",
-            ),
-            *_SETTINGS,
-            ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
-        ),
-        result=REPLY,
-        effect=Effect.PAID,
-        own_intents=True,
-        settles_itself=True,
-        suspends=False,
-        sound=True,
-        repairs="repair",
-        uses=frozenset({"model"}),
-        needs="conversation",
-        supplies=frozenset({"conversation", "reply"}),
-        declares=ActionTraits(
-            asks="reply",
-            calls="none",
-            runs="none",
-            fails="by_world",
-            step="llm-inference",
-            family="model",
-        ),
-        about="One model call: sends instructions, memory, conversation and the state's tools.",
-    ),
-)

@@ -7,46 +7,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypedDict, cast
 
+from chartloop.actions.annotations import Field, Variables
+from chartloop.actions.declare import action
 from chartloop.core.errors import Category, nearest
 from chartloop.core.outcome import Outcome
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import ActionTraits
-from chartloop.core.types import ANY, BOOL, STR, Type, accepts, list_of, map_of
+from chartloop.core.traits import BY_FIELDS
+from chartloop.core.types import ANY, STR, Type, accepts, list_of, map_of
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.sanitize import DECODER, bare_json, read_json
 
 _FORMS: Mapping[str, Type] = {"text": STR, "pairs": map_of(STR), "json": ANY, "list": list_of(STR)}
 """What each word of `as` gives."""
-_ENTRY = (
-    ArgSpec("tag", "data", about="The text between `<NAME>` and `</NAME>`: `{tag: PLAN}`."),
-    ArgSpec(
-        "fence",
-        "data",
-        about='The first fenced block of a language: `{fence: python}`; of any: `{fence: ""}`.',
-    ),
-    ArgSpec(
-        "json",
-        "data",
-        about="The value at a path in the JSON of the reply: `{json: steps.0.text}`. "
-        "`json` alone, in place of the mapping, is all of it.",
-    ),
-    ArgSpec(
-        "as",
-        "enum",
-        choices=tuple(_FORMS),
-        about="How to read a tag or a fence: `text`, the default; `pairs`, a `map[str]` of its "
-        "`Key: value` lines; `list`, a `list[str]` of its lines; `json`.",
-    ),
-    ArgSpec(
-        "required",
-        "data",
-        BOOL,
-        about="`true`: the action fails (`RECOVERABLE`) if the reply does not have it, or has "
-        "another type. By default the variable gets its first value again.",
-    ),
+_Entry = TypedDict(
+    "_Entry",
+    {
+        "tag": Annotated[
+            Any, Field("data", about="The text between `<NAME>` and `</NAME>`: `{tag: PLAN}`.")
+        ],
+        "fence": Annotated[
+            Any,
+            Field(
+                "data",
+                about="The first fenced block of a language: `{fence: python}`; of any: "
+                '`{fence: ""}`.',
+            ),
+        ],
+        "json": Annotated[
+            Any,
+            Field(
+                "data",
+                about="The value at a path in the JSON of the reply: `{json: steps.0.text}`. "
+                "`json` alone, in place of the mapping, is all of it.",
+            ),
+        ],
+        "as": Annotated[
+            Literal["text", "pairs", "json", "list"],
+            Field(
+                type=ANY,
+                about="How to read a tag or a fence: `text`, the default; `pairs`, a `map[str]` of "
+                "its `Key: value` lines; `list`, a `list[str]` of its lines; `json`.",
+            ),
+        ],
+        "required": Annotated[
+            bool,
+            Field(
+                "data",
+                about="`true`: the action fails (`RECOVERABLE`) if the reply does not have it, or "
+                "has another type. By default the variable gets its first value again.",
+            ),
+        ],
+    },
+    total=False,
 )
 _MISSING = object()
 
@@ -58,7 +72,7 @@ def _entry_problem(name: str, entry: Any, type: Type) -> str | None:
     if not isinstance(entry, dict):
         return "an entry is `{tag: NAME}`, `{fence: python}`, `{json: path}` or `json`"
     rule = cast("dict[str, Any]", entry)
-    keys = [field.name for field in _ENTRY]
+    keys = [*_Entry.__annotations__]
     for key in rule:
         if key not in keys:
             return f"unknown key `{key}`; {nearest(str(key), keys)}"
@@ -82,8 +96,32 @@ def _entry_problem(name: str, entry: Any, type: Type) -> str | None:
     return None
 
 
-def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
-    """Parse parts of the newest reply into variables. Each of them is set every time."""
+def _requires_a_part(targets: Mapping[str, Any]) -> bool:
+    """Whether a `parse` fails for a reply without its parts."""
+    rules = (cast("Mapping[str, Any]", r) for r in targets.values() if isinstance(r, Mapping))
+    return any(rule.get("required") for rule in rules)
+
+
+@action(
+    effect="pure", traits=BY_FIELDS, changes="vars.*", needs="reply", needs_if=_requires_a_part,
+    details="Every variable is set each time: one whose part is missing gets its first value "
+    "again.",
+    example="""\
+read:
+  do: parse
+  with:
+    vars.plan: {tag: PLAN, required: true}
+    vars.code: {fence: python}
+    vars.update: {tag: STATE_UPDATE, as: pairs}
+    vars.score: {json: review.score}
+  failed: again
+  next: run_code""",
+    reads=(),
+)  # fmt: skip
+def parse(
+    ctx: Context, targets: Annotated[Mapping[str, Any], Variables(_entry_problem, entry=_Entry)]
+) -> Outcome:
+    """Reads parts of the newest reply into variables: tags, fences, JSON, pairs."""
     text = ctx.facts.last.text
     changes: dict[str, Any] = {}
     warnings: list[str] = []
@@ -243,8 +281,51 @@ def pairs(text: str) -> dict[str, str]:
     return {key: "\n".join(lines).strip() for key, lines in out.items()}
 
 
+def _map_problem(value: Any) -> str | None:
+    targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
+    good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
+    return None if good else "a mapping from a key of the proposal to `vars.x`"
+
+
+_Proposal = TypedDict(
+    "_Proposal",
+    {
+        "from": Annotated[
+            Mapping[str, str],
+            Field(
+                "value",
+                about="The proposal: keys and values, as `parse` reads them with `as: pairs`.",
+            ),
+        ],
+        "map": Annotated[
+            Mapping[str, str],
+            Field(
+                "data",
+                about="Which key goes into which variable: `{Status: vars.progress}`.",
+                names="variable",
+                check=_map_problem,
+                role="adopts",
+            ),
+        ],
+    },
+)
+
+
+@action(
+    work=False, effect="pure", traits=BY_FIELDS, changes="vars.*", fields=_Proposal,
+    details="Capitals in keys make no difference. A variable whose key is missing keeps its "
+    "value; a key that `map` does not name is ignored.",
+    example="""\
+adopt:
+  do: adopt_proposal
+  with:
+    from: vars.update
+    map: {Current Approach: vars.approach, Status: vars.progress}
+  next: work""",
+    reads=(),
+)  # fmt: skip
 def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
-    """Set variables from the keys of a proposal. A variable whose key is missing is kept."""
+    """Adopts a proposal of the model: each key goes into its variable."""
     lower = {key.lower(): value for key, value in fields["from"].items()}
     changes = {
         target: lower[key.lower()] for key, target in fields["map"].items() if key.lower() in lower
@@ -252,130 +333,28 @@ def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
     return Outcome(result={"adopted": sorted(changes)}, changes=changes)
 
 
-def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
-    """Set variables to the values of `with`."""
-    return Outcome(
-        result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
-    )
-
-
 def _any_entry(_name: str, _entry: Any, _type: Type) -> str | None:
     """Accept every entry of a `set`: its expression is checked elsewhere."""
     return None
 
 
-def _requires_a_part(targets: Mapping[str, Any]) -> bool:
-    """Whether a `parse` fails for a reply without its parts."""
-    rules = (cast("Mapping[str, Any]", r) for r in targets.values() if isinstance(r, Mapping))
-    return any(rule.get("required") for rule in rules)
-
-
-def _map_problem(value: Any) -> str | None:
-    targets = cast(dict[Any, Any], value).values() if isinstance(value, dict) else [None]
-    good = all(isinstance(target, str) and target.startswith("vars.") for target in targets)
-    return None if good else "a mapping from a key of the proposal to `vars.x`"
-
-
-ACTIONS = (
-    ActionSpec(
-        "parse",
-        parse,
-        targets=_entry_problem,
-        entry=_ENTRY,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"vars.*"}),
-        needs="reply",
-        needs_if=_requires_a_part,
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="pure",
-            reads_reply=True,
-        ),
-        about="Reads parts of the newest reply into variables: tags, fences, JSON, pairs.",
-        details="Every variable is set each time: one whose part is missing gets its first value "
-        "again.",
-        example="""\
-read:
-  do: parse
-  with:
-    vars.plan: {tag: PLAN, required: true}
-    vars.code: {fence: python}
-    vars.update: {tag: STATE_UPDATE, as: pairs}
-    vars.score: {json: review.score}
-  failed: again
-  next: run_code""",
-    ),
-    ActionSpec(
-        "adopt_proposal",
-        adopt_proposal,
-        (
-            ArgSpec(
-                "from",
-                "value",
-                map_of(STR),
-                required=True,
-                about="The proposal: keys and values, as `parse` reads them with `as: pairs`.",
-            ),
-            ArgSpec(
-                "map",
-                "data",
-                map_of(STR),
-                required=True,
-                names="variable",
-                about="Which key goes into which variable: `{Status: vars.progress}`.",
-                check=_map_problem,
-            ),
-        ),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"vars.*"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="pure",
-            adopts="map",
-        ),
-        about="Adopts a proposal of the model: each key goes into its variable.",
-        details="Capitals in keys make no difference. A variable whose key is missing keeps its "
-        "value; a key that `map` does not name is ignored.",
-        example="""\
-adopt:
-  do: adopt_proposal
-  with:
-    from: vars.update
-    map: {Current Approach: vars.approach, Status: vars.progress}
-  next: work""",
-    ),
-    ActionSpec(
-        "set",
-        set_variables,
-        targets=_any_entry,
-        target_kind="value",
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"vars.*"}),
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
-        ),
-        about="Sets variables, as a separate action.",
-        details="The key `set` of a state does the same before its own action, without a step of "
-        "its own.",
-        example="""\
+@action(
+    name="set", work=False, effect="pure", traits=BY_FIELDS, changes="vars.*",
+    details="The key `set` of a state does the same before its own action, without a step of "
+    "its own.",
+    example="""\
 note:
   do: set
   with:
     vars.turns: vars.turns + 1
     vars.mood: '"calm"'
   next: work""",
-    ),
-)
+    reads=(),
+)  # fmt: skip
+def set_variables(
+    _ctx: Context, values: Annotated[Mapping[str, Any], Variables(_any_entry, "value")]
+) -> Outcome:
+    """Sets variables, as a separate action."""
+    return Outcome(
+        result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
+    )

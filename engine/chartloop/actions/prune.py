@@ -7,9 +7,13 @@ Source: 004 "Optimization Strategies", "Summarize Strategy"; 003 "Context Overfl
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from chartloop.actions.annotations import Field, Fraction
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.infer import complete
 from chartloop.actions.tasks import done_when, reports_of
 from chartloop.core.conversation import (
@@ -24,10 +28,10 @@ from chartloop.core.conversation import (
     without_reopened,
 )
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import ActionTraits
+from chartloop.core.position import Position
+from chartloop.core.traits import ASKS_MODEL
 from chartloop.core.transcript import Conversation, estimate_messages
-from chartloop.core.types import COUNT, FRACTION, STR, struct
+from chartloop.core.types import COUNT, STR, struct
 from chartloop.run.context import Context
 from chartloop.run.fleet_calls import CallIntent
 
@@ -47,11 +51,58 @@ class Pruned(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+def imagine_pruned(
+    scene: Scene, _drawn: Drawn, position: Position, _a: float, _b: float
+) -> Outcome:
+    """The outcome of pruning, in the figures that guards can read."""
+    _, fields = scene.call_arguments(position)
+    strategy, reserved = fields.get("strategy"), fields.get("system_tokens", 0)
+    usage, messages = position.facts.usage, position.messages
+    window = usage.context_window or usage.context_tokens
+    target = int(window * fields.get("target", TARGET)) - reserved
+    target = max(0, target - fields.get("response_tokens", 0))
+    before, count = usage.context_tokens, len(messages)
+    if strategy == "essentials":
+        target = min(target, 200)
+    if before <= target or count <= 2:
+        unchanged = {"before": before, "after": before, "removed": 0}
+        return Outcome(result=unchanged, prunable=False)
+    left = max(2, count * target // max(before, 1))
+    return Outcome(
+        result={"before": before, "after": target, "removed": count - left},
+        rewrite=messages.whole()[-left:], context_tokens=target + reserved, prunable=left > 2,
+        spent=Spent(1, max(before, 1), 200) if strategy == "summarize" else NOTHING_SPENT,
+    )  # fmt: skip
+
+
+TARGET = 0.5
+Strategy = Literal["sliding", "truncate", "summarize", "essentials"]
+Whole = Annotated[int, Field(type=COUNT)]
+
+
+@action(
+    work=False, suspends=False, intents="own", imagine=imagine_pruned,
+    traits=replace(ASKS_MODEL, fails="by_fields", asks_if=("strategy", "summarize")),
+    changes=("usage.messages", "usage.context_tokens", "usage.prunable"),
+    result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
+    reads=("messages", "queue", "task"),
+)  # fmt: skip
 async def prune_context(
-    ctx: Context, *, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
-    system_tokens: int = 0, response_tokens: int = 0,
+    ctx: Context, *, strategy: Annotated[Strategy, Field(type=STR)] = "sliding",
+    keep_first: Whole = 2, target: Annotated[float, Fraction] = TARGET,
+    system_tokens: Whole = 0, response_tokens: Whole = 0,
 ) -> Outcome:  # fmt: skip
-    """Prune the conversation to a share of the window, less the reserved tokens."""
+    """Prunes the conversation, keeping calls and their replies together.
+
+    Args:
+        strategy: `sliding` keeps the first and the newest messages, `truncate` the task and the
+            newest, `summarize` the newest after a summary by the model, `essentials` the current
+            task with its acceptance criteria and the newest results.
+        keep_first: How many of the first groups `sliding` keeps; default 2.
+        target: The share of the window to prune to; default 50%.
+        system_tokens: Tokens to keep free for the system message.
+        response_tokens: Tokens to keep free for the reply.
+    """
     count = ctx.ports.tokenizer.count if ctx.ports.tokenizer is not None else estimate_messages
     messages = ctx.messages.whole()
     before = count(messages)
@@ -132,55 +183,3 @@ async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> 
     intent = CallIntent(ctx.key, partial(ctx.intent, ctx.key, about))
     made = await complete(ctx, parts.request, intent=intent)
     return Pruned(parts.with_summary(made.reply.text), made.spent, made.warnings)
-
-
-ACTIONS = (
-    ActionSpec(
-        "prune_context",
-        prune_context,
-        (
-            ArgSpec(
-                "strategy",
-                "enum",
-                STR,
-                choices=("sliding", "truncate", "summarize", "essentials"),
-                about="`sliding` keeps the first and the newest messages, `truncate` the task and "
-                "the newest, `summarize` the newest after a summary by the model, `essentials` the "
-                "current task with its acceptance criteria and the newest results.",
-            ),
-            ArgSpec(
-                "keep_first",
-                "value",
-                COUNT,
-                about="How many of the first groups `sliding` keeps; default 2.",
-            ),
-            ArgSpec(
-                "target",
-                "value",
-                FRACTION,
-                about="The share of the window to prune to; default 50%.",
-            ),
-            ArgSpec(
-                "system_tokens", "value", COUNT, about="Tokens to keep free for the system message."
-            ),
-            ArgSpec("response_tokens", "value", COUNT, about="Tokens to keep free for the reply."),
-        ),
-        result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),
-        work=False,
-        effect=Effect.PAID,
-        own_intents=True,
-        suspends=False,
-        may_use=frozenset({"model"}),
-        changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
-        declares=ActionTraits(
-            asks="text",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="prune",
-            asks_if=("strategy", "summarize"),
-        ),
-        about="Prunes the conversation, keeping calls and their replies together.",
-    ),
-)

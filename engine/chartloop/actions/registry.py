@@ -5,35 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
-from chartloop.actions import approval as approving
-from chartloop.actions import call_tools as calling
-from chartloop.actions import checkpoints as monitoring
-from chartloop.actions import code, control, tasks
-from chartloop.actions import infer as talking
-from chartloop.actions import parse as reading
-from chartloop.actions import prune as pruning
-from chartloop.actions import report as reporting
-from chartloop.actions import run_machines as children
-from chartloop.actions.builtin_tools import TOOLS
+import chartloop.actions
 from chartloop.actions.declare import ATTRIBUTE, specs_of
 from chartloop.core.errors import SetupError
-from chartloop.core.specs import ActionSpec, Effect, Registry, TypeSpec
-from chartloop.core.traits import Family
+from chartloop.core.specs import ActionSpec, Registry, TypeSpec
+
+FIRST = (
+    "infer", "call_tools", "approval", "parse", "code", "control", "tasks", "checkpoints", "prune",
+    "report", "run_machines",
+)  # fmt: skip
+"""The modules whose actions come first in the schema, in this order; then the others by name."""
 
 
 @cache
 def builtin() -> Registry:
-    """The registry of the built-in actions and tools."""
-    families = (
-        talking, calling, approving, reading, code, control, tasks, monitoring, pruning,
-        reporting, children,
-    )  # fmt: skip
-    actions = {a.name: a for family in families for a in family.ACTIONS}
-    for action in actions.values():
+    """The registry of the built-in actions and tools: what the modules of this folder declare."""
+    there = sorted(module.name for module in iter_modules(chartloop.actions.__path__))
+    names = dict.fromkeys((*FIRST, *there))
+    found = specs_of(import_module(f"{chartloop.actions.__name__}.{name}") for name in names)
+    for action in found.actions.values():
         check_traits(action)
-    return Registry(actions, specs_of(TOOLS).tools, {})
+    return Registry(found.actions, found.tools)
 
 
 def with_own(own: Registry) -> Registry:
@@ -85,7 +81,7 @@ def check_traits(action: ActionSpec) -> None:
     if action.declares is None:
         raise SetupError(
             f"action `{action.name}` does not declare its traits",
-            hint="write `declares=ActionTraits(asks=..., calls=..., runs=..., fails=..., ...)`",
+            hint="write `traits=ActionTraits(asks=..., calls=..., runs=..., fails=...)`",
         )
     for trait, why in _misfits(action):
         trait_value = getattr(action.declares, trait)
@@ -109,8 +105,6 @@ def _misfits(action: ActionSpec) -> Iterator[tuple[str, str]]:
     if ("run.continuations" in action.changes) != bool(traits.continues):
         yield "continues", "`changes` contradicts `run.continuations`"
     yield from _lost_fields(action)
-    if unmet := _unmet_by_family(action):
-        yield "family", f"that is for an action with {unmet}"
     steps = {
         "llm-inference": (traits.asks != "never", "asks the model"),
         "tool-call": (traits.calls != "none", "calls tools"),
@@ -131,22 +125,3 @@ def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
     for trait, field in fields.items():
         if field and action.arg(field) is None:
             yield trait, f"it has no field `{field}`"
-
-
-def _unmet_by_family(action: ActionSpec) -> str:
-    """The requirement of its family that an action does not meet; empty if it meets all."""
-    traits = action.traits
-    quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
-    needs: dict[Family, tuple[bool, str]] = {
-        "model": (traits.asks == "reply", "`asks` 'reply'"),
-        "tools": (traits.calls in ("all", "first", "memory"), "`calls` 'all', 'first' or 'memory'"),
-        "child": (traits.runs in ("one", "several"), "`runs` 'one' or 'several'"),
-        "work": (action.needs == "tasks", "`needs` 'tasks'"),
-        "pure": (
-            action.effect is Effect.PURE and quiet,
-            "the effect `pure`, and without model, tools and children",
-        ),
-        "wait": (False, "no function: a state that only waits"),
-    }
-    met, what = needs.get(traits.family, (True, ""))
-    return "" if met else what

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.tasks import reports_of
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import ActionTraits
-from chartloop.core.types import BOOL, STR, struct
+from chartloop.core.position import Position
+from chartloop.core.traits import BY_FIELDS
+from chartloop.core.types import STR, struct
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.graph import visited_graph
 from chartloop.pictures.flowchart import visited_part
@@ -137,8 +140,28 @@ def _cell(text: str, longest: int = 200) -> str:
     return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
 
 
+def imagine_file(
+    _scene: Scene, _drawn: Drawn, _position: Position, _a: float, _b: float
+) -> Outcome:
+    """What is written is not imagined: only that it was."""
+    return Outcome(result={"text": ""})
+
+
+_TEXT = struct({"text": STR}, keyed=True)
+
+
+@action(
+    work=False, effect="pure", traits=replace(BY_FIELDS, writes="report"), result=_TEXT,
+    imagine=imagine_file,
+    reads=("error", "result", "reply", "queue", "task"),
+)  # fmt: skip
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
-    """Write a report of the run so far; `partial` adds it to the partial results."""
+    """Writes a report of the run so far.
+
+    Args:
+        text: The report, a template; default: reason, usage and errors.
+        partial: Append it to the partial results and the stream.
+    """
     data = account(ctx)
     text = text or markdown(data)
     return Outcome(
@@ -146,87 +169,31 @@ def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
     )
 
 
+@action(
+    work=False, effect="local", traits=replace(BY_FIELDS, writes="snapshot"),
+    imagine=imagine_file,
+    reads=(),
+)  # fmt: skip
 def save_run(ctx: Context) -> Outcome:
-    """Write a snapshot of the run before it continues."""
+    """Writes a snapshot of the run, so that opening it need not read its whole log."""
     ctx.save()
     return Outcome(result={"steps": ctx.step})
 
 
+@action(
+    work=False, traits=BY_FIELDS, result=_TEXT, suspends=False, uses="notifier",
+    imagine=imagine_file,
+    reads=(), data={"sends": "out"},
+)  # fmt: skip
 async def notify(ctx: Context, text: str = "") -> Outcome:
-    """Send a notice through the run's notifier."""
+    """Sends a notice to the terminal, to a webhook, or to your own notifier.
+
+    Args:
+        text: The message; default: the reason, or the state.
+    """
     if ctx.ports.notifier is None:
         raise SetupError("this run has no notifier", hint="give one: `notifier=`")
     data = summary(ctx)
     title = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
     await ctx.ports.notifier.notify(title, data)
     return Outcome(result={"text": title})
-
-
-_TEXT = struct({"text": STR}, keyed=True)
-ACTIONS = (
-    ActionSpec(
-        "report",
-        report,
-        (
-            ArgSpec(
-                "text",
-                "text",
-                STR,
-                about="The report, a template; default: reason, usage and errors.",
-            ),
-            ArgSpec(
-                "partial", "value", BOOL, about="Append it to the partial results and the stream."
-            ),
-        ),
-        result=_TEXT,
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="report",
-            writes="report",
-        ),
-        about="Writes a report of the run so far.",
-    ),
-    ActionSpec(
-        "save_run",
-        save_run,
-        work=False,
-        effect=Effect.LOCAL,
-        suspends=False,
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="report",
-            writes="snapshot",
-        ),
-        about="Writes a snapshot of the run, so that opening it need not read its whole log.",
-    ),
-    ActionSpec(
-        "notify",
-        notify,
-        (ArgSpec("text", "text", STR, about="The message; default: the reason, or the state."),),
-        result=_TEXT,
-        work=False,
-        effect=Effect.PAID,
-        suspends=False,
-        uses=frozenset({"notifier"}),
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="none",
-            fails="by_fields",
-            step="system",
-            family="report",
-        ),
-        about="Sends a notice to the terminal, to a webhook, or to your own notifier.",
-    ),
-)

@@ -11,24 +11,26 @@ coordination", "Parallel step execution".
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypedDict, cast
 
 import anyio
 
+from chartloop.actions.annotations import Field, Name, Texts, Values
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import Drawn, Scene, plain_value
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import COUNTS, NOTHING_SPENT, Blocked, Outcome, Spent
-from chartloop.core.position import CHILD
+from chartloop.core.position import CHILD, Position
 from chartloop.core.reasons import StopSignal
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.traits import ActionTraits
+from chartloop.core.traits import RUNS_CHILD
 from chartloop.core.types import (
     ANY,
     BOOL,
     COUNT,
     DURATION,
-    INT,
     STR,
     list_of,
     map_of,
@@ -49,8 +51,119 @@ MOST = 1_000
 """The most children of one action."""
 
 
+class _Named(TypedDict):
+    """The machine of a child."""
+
+    machine: Annotated[
+        str, Name("machine"), Field(about="A name under `machines`, or of a shipped machine.")
+    ]
+
+
+_Limits = Annotated[Mapping[str, Any], Values, Field(about="Limits that replace its own.")]
+
+
+class _One(_Named, total=False):
+    """The start of one child."""
+
+    task: Annotated[str, Field(about="Its task.")]
+    start: Annotated[str, Field("name", about="The state where it starts; default: its own.")]
+    vars: Annotated[Mapping[str, Any], Values, Field(about="First values of its variables.")]
+    memory: Annotated[Mapping[str, str], Texts, Field(about="First values of its memory blocks.")]
+    limits: _Limits
+
+
+def _is_share(value: Any) -> str | None:
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if all(word in SHARED for word in words) else f"a list of {', '.join(SHARED)}"
+
+
+class _Sharing(_One, total=False):
+    """The start of a child that may share parts of the run.
+
+    Args:
+        share: Parts of this run that it shares and changes: a list of `messages`, `memory`,
+            `queue`.
+    """
+
+    share: Annotated[Any, Field("data", check=_is_share)]
+
+
+def _is_count(value: Any) -> str | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
+
+
+class _Several(TypedDict, total=False):
+    """The start of several children.
+
+    Args:
+        children: Children by name, each with the fields of `run_machine`.
+        machine: With `each`: the machine.
+        each: A child for each item: a text is its task, or `{task, vars}`.
+        most: The most items of `each` that get a child; further ones are left out.
+        wait_for: `any`: the first that ends well stops the others; default `all`.
+    """
+
+    children: Annotated[Any, Field("fields", fields=_One)]
+    machine: Annotated[str, Name("machine")]
+    each: list[Any]
+    most: Annotated[int, Field(needs="each", check=_is_count)]
+    wait_for: Annotated[Literal["all", "any"], Field(type=STR)]
+    limits: _Limits
+
+
+_RESULT = {
+    "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
+    "status": word_of(STATUSES, "status of a child"), "state": STR, "steps": COUNT,
+    "tokens": COUNT, "elapsed": DURATION,
+    "usage": map_of(ANY), "output": ANY, "text": STR, "signals": list_of(ANY),
+    "warnings": list_of(STR), "errors": list_of(ANY),
+}  # fmt: skip
+_ALL = {
+    "children": list_of(struct({"name": STR, **_RESULT}, keyed=True)),
+    "outputs": map_of(ANY),
+}
+
+
+def imagine_children(
+    scene: Scene, drawn: Drawn, _: Position, sent: float, written: float
+) -> Outcome:
+    """The outcome of children that ended for the drawn reason, after so many model calls each."""
+    reason = "time_limit" if drawn.late else drawn.reason
+    ends = scene.spec.reason(reason)
+    data = {
+        **{name: plain_value(type) for name, type in scene.state.result.fields},
+        "reason": reason, "kind": ends.kind, "success": ends.kind == "natural",
+        "status": "late" if drawn.late else ends.status,
+    }  # fmt: skip
+    if drawn.late:
+        return Outcome(result=data)
+    data |= {"output": drawn.result or None, "outputs": drawn.result or {}}
+    calls, sent, written = drawn.calls, int(sent) * drawn.calls, int(written) * drawn.calls
+    cost = scene.cost(sent, written)
+    if scene.usd is not None and cost is not None:
+        cost *= calls
+    return Outcome(result=data, spent=Spent(calls, sent, written, cost))
+
+
+@action(
+    traits=RUNS_CHILD, effect="local", result=struct(_RESULT, keyed=True), suspends=False,
+    fields=_Sharing, changes=("memory.*", "queue.*"), supplies=("conversation", "tasks"),
+    imagine=imagine_children,
+    example="""\
+review:
+  do: run_machine
+  with:
+    machine: reviewer
+    task: "Review: {{ vars.text }}"
+    vars: {strict: vars.score < 3}
+    limits: {tokens: 5_000}
+  save: {vars.verdict: result.output}
+  next: work""",
+    reads=(),
+)  # fmt: skip
 async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Blocked:
-    """Run one child to its end. Fails if the child ends in an error."""
+    """Runs a child machine to its end; fails if the child ends in an error."""
     start = _child_start(machine, fields)
     try:
         (child,) = await drive(ctx, {"": start})
@@ -62,11 +175,22 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
     return await _merge_shared(child, outcome.replace(result=result_data(child)))
 
 
+@action(
+    traits=replace(RUNS_CHILD, runs="several"), effect="local", result=struct(_ALL, keyed=True),
+    suspends=False, fields=_Several, imagine=imagine_children,
+    example="""\
+check_all:
+  do: run_machines
+  with: {machine: reviewer, each: vars.claims}
+  save: {vars.verdicts: result.outputs}
+  next: work""",
+    reads=(),
+)  # fmt: skip
 async def run_machines(
     ctx: Context, wait_for: str = "all", each: Sequence[Any] = (), most: int | None = None,
     **fields: Any,
 ) -> Outcome | Blocked:  # fmt: skip
-    """Run children concurrently; with `wait_for: any` the first success stops the others."""
+    """Runs child machines concurrently; they share what the parent has left."""
     items = each if most is None else each[: max(most, 0)]
     try:
         starts = {n: _child_start(f["machine"], f) for n, f in fields.get("children", {}).items()}
@@ -318,136 +442,3 @@ async def _merge(ctx: Context, children: Mapping[str, Child], wait_for: str) -> 
         },
     }
     return outcome.replace(result=data)
-
-
-# specs --------------------------------------------------------------------------------------
-
-
-def _is_share(value: Any) -> str | None:
-    words = cast("list[Any]", value) if isinstance(value, list) else [None]
-    return None if all(word in SHARED for word in words) else f"a list of {', '.join(SHARED)}"
-
-
-def _is_count(value: Any) -> str | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
-
-
-_TASK = ArgSpec("task", "text", STR, about="Its task.")
-_LIMITS = ArgSpec("limits", "values", map_of(ANY), about="Limits that replace its own.")
-_ONE = (
-    ArgSpec(
-        "machine",
-        "name",
-        STR,
-        required=True,
-        names="machine",
-        about="A name under `machines`, or of a shipped machine.",
-    ),
-    _TASK,
-    ArgSpec("start", "name", STR, about="The state where it starts; default: its own."),
-    ArgSpec("vars", "values", map_of(ANY), about="First values of its variables."),
-    ArgSpec("memory", "texts", map_of(STR), about="First values of its memory blocks."),
-    _LIMITS,
-)
-_SHARE = ArgSpec(
-    "share",
-    "data",
-    ANY,
-    check=_is_share,
-    about="Parts of this run that it shares and changes: a list of `messages`, `memory`, `queue`.",
-)
-_RESULT = {
-    "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
-    "status": word_of(STATUSES, "status of a child"), "state": STR, "steps": COUNT,
-    "tokens": COUNT, "elapsed": DURATION,
-    "usage": map_of(ANY), "output": ANY, "text": STR, "signals": list_of(ANY),
-    "warnings": list_of(STR), "errors": list_of(ANY),
-}  # fmt: skip
-_ALL = {
-    "children": list_of(struct({"name": STR, **_RESULT}, keyed=True)),
-    "outputs": map_of(ANY),
-}
-ACTIONS = (
-    ActionSpec(
-        "run_machine",
-        run_machine,
-        (*_ONE, _SHARE),
-        result=struct(_RESULT, keyed=True),
-        effect=Effect.LOCAL,
-        suspends=False,
-        own_deadline=True,
-        may_wait=True,
-        changes=frozenset({"memory.*", "queue.*"}),
-        supplies=frozenset({"conversation", "tasks"}),
-        declares=ActionTraits(
-            asks="never", calls="none", runs="one", fails="by_world", step="system", family="child"
-        ),
-        about="Runs a child machine to its end; fails if the child ends in an error.",
-        example="""\
-review:
-  do: run_machine
-  with:
-    machine: reviewer
-    task: "Review: {{ vars.text }}"
-    vars: {strict: vars.score < 3}
-    limits: {tokens: 5_000}
-  save: {vars.verdict: result.output}
-  next: work""",
-    ),
-    ActionSpec(
-        "run_machines",
-        run_machines,
-        (
-            ArgSpec(
-                "children",
-                "fields",
-                fields=_ONE,
-                about="Children by name, each with the fields of `run_machine`.",
-            ),
-            ArgSpec("machine", "name", STR, names="machine", about="With `each`: the machine."),
-            ArgSpec(
-                "each",
-                "value",
-                list_of(ANY),
-                about="A child for each item: a text is its task, or `{task, vars}`.",
-            ),
-            ArgSpec(
-                "most",
-                "value",
-                INT,
-                needs="each",
-                check=_is_count,
-                about="The most items of `each` that get a child; further ones are left out.",
-            ),
-            ArgSpec(
-                "wait_for",
-                "enum",
-                STR,
-                choices=("all", "any"),
-                about="`any`: the first that ends well stops the others; default `all`.",
-            ),
-            _LIMITS,
-        ),
-        result=struct(_ALL, keyed=True),
-        effect=Effect.LOCAL,
-        suspends=False,
-        own_deadline=True,
-        may_wait=True,
-        declares=ActionTraits(
-            asks="never",
-            calls="none",
-            runs="several",
-            fails="by_world",
-            step="system",
-            family="child",
-        ),
-        about="Runs child machines concurrently; they share what the parent has left.",
-        example="""\
-check_all:
-  do: run_machines
-  with: {machine: reviewer, each: vars.claims}
-  save: {vars.verdicts: result.outputs}
-  next: work""",
-    ),
-)

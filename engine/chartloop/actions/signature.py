@@ -62,8 +62,12 @@ def place_of(function: Any) -> str:
     return f"{module}.{name}".removeprefix(".")
 
 
-def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
+def check_function(
+    function: Any, what: str, *, takes_fields: bool = False
+) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function that can be called by name.
+
+    With `takes_fields` it may also have ``**fields``, which is left out.
 
     Raises:
         SetupError: if it is not a function, yields, or has a parameter that cannot be passed by
@@ -75,8 +79,11 @@ def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
         raise SetupError(f"{place}: not a function, so it cannot be a {what}", hint=hint)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SetupError(f"{place}: a {what} returns its result", hint="replace `yield`")
-    parameters = inspect.signature(function).parameters
-    for name, parameter in parameters.items():
+    parameters = dict(inspect.signature(function).parameters)
+    for name, parameter in [*parameters.items()]:
+        if takes_fields and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            del parameters[name]
+            continue
         if stars := _UNNAMED.get(parameter.kind):
             raise SetupError(
                 f"{place}: parameter `{stars.format(name)}` cannot be given by name,"
@@ -103,20 +110,25 @@ def is_context(annotation: Any) -> bool:
 
 
 def read_function(
-    function: Callable[..., Any], what: str, *, context_first: bool = False
-) -> Signature:
+    function: Callable[..., Any], what: str, *, context_first: bool = False,
+    fields: type | None = None,
+) -> Signature:  # fmt: skip
     """Read the signature of a function.
 
-    With `context_first` the first parameter takes the context, whatever its annotation.
+    With `context_first` the first parameter takes the context, whatever its annotation. `fields`
+    is a class whose fields it takes, by parameters of these names or as ``**fields``.
 
     Raises:
         SetupError: as `check_function`; also if a parameter has no type or one that cannot be
             resolved, or if the context is not the first parameter.
     """
     place = place_of(function)
-    parameters = dict(check_function(function, what))
+    parameters = dict(check_function(function, what, takes_fields=fields is not None))
     context = _context(parameters, place, what, context_first)
     parameters.pop(context or "", None)
+    more = () if fields is None else parameters_of(fields)
+    for one in more:
+        parameters.pop(one.name, None)
     about, docs = read_docs(function.__doc__ or "")
     hints = _hints(function, {*parameters, "return"}, place)
     for name, parameter in parameters.items():
@@ -127,11 +139,31 @@ def read_function(
         function.__name__,
         place,
         about,
-        tuple(Parameter(n, hints[n], p.default, docs.get(n, "")) for n, p in parameters.items()),
+        (
+            *(Parameter(n, hints[n], p.default, docs.get(n, "")) for n, p in parameters.items()),
+            *more,
+        ),
         hints.get("return", Any),
         context is not None,
         inspect.iscoroutinefunction(function),
     )
+
+
+def parameters_of(fields: type) -> tuple[Parameter, ...]:
+    """The fields of a class, such as a TypedDict or a Struct, as parameters."""
+    hints = typing.get_type_hints(fields, include_extras=True)
+    required: Collection[str] | None = getattr(fields, "__required_keys__", None)
+    docs = read_docs(fields.__doc__ or "")[1]
+    if required is not None:
+        # `__required_keys__` is wrong under `from __future__ import annotations`
+        said = {typing.Required: True, typing.NotRequired: False}
+        defaults = {
+            name: MISSING if said.get(typing.get_origin(hint), name in required) else None
+            for name, hint in hints.items()
+        }
+    else:
+        defaults = {n: p.default for n, p in inspect.signature(fields).parameters.items()}
+    return tuple(Parameter(n, hints[n], d, docs.get(n, "")) for n, d in defaults.items())
 
 
 def _context(

@@ -14,8 +14,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
+from chartloop.actions.annotations import Field
+from chartloop.actions.declare import action
+from chartloop.actions.imagine import Drawn, Scene, failure_named
 from chartloop.actions.infer import complete, request_messages
 from chartloop.actions.run_machines import drive, outcome_of, waiting
 from chartloop.actions.run_tool import run_tool
@@ -24,8 +27,9 @@ from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
-from chartloop.core.traits import ActionTraits, Count
+from chartloop.core.position import Position
+from chartloop.core.specs import ToolSpec
+from chartloop.core.traits import BY_FIELDS, ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import ChildStart
 from chartloop.run.context import Context
@@ -129,34 +133,31 @@ def _is_doer(by: Any) -> bool:
     return len(doers) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in doers.items())
 
 
-def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
-    """Add tasks at the end of the queue."""
+_ADDED = {"added": list_of(STR)}
+
+
+@action(
+    work=False, effect="pure", traits=BY_FIELDS, result=struct(_ADDED, keyed=True),
+    changes="queue.*", supplies="tasks",
+    example="""\
+add:
+  do: enqueue
+  with: {tasks: vars.steps}
+  next: work""",
+    reads=(),
+)  # fmt: skip
+def enqueue(ctx: Context, tasks: Any) -> Outcome:
+    """Adds tasks at the end of the queue.
+
+    Args:
+        tasks: A text, a mapping with `text`, or a list of them.
+    """
     try:
         added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
         return Outcome.failure(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
     return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
-
-
-def apply_fix(ctx: Context) -> Outcome:
-    """Apply a person's answer: `note` to the conversation, `task` or `tasks` first in the queue.
-
-    Resets `errors.consecutive`.
-    """
-    answer: Mapping[str, Any] = ctx.facts.last.answer or {}
-    note = str(answer.get("note", ""))
-    more: Any = answer.get("tasks") or answer.get("task") or []
-    try:
-        added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
-    except TaskError as error:
-        return Outcome.failure(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
-    return Outcome(
-        result={"note": note, "added": [task.id for task in added]},
-        messages=(user(note),) if note else (),
-        queue=(*added, *ctx.queue) if added else None,
-        forgiven=True,
-    )
 
 
 # the work -----------------------------------------------------------------------------------
@@ -171,10 +172,54 @@ class Attempt(NamedTuple):
     result: Any = None
 
 
-async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
-    """Do the next task of the queue; it is given up after `attempts` failed attempts.
+def imagine_work(
+    scene: Scene, drawn: Drawn, position: Position, sent: float, written: float
+) -> Outcome:
+    """The outcome of an attempt at the next task, by one model call or by its tool."""
+    ctx, fields = scene.call_arguments(position)
+    by: Mapping[str, Any] = ctx.queue[0].by if ctx.queue else EMPTY
+    asked = 0 if "tool" in by else 1
+    if drawn.late:
+        failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
+        return _attempt_outcome(ctx, Attempt(failure), **fields)
+    if drawn.fails:
+        error = failure_named(drawn.fails, "it failed", "task")
+        done = Outcome(ok=False, error=error, unanswered=asked)
+    elif asked:
+        written = int(min(written, scene.longest or written))
+        window = position.facts.usage.context_window  # the maximum size of a call
+        done = Outcome(spent=scene.spent(min(sent, window - written) if window else sent, written))
+    else:
+        done = Outcome(spent=Spent(tools={str(by["tool"]): 1}))
+    return _attempt_outcome(ctx, Attempt(done, "", drawn.result or ""), **fields)
+
+
+def _attempt_outcome(ctx: Context, attempt: Attempt, attempts: int = 3) -> Outcome:
+    """The outcome of `work` after an attempt at its next task."""
+    queue, known = _ready(ctx.queue, reports_of(ctx), "")
+    if not queue or not _waits(queue[0]):
+        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+    return _merge_attempt(ctx, attempt, queue, known, attempts)
+
+
+@action(
+    traits=ActionTraits(
+        asks="task", calls="task", runs="task", fails="by_world",
+        counts=(Count("queue.done", 1, 1, on="ok"), Count("queue.failed", 0, 1, on="failed")),
+    ),
+    result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
+    intents="own", changes=("queue.*", "memory.*"), needs="tasks",
+    supplies=("conversation", "tasks"), imagine=imagine_work,
+)  # fmt: skip
+async def work(
+    ctx: Context, attempts: Annotated[int, Field(type=COUNTER)] = 3
+) -> Outcome | Blocked:
+    """Does the next task of the queue, by its tool, its prompt or its machine.
 
     A failed task stays first, so that a wait or a person's fix applies to it.
+
+    Args:
+        attempts: How often a task may fail before it is given up; default 3.
     """
     queue, known = _ready(ctx.queue, reports_of(ctx), await _task_with_child(ctx))
     if not queue or not _waits(queue[0]):
@@ -191,12 +236,30 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
 
 
-def attempt_outcome(ctx: Context, attempt: Attempt, attempts: int = 3) -> Outcome:
-    """The outcome of `work` after an attempt at its next task; pure."""
-    queue, known = _ready(ctx.queue, reports_of(ctx), "")
-    if not queue or not _waits(queue[0]):
-        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
-    return _merge_attempt(ctx, attempt, queue, known, attempts)
+@action(
+    work=False, effect="pure", traits=BY_FIELDS, result=struct({"note": STR, **_ADDED}, keyed=True),
+    changes=("queue.*", "errors.consecutive", "errors.retries"),
+    supplies=("conversation", "tasks"),
+    reads="answer",
+)  # fmt: skip
+def apply_fix(ctx: Context) -> Outcome:
+    """Puts the answer's `note` into the conversation and its `tasks` first in the queue.
+
+    Resets `errors.consecutive`.
+    """
+    answer: Mapping[str, Any] = ctx.facts.last.answer or {}
+    note = str(answer.get("note", ""))
+    more: Any = answer.get("tasks") or answer.get("task") or []
+    try:
+        added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
+    except TaskError as error:
+        return Outcome.failure(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
+    return Outcome(
+        result={"note": note, "added": [task.id for task in added]},
+        messages=(user(note),) if note else (),
+        queue=(*added, *ctx.queue) if added else None,
+        forgiven=True,
+    )
 
 
 def _merge_attempt(
@@ -396,83 +459,3 @@ def _as_report(text: str) -> Any:
     except ValueError:
         return text
     return sound_data(data) if isinstance(data, dict) else text
-
-
-_ADDED = {"added": list_of(STR)}
-ACTIONS = (
-    ActionSpec(
-        "enqueue",
-        enqueue,
-        (
-            ArgSpec(
-                "tasks",
-                "value",
-                ANY,
-                required=True,
-                about="A text, a mapping with `text`, or a list of them.",
-            ),
-        ),
-        result=struct(_ADDED, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"queue.*"}),
-        supplies=frozenset({"tasks"}),
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
-        ),
-        about="Adds tasks at the end of the queue.",
-        example="""\
-add:
-  do: enqueue
-  with: {tasks: vars.steps}
-  next: work""",
-    ),
-    ActionSpec(
-        "work",
-        work,
-        (
-            ArgSpec(
-                "attempts",
-                "value",
-                COUNTER,
-                about="How often a task may fail before it is given up; default 3.",
-            ),
-        ),
-        result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
-        effect=Effect.PAID,
-        own_intents=True,
-        may_wait=True,
-        may_use=frozenset({"model"}),
-        changes=frozenset({"queue.*", "memory.*"}),
-        needs="tasks",
-        supplies=frozenset({"conversation", "tasks"}),
-        declares=ActionTraits(
-            asks="task",
-            calls="task",
-            runs="task",
-            fails="by_world",
-            step="system",
-            family="work",
-            counts=(
-                Count("queue.done", 1, 1, on="ok"),
-                Count("queue.failed", 0, 1, on="failed"),
-            ),
-        ),
-        about="Does the next task of the queue, by its tool, its prompt or its machine.",
-    ),
-    ActionSpec(
-        "apply_fix",
-        apply_fix,
-        result=struct({"note": STR, **_ADDED}, keyed=True),
-        work=False,
-        effect=Effect.PURE,
-        suspends=False,
-        changes=frozenset({"queue.*", "errors.consecutive", "errors.retries"}),
-        supplies=frozenset({"conversation", "tasks"}),
-        declares=ActionTraits(
-            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
-        ),
-        about="Puts the answer's `note` into the conversation and its `tasks` first in the queue.",
-    ),
-)

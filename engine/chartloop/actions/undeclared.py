@@ -135,7 +135,6 @@ def _constant(value: Any) -> str:
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:
-    yield from (rule.when for rule in spec.rules)
-    yield from (edge.when for edge in spec.edges() if edge.when is not None)
+    yield from spec.guards()
     yield from (state.of for state in spec.states.values() if state.of is not None)
     yield from spec.define.values()

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ValidationError
-
 from chartloop import catalog
 from chartloop.actions.tasks import NO_QUEUE, tasks_of
 from chartloop.core.codes import finding
@@ -21,9 +19,11 @@ from chartloop.core.errors import LimitError, SetupError, SpecError, TaskError, 
 from chartloop.core.facts import QueueFacts, Task
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.language.file.parts import ModelShape
+from chartloop.language.file.shape import read_part
 from chartloop.language.spec import MachineSpec
 from chartloop.language.task_file import load_tasks
 from chartloop.language.values import block_value, limit_value, var_value
+from chartloop.language.yaml.document import Document
 
 
 def checked_values(
@@ -58,19 +58,20 @@ def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not given:
         return {}
-    try:
-        shape = ModelShape.model_validate({"name": "", **given})
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        name = ".".join(map(str, first["loc"]))
-        if first["type"] == "extra_forbidden":
-            known = nearest(name, ModelShape.model_fields)
-            raise LimitError(f"a model has no setting `{name}`", hint=known) from None
-        raise LimitError(f"setting `{name}` of the model: {first['msg']}") from None
+    plain = {
+        name: list(cast("tuple[Any, ...]", v)) if isinstance(v, tuple) else v
+        for name, v in given.items()
+    }
+    shape, findings = read_part(Document({"name": "", **plain}, "settings", ""), ModelShape)
+    for first in findings:
+        if first.code == "CL201":
+            known = nearest(first.at, ModelShape.keys())
+            raise LimitError(f"a model has no setting `{first.at}`", hint=known)
+        raise LimitError(f"setting of the model: {first.message}", hint=first.hint)
     if not (shape.api_key_env or "x").isidentifier():  # it may be a key, so do not print it
         hint = "write `OPENAI_API_KEY`, and set the variable"
         raise LimitError("`api_key_env` is the name of an environment variable", hint=hint)
-    out = {n: v for n, v in shape.model_dump(exclude_unset=True).items() if n in given}
+    out = {name: getattr(shape, name) for name in given}
     for name, read in _QUANTITIES.items():
         value = out.get(name)
         if value is None:

@@ -3,12 +3,14 @@
     commands/   one file for each command, with the command's name
     app         the table of commands, help, errors and exit codes
     console     output: results on stdout, everything else on stderr
-    parameters  arguments and options that several commands share
-    options     the options of the command line as typed records
+    options     each option once: a field of a typed record
+    parameters  the options of a record on a command, and those that several commands share
+    late        imports at the top of a file that happen at first use
     drive       driving a run with a live view
 
-A command imports what it needs when it is called, so that ``chartloop --help`` is fast. Nothing
-here decides anything about a run: commands call `api` and print.
+The table imports a command when it is called, and a command what is heavy when it uses it (`late`),
+so that help and completion are fast. Nothing here decides anything about a run: commands call `api`
+and print.
 """
 
 from __future__ import annotations
@@ -19,6 +21,6 @@ import gc
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     gc.set_threshold(200_000, 20, 20)  # imports make many objects, and none of them is garbage
-    from chartloop.cli.app import app
+    from chartloop.cli.app import app  # noqa: PLC0415  see above
 
     app.main(prog_name="chartloop")

@@ -178,7 +178,9 @@ def _run_guarded(work: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except (ReaderGone, BrokenPipeError):
-        _forget_stdout()
+        null = os.open(os.devnull, os.O_WRONLY)  # for what is buffered
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         return PIPE
     except ChartloopError as error:
         return say_error(error)
@@ -189,13 +191,6 @@ def _run_guarded(work: Any) -> int:
         return ERROR
     except Exception as error:  # noqa: BLE001  the last resort: an internal error is reported without a traceback
         return say_fault(error)
-
-
-def _forget_stdout() -> None:
-    """Discard buffered output after the reader of stdout has gone."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
 
 
 @click.group(

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from chartloop.cli import console
 from chartloop.cli.costs import fields_of
+from chartloop.cli.late import at_first_use
 from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.approvals import ACCEPT, DENY, EDIT, arguments_shown
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import visible_json
+
+with at_first_use(__name__):
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -224,15 +228,13 @@ def rest_of_paste() -> str:
 
 def _over(run: Run) -> Callable[[], bool]:
     """Return a function that says whether the question has expired or a message has arrived."""
-    from chartloop.run.sync import wait
-
     session, due = run.session, run.session.position.wake_at
 
     def message_ids() -> set[str]:
         """Messages in the inboxes of the run and of the child that asks."""
         question, journal = run.question, session.journal
         runs = {run.id, question.run if question is not None else run.id}
-        inboxes = [wait(journal.inbox(name), suspends=run.suspends) for name in runs]
+        inboxes = [sync.wait(journal.inbox(name), suspends=run.suspends) for name in runs]
         return {message.msg_id for messages in inboxes for message in messages}
 
     early = message_ids()

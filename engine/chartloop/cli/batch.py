@@ -27,10 +27,17 @@ from chartloop.cli.error_report import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, sum_spending
+from chartloop.cli.journal_access import open_journal, say_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
 from chartloop.ui.view_model.text import last_failure
+
+with at_first_use(__name__):
+    from chartloop.cli import drive, run_factory
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
@@ -106,7 +113,15 @@ class Batch:
         """Run jobs one after another, until `next` gives none."""
         while (done := self.next()) is not None:
             try:
-                await self._run(done)
+                job = done.job
+                more = {"limits": job.limits, "vars": job.vars}
+                done.run = run_factory.start(
+                    self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
+                    script=self.script, more=more,
+                )  # fmt: skip
+                # no one watches a single run of a batch
+                done.run.session.ports.questions = "decline"
+                await done.run.arun()
             except ChartloopError as error:
                 done.error = error
             self.finished += 1
@@ -114,26 +129,11 @@ class Batch:
                 self._say(done)
             except BrokenPipeError:
                 self.unread = True
-                await self._pause()
-
-    async def _pause(self) -> None:
-        """Pause the runs in progress: no one reads their results, and they would cost money."""
-        for done in self.started:
-            if done.run is not None and not done.run.ended:
-                with contextlib.suppress(ChartloopError):
-                    await done.run.apause()
-
-    async def _run(self, done: Done) -> None:
-        from chartloop.cli.run_factory import start
-
-        job = done.job
-        more = {"limits": job.limits, "vars": job.vars}
-        done.run = start(
-            self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
-            script=self.script, more=more,
-        )  # fmt: skip
-        done.run.session.ports.questions = "decline"  # no one watches a single run of a batch
-        await done.run.arun()
+                # no one reads the results of the runs in progress, and they would cost money
+                for going in self.started:
+                    if going.run is not None and not going.run.ended:
+                        with contextlib.suppress(ChartloopError):
+                            await going.run.apause()
 
     def _say(self, done: Done) -> None:
         if self.options.format == "jsonl":
@@ -152,25 +152,19 @@ class Batch:
 
 def run_all(source: str, options: RunCommandOptions) -> int:
     """Run every line of the file, print the results and return the exit code."""
-    from chartloop.cli.drive import Interrupts
-    from chartloop.cli.journal_access import say_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.run_factory import script_of
-    from chartloop.run.sync import wait
-
     if options.run_id:
         raise click.UsageError("--run-id names one run: leave it out with --inputs")
     bounds, jobs = read_totals(options.totals), read_jobs(str(options.inputs))
-    machine, script = load_machine(source, options), script_of(options)
+    machine, script = load_machine(source, options), run_factory.script_of(options)
     if script is not None and script.events:
         raise click.UsageError("a script with `events` belongs to one run: leave --inputs")
-    interrupts, opened = Interrupts(), cache(partial(_shared_journal, options))
+    interrupts, opened = drive.Interrupts(), cache(partial(_shared_journal, options))
     batch = Batch(
         machine, replace(options, no_input=True), opened, jobs, bounds, script, interrupts
     )
     try:
         with interrupts, contextlib.redirect_stdout(sys.stderr):
-            wait(_all(batch, options.concurrency), suspends=True)
+            sync.wait(_all(batch, options.concurrency), suspends=True)
     except KeyboardInterrupt:
         _leave_now(batch)
     if console.is_terminal(sys.stderr) and not options.verbose:
@@ -183,14 +177,12 @@ def run_all(source: str, options: RunCommandOptions) -> int:
 
 def _shared_journal(options: RunOptions) -> Journal:
     """Open a journal for many runs on one event loop: appends of a tick share a transaction."""
-    from chartloop.cli.journal_access import open_journal
-
     journal = open_journal(options, make=True)
     return getattr(journal, "grouped", journal)
 
 
 async def _all(batch: Batch, concurrency: int) -> None:
-    import anyio
+    import anyio  # noqa: PLC0415  asyncio comes with it
 
     async with anyio.create_task_group() as group:
         for _ in range(min(concurrency, len(batch.jobs))):

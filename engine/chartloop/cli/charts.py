@@ -8,31 +8,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import RunOptions
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import RunOptions, option
 from chartloop.core.errors import SetupError, SpecError
+
+with at_first_use(__name__):
+    from chartloop.interchange import documents
+    from chartloop.language import foreign
+    from chartloop.language.yaml import reading
 
 if TYPE_CHECKING:
     from chartloop.interchange.documents import Found
-
-chart_option = click.option(
-    "--chart", metavar="N", default="",
-    help="The chart of the document: its number, or a part of the heading above it.",
-)  # fmt: skip
-repair_option = click.option(
-    "--repair", is_flag=True,
-    help="Fix what Mermaid itself refuses in a flowchart, and list each line that was changed.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChartOptions(RunOptions):
     """The options of commands that read a flowchart of a document."""
 
-    chart: str = ""
-    repair: bool = False
+    chart: str = option(
+        "--chart", metavar="N", default="",
+        help="The chart of the document: its number, or a part of the heading above it.",
+    )  # fmt: skip
+    repair: bool = option(
+        "--repair", is_flag=True,
+        help="Fix what Mermaid itself refuses in a flowchart, and list each line that was changed.",
+    )  # fmt: skip
 
 
 def find_chart(document: str, options: ChartOptions) -> Found:
@@ -40,15 +41,11 @@ def find_chart(document: str, options: ChartOptions) -> Found:
 
     Raises `SpecError` for the file of another framework.
     """
-    from chartloop.interchange.documents import choose_chart, flowcharts, read_document
-    from chartloop.language.foreign import foreign
-    from chartloop.language.yaml.reading import read
-
     try:
-        text = read_document(document)
-        charts = flowcharts(text, file=document)
-        if not charts and (other := foreign(read(text, document))) is not None:
+        text = documents.read_document(document)
+        charts = documents.flowcharts(text, file=document)
+        if not charts and (other := foreign.foreign(reading.read(text, document))) is not None:
             raise SpecError([other])
-        return choose_chart(charts, options.chart, file=document)
+        return documents.choose_chart(charts, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from chartloop.cli import console
 from chartloop.cli.error_report import say_findings
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import own_of, say_assumed
 from chartloop.cli.options import RunOptions
+
+with at_first_use(__name__):
+    from chartloop.actions import declare
+    from chartloop.studies.review import sources as revisions
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -18,11 +24,7 @@ if TYPE_CHECKING:
 
 def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, Machine]] | None:
     """Load each machine with its name. None, with findings on stderr, if one cannot be loaded."""
-    from chartloop.actions.declare import specs_of
-    from chartloop.cli.machine_loader import own_of, say_assumed
-    from chartloop.studies.review.sources import Looking
-
-    looking = Looking(specs_of(own_of(options)), dict(options.define))
+    looking = revisions.Looking(declare.specs_of(own_of(options)), dict(options.define))
     sides = [looking.at(source) for source in sources]
     for side in sides:
         if side.machine is None:

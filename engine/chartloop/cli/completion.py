@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from chartloop import actions as built_in
+from chartloop import catalog
+from chartloop.cli.journal_access import find_run, journal_at, machine_of
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import RunOptions
 from chartloop.core.errors import ChartloopError
+
+with at_first_use(__name__):
+    from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.language import load
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.language.spec import MachineSpec
@@ -24,8 +34,6 @@ RUNS = 50
 
 def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The shipped machines, and files."""
-    from chartloop import catalog
-
     shipped = [
         CompletionItem(n, help="shipped") for n in catalog.shipped_machines() if n != "lifecycle"
     ]
@@ -85,33 +93,24 @@ def _spec(ctx: click.Context) -> MachineSpec | None:
 
     While an option lacks its value, click has not assigned the arguments to names yet.
     """
-    from chartloop import catalog
-    from chartloop.actions import builtin
-    from chartloop.language.load import load
-
     try:
         path = catalog.find(ctx.params.get("machine") or next(iter(ctx.args), ""))
-        return load(catalog.read_text(path), path.name, builtin()).spec
+        return load.load(catalog.read_text(path), path.name, built_in.builtin()).spec
     except ChartloopError:
         return None
 
 
 def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
-    from chartloop.run.sync import by_hand
-
     journal = _journal(ctx)
     if journal is None:
         return []
     try:
-        return by_hand(journal.rows(prefix=prefix or None, limit=RUNS))
+        return sync.by_hand(journal.rows(prefix=prefix or None, limit=RUNS))
     except ChartloopError:
         return []
 
 
 def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
-    from chartloop.cli.journal_access import find_run, machine_of
-    from chartloop.cli.options import RunOptions
-
     journal = _journal(ctx)
     try:
         if journal is None:
@@ -123,10 +122,9 @@ def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]
 
 
 def _journal(ctx: click.Context) -> Any:
-    from chartloop.adapters.journal.opening import journal_of
-    from chartloop.cli.journal_access import journal_at
-
     try:
-        return journal_of(journal_at(ctx.params.get("journal")), make=False, wait=0.5)
+        return journal_opening.journal_of(
+            journal_at(ctx.params.get("journal")), make=False, wait=0.5
+        )
     except ChartloopError:
         return None

@@ -10,7 +10,6 @@ Belongs here: streams, colours, JSON, and cleaning for terminals.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import json
 import os
@@ -22,7 +21,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
+from chartloop.cli.late import at_first_use
 from chartloop.core.plain import plain as as_data
+
+with at_first_use(__name__):
+    from chartloop.ui.view_model import table
 
 WIDEST = 100
 """The most columns of a table."""
@@ -132,16 +135,6 @@ def fit_streams() -> None:
                 stream.reconfigure(errors=errors)
 
 
-def leave_terminal() -> None:
-    """Discard further output of streams whose terminal has closed."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for fd in (1, 2):
-        with contextlib.suppress(OSError):
-            if os.isatty(fd):
-                os.dup2(nowhere, fd)
-    os.close(nowhere)
-
-
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -179,9 +172,7 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
 
 def plain(text: str) -> str:
     """The text with control characters replaced. Newlines and tabs stay."""
-    from chartloop.ui.view_model.table import plain_text
-
-    return plain_text(text)
+    return table.plain_text(text)
 
 
 def width() -> int:

@@ -1,7 +1,4 @@
-"""Driving a run from a terminal: its view, its questions, Ctrl-C and the report at its end.
-
-Source: design "architecture", section 3 (8); "language", section 11
-"""
+"""Driving a run from a terminal: its view, its questions, Ctrl-C and the report at its end."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from chartloop.cli import console, costs
 from chartloop.cli.ask import ask, can_ask
 from chartloop.cli.error_report import INTERRUPTED, exit_code
 from chartloop.cli.journal_access import line_for, say_journal
+from chartloop.cli.late import at_first_use
 from chartloop.cli.views import view_for
 from chartloop.core.approvals import ACCEPT, DENY, EDIT
 from chartloop.core.errors import ChartloopError, Driven, Fenced
@@ -25,6 +23,10 @@ from chartloop.core.text_table import Line
 from chartloop.core.units import say_elapsed
 from chartloop.run.events import Recorded
 from chartloop.ui.view_model.text import lacks_task, last_failure, outcome_lines
+
+with at_first_use(__name__):
+    from chartloop.scenarios import outside_events
+    from chartloop.ui.view_model import text as run_text
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -72,7 +74,12 @@ class Interrupts:
 
     def _caught(self, signum: int, frame: FrameType | None) -> None:
         if signum == getattr(signal, "SIGHUP", None):
-            console.leave_terminal()
+            nowhere = os.open(os.devnull, os.O_WRONLY)  # the terminal of these streams has closed
+            for fd in (1, 2):
+                with contextlib.suppress(OSError):
+                    if os.isatty(fd):
+                        os.dup2(nowhere, fd)
+            os.close(nowhere)
         self.count += 1
         if self.count > 1:
             raise KeyboardInterrupt
@@ -88,8 +95,6 @@ def drive(
 
     `view`: the one that fits the options, by default. `ask` asks the question of a wait.
     """
-    from chartloop.scenarios.outside_events import play
-
     view = interrupts.view = view or view_for(run, options)
     asks = "rest" if can_ask(options) else "decline" if options.in_memory else "stay"
     run.session.ports.questions = asks
@@ -104,7 +109,7 @@ def drive(
     try:
         while True:
             with interrupts, _open_view(view):
-                left = play(run, left)
+                left = outside_events.play(run, left)
             if run.ended or interrupts.count or not run.result.events or not can_ask(options):
                 break
             if not ask(run):
@@ -237,14 +242,12 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
 
 def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     """The commands that answer the question of a run, one for each event, with its fields."""
-    from chartloop.ui.view_model.text import question_lines
-
     wait, calls = "", ()
     if (question := run.question) is not None:
         wait, calls = question.wait, question.calls
         about = question.begin()._replace(text="")
         how = line_for("show", run.id, options, "--question")
-        yield from (Line(text) for _, text in question_lines(about, question.rest, how))
+        yield from (Line(text) for _, text in run_text.question_lines(about, question.rest, how))
     yield Line("answer with:")
     for event, fields in run.answers.items():
         given = [

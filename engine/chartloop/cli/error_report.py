@@ -6,7 +6,7 @@
 
 2: the command line is wrong, or what it names: a file, a port, a key, an extra, the journal.
 
-Source: design "language", section 11; core.codes (CL6xx)
+Source: core.codes (CL6xx)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
+from chartloop.cli.late import at_first_use
 from chartloop.core.errors import (
     AnswerError,
     ChartloopError,
@@ -34,6 +35,9 @@ from chartloop.core.errors import (
     finding_lines,
 )
 from chartloop.core.text_table import Line, Span
+
+with at_first_use(__name__):
+    from chartloop.cli import printing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,28 +77,20 @@ _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
 """Exit codes of errors, if not 1."""
 
 
-def _exit_of(error: ChartloopError) -> int:
-    return next((code for kind, code in _EXITS if isinstance(error, kind)), ERROR)
-
-
 def say_error(error: ChartloopError) -> int:
     """Print an error and its hint on stderr; return the exit code."""
-    from chartloop.cli.printing import say_lines
-
     if isinstance(error, SpecError):
         say_findings(error.findings)
         return ERROR
     code = f"[{error.code}]" if error.code else ""
     lines = [Line.of(Span("error", "red bold"), f"{code}: {error.message}")]
-    say_lines([*lines, Line(f" = help: {error.hint}")] if error.hint else lines)
-    return _exit_of(error)
+    printing.say_lines([*lines, Line(f" = help: {error.hint}")] if error.hint else lines)
+    return next((code for kind, code in _EXITS if isinstance(error, kind)), ERROR)
 
 
 def say_findings(findings: Iterable[Finding], file: str = "") -> None:
     """Print findings on stderr with the lines of the file, and their number."""
-    from chartloop.cli.printing import say_lines
-
-    say_lines(finding_lines(findings, file=file, width=console.columns(sys.stderr)))
+    printing.say_lines(finding_lines(findings, file=file, width=console.columns(sys.stderr)))
 
 
 def say_fault(error: Exception) -> int:

@@ -14,9 +14,15 @@ import click
 
 from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
 from chartloop.cli.options import GenerateOptions
 from chartloop.cli.printing import print_result
+from chartloop.core.errors import SpecError
 from chartloop.core.units import say_number
+
+with at_first_use(__name__):
+    from chartloop.scenarios.generator import generate, search
 
 if TYPE_CHECKING:
     from chartloop.scenarios.generator.search import Progress
@@ -27,18 +33,13 @@ _EVERY = 0.1
 
 def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:
     """Generate scenarios, write and print them; return the exit code."""
-    from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
-    from chartloop.core.errors import SpecError
-    from chartloop.scenarios.generator.generate import generate
-    from chartloop.scenarios.generator.search import WORK
-
     machine = _machine(paths, folder)
     path = locate(machine)
     line = _Line()
     try:
-        result = generate(
+        result = generate.generate(
             path, folder, tools=own_of(options), only=options.only,
-            work=options.work or WORK, run_actions=options.run_actions, progress=line.paint,
+            work=options.work or search.WORK, run_actions=options.run_actions, progress=line.paint,
         )  # fmt: skip
     except SpecError as error:
         raise SpecError(with_tools_hint(error.findings, options)) from None

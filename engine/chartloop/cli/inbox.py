@@ -11,8 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.cli import console
+from chartloop.cli.journal_access import resume_line
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions
 from chartloop.core.errors import StatusError
+
+with at_first_use(__name__):
+    from chartloop.run import journal as journals
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
@@ -48,26 +54,20 @@ def post_message(
     message_id: str | None = None,
 ) -> None:
     """Send a message to the inbox of a run and report its status."""
-    from chartloop.run.journal import InboxMessage
-    from chartloop.run.sync import by_hand
-
     if row.ended and not row.moved_to:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
-    at = by_hand(journal.now())
-    message = InboxMessage(message_id or secrets.token_hex(8), at, data)
-    fresh = by_hand(journal.send(row.run_id, message))
+    at = sync.by_hand(journal.now())
+    message = journals.InboxMessage(message_id or secrets.token_hex(8), at, data)
+    fresh = sync.by_hand(journal.send(row.run_id, message))
     report_message(journal, row, options, Posted(data, row.run_id, message.msg_id, fresh))
 
 
 def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
     """Report whether a message was new and whether it has been taken."""
-    from chartloop.cli.journal_access import resume_line
-    from chartloop.run.sync import by_hand
-
     data, fresh = posted.data, posted.new
     # a prompt that shows the question takes it too, without driving the run
     taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
-    now = by_hand(journal.row(row.run_id)) or row
+    now = sync.by_hand(journal.row(row.run_id)) or row
     report = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if options.is_json:
         console.result(console.as_json({**report, "status": now.status, "state": now.state}))
@@ -82,7 +82,7 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        if by_hand(journal.living_lease(row.run_id)) is not None:
+        if sync.by_hand(journal.living_lease(row.run_id)) is not None:
             console.say("a process drives it, and takes this after the current action")
         else:
             console.say(f"continue with:  {resume_line(journal, now, options)}")
@@ -90,11 +90,9 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
     """Whether a process takes the message within `PATIENCE`."""
-    from chartloop.run.sync import by_hand
-
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        if message_id not in {x.msg_id for x in by_hand(journal.inbox(run_id))}:
+        if message_id not in {x.msg_id for x in sync.by_hand(journal.inbox(run_id))}:
             return True
         time.sleep(0.05)
     return False

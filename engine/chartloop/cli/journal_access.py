@@ -17,13 +17,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from chartloop.cli import console
+from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import locate, own_of, refuse_untrusted
 from chartloop.core.errors import (
     SetupError,
     UnknownRunError,
     nearest,
 )
+
+with at_first_use(__name__):
+    from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.adapters.journal import sqlite
+    from chartloop.api import plugins as api_plugins
+    from chartloop.api import stored_run
+    from chartloop.run import journal as journals
+    from chartloop.run import redact, sync
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
@@ -41,24 +52,21 @@ _WRITING = ("resume", "answer")
 
 def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     """Open the journal of the options. Without `make`, a missing journal is an error."""
-    from chartloop.adapters.journal.opening import journal_of
-
     if options.in_memory:
-        from chartloop.run.journal import MemoryJournal
-        from chartloop.run.redact import Redactor
-
-        memory = MemoryJournal()
-        memory.redactor = Redactor()
+        memory = journals.MemoryJournal()
+        memory.redactor = redact.Redactor()
         return memory
     where = journal_at(options.journal)
     plugins: list[PluginSpec] = []
     if options.plugins and "://" in where:
-        from chartloop.api.plugins import load_plugins
-
-        plugins = [plugin for one in load_plugins(options.plugins) for plugin in one.plugins]
+        plugins = [
+            plugin for one in api_plugins.load_plugins(options.plugins) for plugin in one.plugins
+        ]
     durability: Any = options.durability or None
     try:
-        journal = journal_of(where, make=make, durability=durability, plugins=plugins, wait=WAIT)
+        journal = journal_opening.journal_of(
+            where, make=make, durability=durability, plugins=plugins, wait=WAIT
+        )
     except UnknownRunError as missing:
         hint = _elsewhere(where) or "`chartloop run` makes one; or name another with --journal"
         raise UnknownRunError(missing.message, hint=hint) from None
@@ -68,27 +76,19 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
 
 def journal_at(given: str | None) -> str:
     """The journal that a user wrote, a path or a URL, or else the default one's path."""
-    from chartloop.adapters.journal.sqlite import default_journal_path
-
-    return given or display_path(default_journal_path(Path.cwd()))
+    return given or display_path(sqlite.default_journal_path(Path.cwd()))
 
 
 def _elsewhere(name: str) -> str:
     """A hint that names the nearest journal above, if not this one; empty if there is none."""
-    from chartloop.adapters.journal.sqlite import journals_above
-
-    others = [o for o in journals_above(Path.cwd()) if name not in (display_path(o), str(o))]
+    others = [o for o in sqlite.journals_above(Path.cwd()) if name not in (display_path(o), str(o))]
     return f"there is one further up: --journal {shlex.quote(str(others[0]))}" if others else ""
 
 
 def close_later(journal: Journal) -> None:
     """Close the journal when the command ends."""
-    import click
-
-    from chartloop.run.sync import by_hand
-
     if (context := click.get_current_context(silent=True)) is not None:
-        context.call_on_close(lambda: by_hand(journal.close()))
+        context.call_on_close(lambda: sync.by_hand(journal.close()))
 
 
 def display_path(path: str | Path) -> str:
@@ -104,25 +104,22 @@ def name_of(journal: Journal) -> str:
 
 def find_run(journal: Journal, name: str) -> RunRow:
     """Find a run by id or unique prefix; `last` is the newest. Raises `UnknownRunError`."""
-    from chartloop.run.journal import CHILD_MARK
-    from chartloop.run.sync import by_hand
-
     if name == LAST:
-        newest = by_hand(journal.rows(children=False, limit=1))
+        newest = sync.by_hand(journal.rows(children=False, limit=1))
         if not newest:
             hint = _elsewhere(journal.name)
             raise UnknownRunError(f"there are no runs in {name_of(journal)}", hint=hint)
         return newest[0]
-    if (row := by_hand(journal.row(name))) is not None:
+    if (row := sync.by_hand(journal.row(name))) is not None:
         return row
-    is_child = CHILD_MARK in name
-    matches = by_hand(journal.rows(prefix=name, children=is_child, limit=9)) if name else []
+    is_child = journals.CHILD_MARK in name
+    matches = sync.by_hand(journal.rows(prefix=name, children=is_child, limit=9)) if name else []
     if len(matches) == 1:
         return matches[0]
     if matches:
         listed = ", ".join(r.run_id for r in matches[:8]) + (" ..." if len(matches) > 8 else "")
         raise UnknownRunError(f"several runs start with `{name}`: {listed}", hint="type more of it")
-    known = [r.run_id for r in by_hand(journal.rows(children=is_child, limit=200))]
+    known = [r.run_id for r in sync.by_hand(journal.rows(children=is_child, limit=200))]
     listed = _elsewhere(journal.name) or "`chartloop runs` lists them"
     hint = nearest(name, known, otherwise=listed)
     raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
@@ -139,25 +136,18 @@ def machine_of(
     Reading a run does not need its own tools, actions and guards, because their results are
     recorded. With `to_run` they are required.
     """
-    from chartloop.api.stored_run import machine_to_drive, machine_to_read
-
     if not to_run:
-        return machine_to_read(journal, row, own_of(options))
-    _ask_for_tools(journal, row, options)
-    machine = machine_to_drive(journal, row, own_of(options))
-    refuse_untrusted(machine, options)
-    return machine
-
-
-def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
-    from chartloop.api.stored_run import recall_start, top_row
-
-    tools: list[str] = recall_start(journal, top_row(journal, row)).get("tools", [])
+        return stored_run.machine_to_read(journal, row, own_of(options))
+    begun = stored_run.recall_start(journal, stored_run.top_row(journal, row))
+    tools: list[str] = begun.get("tools", [])
     if tools and not options.tools:
         raise SetupError(
             f"run `{row.run_id}` was started with your own tools, which are Python code",
             hint=f"give them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
         )
+    machine = stored_run.machine_to_drive(journal, row, own_of(options))
+    refuse_untrusted(machine, options)
+    return machine
 
 
 # the run ------------------------------------------------------------------------------------
@@ -165,8 +155,6 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
 
 def remember(run: Run, machine: str, options: RunOptions) -> None:
     """Put the options of the start into the first record, before it is written."""
-    from chartloop.api.stored_run import begun_with
-
     begun = run.session.begun
     if begun is None:
         return
@@ -178,7 +166,7 @@ def remember(run: Run, machine: str, options: RunOptions) -> None:
         "clock": options.clock if options.clock != "system" else None,
         "notify": getattr(run.session.ports.notifier, "shown", None),
     }  # fmt: skip
-    run.session.begun = begun_with(begun, kept)
+    run.session.begun = stored_run.begun_with(begun, kept)
 
 
 def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
@@ -187,9 +175,7 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
     Except `--tools`, which runs code, `--api-base`, which receives keys, and `--notify`, whose
     address may be a secret and is not stored.
     """
-    from chartloop.api.stored_run import recall_start, top_row
-
-    before = recall_start(journal, top_row(journal, row))
+    before = stored_run.recall_start(journal, stored_run.top_row(journal, row))
     if (webhook := before.get("notify")) and not options.notify:
         console.say(
             f"this run sent its notices to {webhook}; give --notify again, or they are only logged"
@@ -211,13 +197,10 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
 
     For a child run it names the top run, through which children are resumed.
     """
-    from chartloop.api.plugins import recall_plugins
-    from chartloop.api.stored_run import recall_start, top_row
-
-    row = top_row(journal, row)
-    before = recall_start(journal, row)
+    row = stored_run.top_row(journal, row)
+    before = stored_run.recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
-    plugins = options.plugins or tuple(recall_plugins(journal, row.run_id))
+    plugins = options.plugins or tuple(api_plugins.recall_plugins(journal, row.run_id))
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
     repeated = replace(
         options, tools=tuple(display_path(t) for t in tools), plugins=plugins, api_base=base
@@ -229,9 +212,7 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     """A command line for a run, with the options that must be given again."""
     words = ["chartloop", verb, run_id, *rest]
     if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
-        from chartloop.run.redact import Redactor
-
-        words += ["--journal", Redactor().text(options.journal)]
+        words += ["--journal", redact.Redactor().text(options.journal)]
     if options.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
         words += ["--durability", options.durability]
     if verb == "resume":

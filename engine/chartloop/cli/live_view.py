@@ -155,15 +155,11 @@ class Live:
         for part in console.render(frame, options):
             yield part._replace(text=clean(part.text))
 
-    def _since_record(self) -> float:
-        marks = self._run.facts.marks
-        now = self._run.session.ports.clock.now()
-        return max(0.0, now - marks.now) if marks.now and self._run.status != "idle" else 0.0
-
     def _facts_now(self) -> Facts:
         """The facts of the last record plus the time since then, so that time budgets move."""
-        facts, since = self._run.facts, self._since_record()
-        run = facts.run
+        facts, now = self._run.facts, self._run.session.ports.clock.now()
+        run, begun = facts.run, facts.marks.now
+        since = max(0.0, now - begun) if begun and self._run.status != "idle" else 0.0
         return facts.replace(
             run=run.replace(elapsed=run.elapsed + since, working=run.working + since)
         )
@@ -186,8 +182,10 @@ class Live:
         all_budgets = budgets(self._chart, self._facts_now())
         fullest = sorted(all_budgets, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in all_budgets if b in fullest):
-            bar = Text(_bar_text(budget.bar, self._console), style=budget.colour)
-            grid.add_row(budget.fact, bar, budget.text)
+            bar = budget.bar
+            if self._console.options.ascii_only:
+                bar = bar.replace("█", "#").replace("░", ".")
+            grid.add_row(budget.fact, Text(bar, style=budget.colour), budget.text)
         return grid
 
     def _tail_lines(self, width: int) -> list[str]:
@@ -198,7 +196,3 @@ class Live:
 
 
 _BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}
-
-
-def _bar_text(bar: str, terminal: Console) -> str:
-    return bar if not terminal.options.ascii_only else bar.replace("█", "#").replace("░", ".")

@@ -12,9 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chartloop import catalog
 from chartloop.cli import console
 from chartloop.cli.error_report import MisuseError, UntrustedError
+from chartloop.cli.late import at_first_use
 from chartloop.core.errors import Finding, SetupError, SpecError
+
+with at_first_use(__name__):
+    from chartloop import api
+    from chartloop.actions import declare, undeclared
+    from chartloop.analysis.checker import trust
+    from chartloop.api import caller_values, user_code
+    from chartloop.api import plugins as api_plugins
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -35,16 +44,13 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
 
     Without --tools, undeclared tools, actions and guards are accepted and listed on stderr.
     """
-    from chartloop.actions.undeclared import assumed_in
-    from chartloop.api import find_faults
-
     if options.tools or options.plugins:
         return read_machine(source, options)
     locate(source)
-    machine, findings = find_faults(source, define=dict(options.define), assume=True)
+    machine, findings = api.find_faults(source, define=dict(options.define), assume=True)
     if machine is None:
         raise SpecError(with_tools_hint(findings, options))
-    say_assumed(assumed_in(machine.spec))
+    say_assumed(undeclared.assumed_in(machine.spec))
     return machine
 
 
@@ -58,12 +64,10 @@ def say_assumed(names: Iterable[str]) -> None:
 
 def read_machine(source: str, options: RunOptions) -> Machine:
     """Load a machine, by path or shipped name, with all its tools declared."""
-    from chartloop.api import load
-
     own = own_of(options)
     locate(source)
     try:
-        return load(source, tools=own, define=dict(options.define))
+        return api.load(source, tools=own, define=dict(options.define))
     except SpecError as error:
         raise SpecError(with_tools_hint(error.findings, options)) from None
 
@@ -72,24 +76,18 @@ def with_tools_hint(findings: Iterable[Finding], options: RunOptions) -> list[Fi
     """Add a hint on --tools to findings about undeclared tools and actions."""
     if options.tools:
         return list(findings)
-    return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
-
-
-def _may_be_own(finding: Finding) -> bool:
-    return finding.code in ("CL108", "CL401") or finding.message.startswith("unknown tool `")
-
-
-def _tools_hint(finding: Finding) -> str:
-    has_guess = finding.hint.startswith("did you mean")
-    if has_guess:
-        return f"{finding.hint} Or give your own with --tools FILE"
-    return "give it with --tools FILE"
+    hinted: list[Finding] = []
+    for one in findings:
+        if one.code in ("CL108", "CL401") or one.message.startswith("unknown tool `"):
+            guessed = one.hint.startswith("did you mean")
+            give = f"{one.hint} Or give your own" if guessed else "give it"
+            one = replace(one, hint=f"{give} with --tools FILE")
+        hinted.append(one)
+    return hinted
 
 
 def locate(source: str) -> Path:
     """Find the file of a path or shipped name. Raises `MisuseError` if there is none."""
-    from chartloop import catalog
-
     if "\n" in source:
         raise MisuseError("a machine is named by its file, or by the name of a shipped one")
     try:
@@ -102,12 +100,10 @@ def locate(source: str) -> Path:
 
 def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | None:
     """Read the tasks of the file of `--tasks`; None without the option."""
-    from chartloop.api.caller_values import read_tasks_file
-
     if options.tasks is None:
         return None
     try:
-        return read_tasks_file(Path(options.tasks), spec)
+        return caller_values.read_tasks_file(Path(options.tasks), spec)
     except SpecError as error:
         raise SpecError(with_tools_hint(error.findings, options)) from None
 
@@ -117,9 +113,7 @@ def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | N
 
 def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
     """Raise `UntrustedError` if the file needs `--trust` and it was not given."""
-    from chartloop.analysis.checker.trust import needs_trust
-
-    reasons = needs_trust(machine.spec)
+    reasons = trust.needs_trust(machine.spec)
     if reasons and not options.trust:
         name = machine.spec.file or machine.name
         hint = "read the file, then add --trust"
@@ -131,37 +125,19 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
 
 def own_of(options: RunOptions) -> list[Registry]:
     """Load the registries of `--tools` and `--plugin`."""
-    from chartloop.api.plugins import load_plugins
-
     with redirect_stdout(sys.stderr):  # stdout is for results, often JSON
-        return [*load_tools(options.tools), *load_plugins(options.plugins)]
-
-
-def load_tools(sources: tuple[str, ...]) -> list[Registry]:
-    """Load the declarations of each source: a module, a file, or one name of either."""
-    return [_load_registry(source) for source in sources]
+        return [*map(_load_registry, options.tools), *api_plugins.load_plugins(options.plugins)]
 
 
 def _load_registry(source: str) -> Registry:
-    from chartloop.actions.declare import specs_of
-
-    registry = specs_of(_import_source(source))
-    if not (registry.tools or registry.actions or registry.guards or registry.types):
-        hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
-        raise SetupError(f"`{source}` declares nothing", hint=hint)
-    return registry
-
-
-def _import_source(source: str) -> object:
-    from chartloop.api.user_code import own_from
-
+    """Load the declarations of a source: a module, a file, or one name of either."""
     where = source.partition(":")[0]
     file = Path(where).absolute() if where.endswith(".py") else None
     folder = str(file.parent if file is not None else Path.cwd())
     if folder not in sys.path:  # tools may import modules beside them, as scripts do
         sys.path.insert(0, folder)
     try:
-        return own_from(source)
+        own = user_code.own_from(source)
     except SetupError as error:
         cause = error.__cause__
         if not isinstance(cause, (Exception, SystemExit)) or _is_missing(cause, where):
@@ -172,6 +148,11 @@ def _import_source(source: str) -> object:
         if isinstance(cause, SystemExit):
             hint = 'put what ends the program under `if __name__ == "__main__":`'
         raise SetupError(f"{error.message}{at}", hint=hint) from cause
+    registry = declare.specs_of(own)
+    if not (registry.tools or registry.actions or registry.guards or registry.types):
+        hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
+        raise SetupError(f"`{source}` declares nothing", hint=hint)
+    return registry
 
 
 def _is_missing(cause: BaseException, where: str) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
+from chartloop.cli.journal_access import display_path
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import locate
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
+
+with at_first_use(__name__):
+    from chartloop import api
+    from chartloop.api import continuing
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.analysis.versions.migration.verdict import Verdict
@@ -27,19 +35,14 @@ def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
 
 def records_of(journal: Journal, row: RunRow, at: int | None = None) -> list[Record]:
     """The records of a run, or those before record `at`, whatever damage follows them."""
-    from chartloop.run.sync import by_hand
-
-    return by_hand(journal.records(row.run_id, limit=at))
+    return sync.by_hand(journal.records(row.run_id, limit=at))
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
     """Judge whether a run, or a fork of it at `at`, can continue with the machine."""
-    from chartloop.api.continuing import judge_stored_run
-    from chartloop.run.sync import by_hand
-
     count_of(row, records_of(journal, row, at), at)
-    now = by_hand(journal.now())
-    verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=now))
+    now = sync.by_hand(journal.now())
+    verdict = sync.by_hand(continuing.judge_stored_run(journal, row, machine.chart, at=at, now=now))
     if verdict is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
     return verdict
@@ -47,9 +50,6 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
     """The error for a run that cannot continue with the file, with a hint for the verdict."""
-    from chartloop.cli.journal_access import display_path
-    from chartloop.cli.machine_loader import locate
-
     name = display_path(locate(file))
     return MachineChangedError(
         f"{name} is not the machine that run `{row.run_id}` was started with;"
@@ -71,48 +71,8 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     return cause.cure if cause is not None else ""
 
 
-def move_run(
-    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, *, take_over: bool = False
-) -> RunRow:
-    """Start a run of this machine that continues in place of `row`; return its row.
-
-    If another process has moved the run to this machine meanwhile, the row of that one. For the
-    errors see `run.migrate.move`.
-    """
-    from chartloop.run.migrate import move
-    from chartloop.run.sync import by_hand
-
-    made = move(
-        journal, row, _row_under(journal, row, machine), machine.chart, names=verdict.names,
-        origin=verdict.origin(row.machine_hash), take_over=take_over,
-    )  # fmt: skip
-    return by_hand(made)
-
-
-def fork_run_under(
-    journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
-    run_id: str | None = None,
-) -> RunRow:  # fmt: skip
-    """Fork a run, with its records below `at`, under this machine; return the new row."""
-    from chartloop.run.migrate import fork_under
-    from chartloop.run.sync import by_hand
-
-    seq = count_of(row, records_of(journal, row, at), at)
-    made = fork_under(
-        journal, row.run_id, seq, _row_under(journal, row, machine, run_id), machine.chart,
-        names=verdict.names, origin=verdict.origin(row.machine_hash),
-    )  # fmt: skip
-    return by_hand(made)
-
-
-def _row_under(
-    journal: Journal, row: RunRow, machine: Machine, run_id: str | None = None
-) -> RunRow:
+def row_under(journal: Journal, row: RunRow, machine: Machine, run_id: str | None = None) -> RunRow:
     """The row of a new run of this machine, which the journal stores."""
-    from chartloop.api import new_run_id
-    from chartloop.api.continuing import sibling_row
-    from chartloop.run.sync import by_hand
-
-    hash = by_hand(journal.put_blob(machine.canonical()))
-    new = sibling_row(row, run_id or new_run_id(), by_hand(journal.now()))
+    hash = sync.by_hand(journal.put_blob(machine.canonical()))
+    new = continuing.sibling_row(row, run_id or api.new_run_id(), sync.by_hand(journal.now()))
     return new.replace(machine=machine.name, machine_hash=hash)

@@ -1,21 +1,96 @@
 """Command-line options, as typed records.
 
+A field of a record says all of an option: what is typed, its type, its default and its help.
 `RunOptions` holds the options that many commands share. A command with options of its own extends
-it with a record in its own module. A field has the name of click's parameter; an option that no
-record declares raises `TypeError` when the command is called.
+it with a record in its own module; `parameters.options_of` adds them to the command, and
+`pass_options` hands them over::
 
-Belongs here: the shared records and `pass_options`. Never: the declarations that fill them
-(`parameters`), or what is done with the values.
+    @dataclass(frozen=True, kw_only=True)
+    class PlotOptions(RunOptions):
+        plot: str | None = option("--plot", metavar="PATH", help="Plot the distributions.")
+
+A field has the name of click's parameter; an option that no record declares raises `TypeError` when
+the command is called. Belongs here: the declarations. Never: what is done with the values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
+import click
+
+from chartloop.core.durability import DURABILITIES
+from chartloop.core.units import parse_duration
+
 R = TypeVar("R")
+
+
+class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """``NAME=VALUE``, as text on both sides."""
+
+    name = "name=value"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        name, sign, text = str(value).partition("=")
+        if not sign or not name.strip():
+            self.fail(f"`{value}` is not NAME=VALUE", param, ctx)
+        return name.strip(), text.strip()
+
+
+PAIR = Pair()
+
+
+class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """A duration as machine files write it: ``30d``, ``12h``."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = value if isinstance(value, float) else parse_duration(str(value))
+        if seconds is None:
+            self.fail(f"`{value}` is not a duration: write 30d, 12h or 90m", param, ctx)
+        return seconds
+
+
+AGE = Age()
+
+
+class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """A run id that is easy to type and cannot be mistaken for an option, a path or `last`."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
+            message = "an id has letters, digits and . _ -, starts with a letter or digit"
+            self.fail(f"{value!r}: {message}, and is not `last`", param, ctx)
+        return value
+
+
+RUN_ID = RunId()
+
+
+def option(*flags: str, default: Any = MISSING, **how: Any) -> Any:
+    """A field of a record that is an option, declared as for `click.option`.
+
+    `names_of` is what a shell completes: `runs`, or the ``NAME=`` of a section of the machine.
+    """
+    given = {} if default is MISSING else {"default": default}
+    absent = () if how.get("multiple") else False if how.get("is_flag") else None
+    return field(default=given.get("default", absent), metadata={"flags": flags, **given, **how})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,36 +98,121 @@ class RunOptions:
     """The options for loading, running and printing."""
 
     format: str | None = "text"
-    """None: chosen by the suffix of the output file."""
-    tools: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
-    define: tuple[tuple[str, str], ...] = ()
-    trust: bool = False
-    script: str | None = None
-    model: str | None = None
-    api_base: str | None = None
-    clock: str = "system"
-    otel: bool = False
-    journal: str | None = None
-    durability: str | None = None
-    in_memory: bool = False
-    take_over: bool = False
-    notify: str | None = None
-    notify_secret: str | None = None
-    no_input: bool = False
-    verbose: bool = False
-    limit: tuple[tuple[str, str], ...] = ()
-    var: tuple[tuple[str, str], ...] = ()
-    memory: tuple[tuple[str, str], ...] = ()
-    tasks: str | None = None
-    run_id: str | None = None
-    agent: str | None = None
-    session: str | None = None
-    submitter: str | None = None
-    tenant: str | None = None
-    priority: int | None = None
+    """See `parameters.format_option`. None: chosen by the suffix of the output file."""
+    tools: tuple[str, ...] = option(
+        "--tools", multiple=True, metavar="SOURCE",
+        help="Your tools, actions, guards and classes: tools.py, a module, or either with :NAME."
+        " Repeatable.",
+    )  # fmt: skip
+    plugins: tuple[str, ...] = option(
+        "--plugin", multiple=True, metavar="NAME", help="An installed plugin to load. Repeatable."
+    )
+    define: tuple[tuple[str, str], ...] = option(
+        "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
+        names_of="define", help="Replace a named expression of the file.",
+    )  # fmt: skip
+    trust: bool = option(
+        "--trust", is_flag=True, help="Let the file name hosts, keys, and paths outside its folder."
+    )
+    script: str | None = option(
+        "--script", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Scripted replies in place of a model.",
+    )  # fmt: skip
+    model: str | None = option(
+        "--model", metavar="NAME", help="Use this model instead of the file's: provider/name."
+    )
+    api_base: str | None = option(
+        "--api-base", metavar="URL", help="Base URL of the model provider."
+    )
+    clock: str = option(
+        "--clock", type=click.Choice(["system", "simulated"]), default="system",
+        help="`simulated`: waits pass at once.",
+    )  # fmt: skip
+    otel: bool = option(
+        "--otel", is_flag=True, envvar="CHARTLOOP_OTEL",
+        help="Export spans and metrics with OpenTelemetry, configured by the variables OTEL_*.",
+    )  # fmt: skip
+    journal: str | None = option(
+        "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL",
+        envvar="CHARTLOOP_JOURNAL",
+        help="The journal's file, or the URL of a PostgreSQL database. Default:"
+        " .chartloop/journal.db of the project, the nearest parent folder with .chartloop/ or"
+        " pyproject.toml, else this folder.",
+    )  # fmt: skip
+    durability: str | None = option(
+        "--durability", type=click.Choice(DURABILITIES), envvar="CHARTLOOP_DURABILITY",
+        help="Recorded steps survive the end of the process, including kill -9 (process, the"
+        " default), or a loss of power as well (power: each write waits for the disk).",
+    )  # fmt: skip
+    in_memory: bool = option(
+        "--in-memory", is_flag=True,
+        help="Keep no journal: the run is gone when the command ends.",
+    )  # fmt: skip
+    take_over: bool = option(
+        "--take-over", is_flag=True,
+        help="Take the run over from the process that drives it; that process stops. A call in"
+        " flight may be paid for twice.",
+    )  # fmt: skip
+    notify: str | None = option(
+        "--notify", metavar="URL",
+        help="Post the messages of `notify` to this webhook, as JSON. Default: print and log them.",
+    )  # fmt: skip
+    notify_secret: str | None = option(
+        "--notify-secret", metavar="VARIABLE",
+        help="With --notify: the environment variable whose value is sent as a bearer token.",
+    )  # fmt: skip
+    no_input: bool = option(
+        "--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."
+    )
+    verbose: bool = option(
+        "-v", "--verbose", is_flag=True, help="Print a line on stderr for each record."
+    )
+    limit: tuple[tuple[str, str], ...] = option(
+        "--limit", type=PAIR, multiple=True, names_of="limits",
+        help="Override a limit: steps=20, time=5m, tokens=off.",
+    )  # fmt: skip
+    var: tuple[tuple[str, str], ...] = option(
+        "--var", type=PAIR, multiple=True, names_of="vars",
+        help="The initial value of a variable.",
+    )  # fmt: skip
+    memory: tuple[tuple[str, str], ...] = option(
+        "--memory", type=PAIR, multiple=True, names_of="memory",
+        help="The initial text of a memory block.",
+    )  # fmt: skip
+    tasks: str | None = option(
+        "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
+    )  # fmt: skip
+    run_id: str | None = option(
+        "--run-id", type=RUN_ID, metavar="ID", help="The run's id. Default: a random one."
+    )
+    tenant: str | None = option(
+        "--tenant", metavar="NAME", help="Whose run it is. Its id begins with this name: NAME:ID."
+    )
+    agent: str | None = option("--agent", metavar="ID", help="The agent that this run belongs to.")
+    session: str | None = option(
+        "--session", metavar="ID", help="The session that this run belongs to."
+    )
+    submitter: str | None = option(
+        "--submitter", metavar="NAME",
+        help="Who submits the run. Default: your user name, if a gate of the file asks"
+        " (`not_by: submitter`).",
+    )  # fmt: skip
+    priority: int | None = option(
+        "--priority", type=click.IntRange(1, 9), metavar="N",
+        help="When workers take the run up, of all that are due: 1 first, 9 last. A lower number"
+        " goes before all higher ones, so with enough runs of 1 those of 9 wait for as long as"
+        " there are any. Default: 5.",
+    )  # fmt: skip
     required: tuple[tuple[str, str], ...] = ()
-    """Figures that no run may exceed."""
+    """Figures that no run may exceed. See `parameters.require_option`."""
+    message_id: str | None = option(
+        "--id", metavar="ID", help="Idempotency key: repeated messages with it are ignored."
+    )
+    drawing: str | None = option(
+        "--draw", type=click.Path(dir_okay=False), metavar="FILE",
+        help="Draw a run that shows the result on the machine: .svg, .png, .mmd, .txt, .dot.",
+    )  # fmt: skip
 
     @property
     def is_json(self) -> bool:
@@ -61,37 +221,98 @@ class RunOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerOptions(RunOptions):
-    """The options that `serve` and `mcp` share."""
+class FilterOptions(RunOptions):
+    """Filters for the runs of a journal."""
 
-    machines: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    proxies: tuple[str, ...] = ()
-    workers: int = 1
+    status: str | None = option(
+        "--status", help="Only runs with this status.",
+        type=click.Choice("idle running paused debugging completed error".split()),
+    )  # fmt: skip
+    tenant: str | None = option("--tenant", metavar="NAME", help="Only runs of this tenant.")
+    agent: str | None = option("--agent", metavar="ID", help="Only runs of this agent.")
+    session: str | None = option("--session", metavar="ID", help="Only runs of this session.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(RunOptions):
+    """The options that `serve` and `mcp` share, in the words of `serve`."""
+
+    machines: tuple[str, ...] = option(
+        "--machines", multiple=True, required=True, metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False),
+        help="A folder whose machine files are served. Repeatable.",
+    )  # fmt: skip
+    names: tuple[str, ...] = option(
+        "--name", multiple=True, metavar="HOST",
+        help="Another host name of the server. Repeatable.",
+    )  # fmt: skip
+    proxies: tuple[str, ...] = option(
+        "--proxy", multiple=True, metavar="ADDRESS",
+        help="A proxy whose X-Forwarded-For names the caller. Repeatable.",
+    )  # fmt: skip
+    workers: int = option(
+        "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
+        help="Threads that drive runs. 0: start, show and answer runs; `chartloop worker` drives"
+        " them.",
+    )  # fmt: skip
+    token_file: str | None = option(
+        "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+        help="Tokens, one per line. Required for an address that other computers reach.",
+    )  # fmt: skip
     grace: float = 5.0
-    token_file: str | None = None
+    """See `parameters.grace_option`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunCommandOptions(RunOptions):
     """The options of `run`, once or over a file of tasks."""
 
-    inputs: str | None = None
-    concurrency: int = 4
-    totals: tuple[str, ...] = ()
-    continues: str | None = None
-    files: tuple[str, ...] = ()
+    inputs: str | None = option(
+        "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+        metavar="FILE.jsonl", help="Run once for each line of a file; - is stdin.",
+    )  # fmt: skip
+    concurrency: int = option(
+        "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=4, show_default=True,
+        help="With --inputs: run this many at once.",
+    )  # fmt: skip
+    totals: tuple[str, ...] = option(
+        "--total-limit", multiple=True, metavar="tokens=N,cost=USD,steps=N",
+        help="With --inputs: start no new run once all together have spent this much.",
+    )  # fmt: skip
+    files: tuple[str, ...] = option(
+        "--file", multiple=True, metavar="PATH",
+        help="An image (PNG, JPEG, GIF, WebP), PDF or text to send with TASK. Repeatable.",
+    )  # fmt: skip
+    continues: str | None = option(
+        "--continue", metavar="RUN", names_of="runs",
+        help="A finished run to continue: TASK becomes the next message; conversation, memory and "
+        "variables are carried over.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(RunOptions):
     """The options of `test --generate`."""
 
-    only: tuple[str, ...] = ()
-    dry_run: bool = False
-    force: bool = False
-    work: int | None = None
-    run_actions: bool = False
+    only: tuple[str, ...] = option(
+        "--for", multiple=True, metavar="NAME",
+        help="With --generate: only for this edge, rule or stop reason, even if a scenario shows"
+        " it. Repeatable.",
+    )  # fmt: skip
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="With --generate: list them and write nothing."
+    )
+    force: bool = option(
+        "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
+    )
+    work: int | None = option(
+        "--work", type=click.IntRange(1), metavar="N",
+        help="With --generate: the most moves that the search tries. Default: 20,000.",
+    )  # fmt: skip
+    run_actions: bool = option(
+        "--run-actions", is_flag=True,
+        help="With --generate: run your own actions that have effects, many times.",
+    )  # fmt: skip
 
 
 def pass_options(record: type[RunOptions]) -> Callable[[Callable[..., R]], Callable[..., R]]:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from chartloop.cli import console
+from chartloop.cli.late import at_first_use
+from chartloop.cli.printing import Row
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.ui.view_model.table import table_lines
+
+with at_first_use(__name__):
+    from chartloop.run import journal_records, lease, sync
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal
@@ -20,8 +26,6 @@ EVERY = 1.0
 
 def troubles(backlog: Backlog) -> Iterator[str]:
     """What keeps due runs from being driven: no worker, what all workers lack, parked runs."""
-    from chartloop.run.lease import say_time
-
     if backlog.due and not backlog.workers:
         runs = say_count(backlog.due, "run")
         yield f"{runs} due, and no worker is there: `chartloop worker` drives them"
@@ -31,7 +35,7 @@ def troubles(backlog: Backlog) -> Iterator[str]:
             runs = say_count(count, "run")
             yield f"no worker can drive {runs}: {'; '.join(dict.fromkeys(w for w in whys if w))}"
     for parked in backlog.parked:
-        died = ", ".join(f"{lapse.worker} {say_time(lapse.until)}" for lapse in parked.lapses)
+        died = ", ".join(f"{lapse.worker} {lease.say_time(lapse.until)}" for lapse in parked.lapses)
         yield (
             f"run {parked.run_id} is parked: its workers died without a new record ({died}); "
             f"`chartloop resume {parked.run_id}` takes it up"
@@ -40,12 +44,10 @@ def troubles(backlog: Backlog) -> Iterator[str]:
 
 def watch(journal: Journal, *, as_json: bool) -> None:
     """Print the depth of the queue, its rates and the workers, every second until Ctrl-C."""
-    from chartloop.run.sync import by_hand
-
     before: tuple[float, Backlog] | None = None
     painted = 0
     while True:
-        now, backlog = by_hand(journal.now()), by_hand(journal.backlog())
+        now, backlog = sync.by_hand(journal.now()), sync.by_hand(journal.backlog())
         data = _figures(now, backlog, before)
         if as_json:
             console.result(console.as_json(data, indent=None))
@@ -102,15 +104,11 @@ def _figures(
 
 def _table(workers: list[dict[str, Any]]) -> Iterator[str]:
     """What each worker holds: how many runs, and the one that it has had longest."""
-    from chartloop.cli.printing import Row
-    from chartloop.run.journal_records import PRIORITY
-    from chartloop.ui.view_model.table import table_lines
-
     rows = list[Row]()
     for one in workers:
         runs, left = one["runs"], one["lease_left_seconds"]
         oldest = runs[0]["run"] if runs else ""
-        if runs and runs[0]["priority"] != PRIORITY:
+        if runs and runs[0]["priority"] != journal_records.PRIORITY:
             oldest += f" (priority {runs[0]['priority']})"
         rows.append(
             Row((

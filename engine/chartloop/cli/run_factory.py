@@ -13,15 +13,29 @@ import click
 
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.cli import console
+from chartloop.cli.journal_access import name_of, open_journal
+from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of, tasks_of
 from chartloop.cli.value_options import figures_of, values_of
+from chartloop.run.requests import start_order
+from chartloop.testing.clock import ManualClock
+
+with at_first_use(__name__):
+    from chartloop.adapters import clock as clocks
+    from chartloop.adapters.model import scripted
+    from chartloop.adapters.notify import webhook
+    from chartloop.adapters.tracer import otel, sdk
+    from chartloop.api import wiring
+    from chartloop.cli import script as scripts
+    from chartloop.hosting import machines, settings
+    from chartloop.hosting import runs as hosted_runs
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, PortOptions, Run
     from chartloop.cli.inputs import Job
     from chartloop.cli.options import RunOptions, ServerOptions
     from chartloop.cli.script import Script
-    from chartloop.hosting.settings import Settings
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
     from chartloop.run.tracing import Tracer
@@ -30,12 +44,8 @@ if TYPE_CHECKING:
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
     """The clock of `--clock`. A simulated one starts now, or at `not_before` if that is later."""
     if options.clock == "simulated":
-        from chartloop.testing.clock import ManualClock
-
         return ManualClock(max(time.time(), not_before))
-    from chartloop.adapters.clock import SystemClock
-
-    return SystemClock()
+    return clocks.SystemClock()
 
 
 def script_of(options: RunOptions) -> Script | None:
@@ -44,9 +54,7 @@ def script_of(options: RunOptions) -> Script | None:
         return None
     if options.model or options.api_base:
         raise click.UsageError("--script takes the place of a model: leave --model and --api-base")
-    from chartloop.cli.script import read_script
-
-    return read_script(options.script)
+    return scripts.read_script(options.script)
 
 
 def start(
@@ -98,22 +106,16 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
 
     Both have the run's key: what a crash in between left undone is done by a repetition.
     """
-    from chartloop.adapters.model.scripted import Scripted
-    from chartloop.hosting.machines import needs_of
-    from chartloop.hosting.runs import release
-    from chartloop.run.requests import start_order
-    from chartloop.run.sync import by_hand
-
-    row = by_hand(journal.row(str(options.run_id)))
+    row = sync.by_hand(journal.row(str(options.run_id)))
     if row is None:
-        never = {"model": Scripted([])}  # a worker has the model, and its key
+        never = {"model": scripted.Scripted([])}  # a worker has the model, and its key
         more = {"limits": job.limits, "vars": job.vars, "components": never}
         run = start(machine, job.task, options, lambda: journal, more=more)
         run.advance()
-        release(run)
+        hosted_runs.release(run)
         row = run.session.row
-    order = start_order(row.run_id, by_hand(journal.now()), needs_of(journal, row))
-    return by_hand(journal.place_request(order)) is order
+    order = start_order(row.run_id, sync.by_hand(journal.now()), machines.needs_of(journal, row))
+    return sync.by_hand(journal.place_request(order)) is order
 
 
 def _submitter(machine: Machine, options: RunOptions) -> str:
@@ -168,17 +170,14 @@ def components_of(options: RunOptions) -> PortOptions:
 def server_settings(
     options: ServerOptions, *, host: str = "127.0.0.1", port: int = 0,
     face: str = "chartloop serve", concurrency: int | None = None,
-) -> Settings:  # fmt: skip
+) -> settings.Settings:  # fmt: skip
     """The settings of an HTTP or MCP server, or of a worker with a `concurrency`.
 
     Opens its journal.
     """
-    from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.hosting.settings import Limits, Settings, read_tokens
-
     journal = open_journal(options, make=True)
     console.say(f"journal {name_of(journal)}", "dim")
-    return Settings(
+    return settings.Settings(
         machines=tuple(Path(folder) for folder in options.machines),
         journal=journal,
         tools=own_of(options),
@@ -186,9 +185,9 @@ def server_settings(
         workers=options.workers,
         grace=options.grace,
         serves=concurrency is None,
-        limits=Limits() if concurrency is None else Limits(at_once=concurrency),
+        limits=settings.Limits() if concurrency is None else settings.Limits(at_once=concurrency),
         trust=options.trust,
-        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
+        tokens=() if options.token_file is None else settings.read_tokens(Path(options.token_file)),
         host=host,
         port=port,
         names=options.names,
@@ -199,9 +198,7 @@ def server_settings(
 
 def _announce(machine: Machine, script: Script | None) -> None:
     """Print a note before litellm is imported, which takes a few seconds."""
-    from chartloop.api.wiring import uses_of
-
-    real = script is None and "model" in uses_of(machine.spec)
+    real = script is None and "model" in wiring.uses_of(machine.spec)
     if real and "litellm" not in sys.modules and console.is_terminal(sys.stderr):
         console.say("loading litellm ...", "dim")
 
@@ -225,17 +222,14 @@ _TRACER = "chartloop.tracer"
 
 def _tracer() -> Tracer:
     """The tracer of this command. It is flushed when the command ends, for at most `AT_EXIT` s."""
-    from chartloop.adapters.tracer.otel import AT_EXIT, OpenTelemetry
-    from chartloop.adapters.tracer.sdk import configure
-
     context = click.get_current_context()
     if _TRACER not in context.meta:
-        configure()
-        tracer = context.meta[_TRACER] = OpenTelemetry()
+        sdk.configure()
+        tracer = context.meta[_TRACER] = otel.OpenTelemetry()
 
         def finish() -> None:
-            if not tracer.flush(AT_EXIT):
-                message = f"telemetry: not everything was exported within {AT_EXIT:.0f} s"
+            if not tracer.flush(otel.AT_EXIT):
+                message = f"telemetry: not everything was exported within {otel.AT_EXIT:.0f} s"
                 console.say(message, "yellow")
 
         context.call_on_close(finish)
@@ -259,6 +253,4 @@ def _notifier(options: RunOptions) -> Notifier:
         if options.notify_secret:
             raise click.UsageError("--notify-secret goes with --notify URL")
         return TerminalNotifier()
-    from chartloop.adapters.notify.webhook import WebhookNotifier
-
-    return WebhookNotifier(options.notify, secret_env=options.notify_secret or "")
+    return webhook.WebhookNotifier(options.notify, secret_env=options.notify_secret or "")

@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import completion, console, parameters
-from chartloop.cli.options import RunOptions
+from chartloop.cli.journal_access import find_run, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import AGE, FilterOptions, option
+from chartloop.core.errors import SetupError
 from chartloop.core.units import say_count
+
+with at_first_use(__name__):
+    from chartloop.actions import undeclared
+    from chartloop.run import recorded, sync
 
 if TYPE_CHECKING:
     from chartloop.language.spec import MachineSpec
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.run.recorded import Recorded, RecordedRun, Unread
+    from chartloop.run.recorded import Recorded, Unread
 
 REPORTED = 5
 """The most skipped runs that are reported with their reasons; the others are counted."""
@@ -33,28 +40,25 @@ ALL = "all"
 runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 """Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
 
-choice_options = parameters.together(
-    click.option(
-        "--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest runs."
-    ),
-    click.option(
-        "--since", type=parameters.AGE, metavar="DURATION",
-        help="Only runs started within this time: 30d, 12h.",
-    ),
-    parameters.of_runs,
-    parameters.journal_option,
-)  # fmt: skip
-"""Options that select runs of a journal if none is named."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionOptions(RunOptions):
+class SelectionOptions(FilterOptions):
     """The options of commands that study recorded runs."""
 
-    newest: int | None = None
-    since: float | None = None
+    newest: int | None = option(
+        "--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest runs."
+    )
+    since: float | None = option(
+        "--since", type=AGE, metavar="DURATION",
+        help="Only runs started within this time: 30d, 12h.",
+    )  # fmt: skip
     """Seconds."""
-    status: str | None = None
+
+
+choice_options = parameters.together(
+    parameters.options_of(SelectionOptions), parameters.of_runs, parameters.journal_option
+)
+"""Options that select runs of a journal if none is named."""
 
 
 _UNKNOWN: Mapping[str, str] = MappingProxyType(
@@ -70,10 +74,7 @@ def refuse_undeclared(spec: MachineSpec) -> None:
 
     Undeclared tools and guards are accepted: tools are not called, guard results are recorded.
     """
-    from chartloop.actions.undeclared import assumed_in
-    from chartloop.core.errors import SetupError
-
-    for named in assumed_in(spec):
+    for named in undeclared.assumed_in(spec):
         kind, _, name = named.partition(" ")
         if kind in _UNKNOWN:
             hint = "give the Python file that declares it: --tools FILE"
@@ -93,12 +94,10 @@ class Selection:
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[RecordedRun]:
-        from chartloop.run.recorded import RecordedRun
-
+    def __iter__(self) -> Iterator[recorded.RecordedRun]:
         for read in self.sources:
             for run in read():
-                if isinstance(run, RecordedRun):
+                if isinstance(run, recorded.RecordedRun):
                     yield run
                 else:
                     self.unread.append(run)
@@ -119,8 +118,6 @@ def select_runs(
     `machine` is a name; empty means every machine. Child runs are selected only when named, or,
     with `children`, after their parent.
     """
-    from chartloop.cli.journal_access import find_run, open_journal
-
     names = () if ALL in names else names
     sources: list[Callable[[], list[Recorded]]] = []
     journal: Journal | None = None
@@ -128,7 +125,7 @@ def select_runs(
     for name in names:
         if name == "-" or name.endswith(".jsonl"):
             runs = _read_exported(name)
-            sources.append(_constant(runs))
+            sources.append(runs.copy)
             count += len(runs)
         else:
             journal = journal or open_journal(options)
@@ -144,41 +141,29 @@ def select_runs(
 
 
 def _journal_reader(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
-    from chartloop.run.recorded import read_children, read_run
-    from chartloop.run.sync import by_hand
-
     def read() -> list[Recorded]:
-        below = by_hand(read_children(journal, row.run_id)) if children else []
-        return [by_hand(read_run(journal, row)), *below]
+        below = sync.by_hand(recorded.read_children(journal, row.run_id)) if children else []
+        return [sync.by_hand(recorded.read_run(journal, row)), *below]
 
     return read
 
 
-def _constant(runs: list[Recorded]) -> Callable[[], list[Recorded]]:
-    return lambda: runs
-
-
 def _read_exported(name: str) -> list[Recorded]:
-    from chartloop.core.errors import SetupError
-    from chartloop.run.recorded import read_export
-
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
         raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
-    runs = read_export(text, "stdin" if name == "-" else name)
+    runs = recorded.read_export(text, "stdin" if name == "-" else name)
     if not runs:
         raise SetupError(f"`{name}` holds no run", hint="`chartloop runs export RUN` prints one")
     return runs
 
 
 def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[RunRow]:
-    from chartloop.run.sync import by_hand
-
     since, newest = options.since, options.newest
-    rows = by_hand(
+    rows = sync.by_hand(
         journal.rows(
             machine=machine or None, status=options.status, agent=options.agent,
             session=options.session, tenant=options.tenant, children=False,
@@ -186,6 +171,6 @@ def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[Run
         )
     )  # fmt: skip
     if since is not None:
-        after = by_hand(journal.now()) - since
+        after = sync.by_hand(journal.now()) - since
         rows = [row for row in rows if row.created >= after][:newest]
     return rows

@@ -3,12 +3,11 @@
     replies: [{text: Hello.}, {error: {category: TRANSIENT, message: busy}}]
     events: [{after: 4, send: fix, data: {note: use 3}}]
 
-A plain list holds the replies. Source: design "language", section 10.
+A plain list holds the replies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -69,7 +68,14 @@ def read_script(path: str) -> Script:
         made.replies = cast("list[Any]", data)
     elif isinstance(data, dict):
         given = cast("dict[str, Any]", data)
-        problems += _unknown(document, given)
+        known = ("replies", "events")
+        problems += [
+            finding(
+                "CL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n
+            )
+            for n in given
+            if n not in known
+        ]
         made.replies = given.get("replies") or []
         made.events = _events(document, given.get("events") or [], problems)
     elif not problems:
@@ -77,15 +83,6 @@ def read_script(path: str) -> Script:
     if problems:
         raise SpecError(problems)
     return made
-
-
-def _unknown(document: Document, given: Mapping[str, Any]) -> list[Finding]:
-    known = ("replies", "events")
-    return [
-        finding("CL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n)
-        for n in given
-        if n not in known
-    ]
 
 
 def _events(document: Document, given: Any, problems: list[Finding]) -> list[OutsideEvent]:

@@ -3,7 +3,7 @@
 Each command is a method `do_<name>` that takes the rest of the line and shows its result on the
 `StepDisplay`. Errors are shown there too. Never here: reading lines, writing to a terminal.
 
-Source: design "language", section 11 (`chartloop step`)
+Source: docs/stepping.md, "The prompt"
 """
 
 from __future__ import annotations

@@ -11,9 +11,13 @@ from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from chartloop.cli import console
+from chartloop.cli.late import at_first_use
 from chartloop.core.errors import ChartloopError
 from chartloop.run.events import Event, Recorded
 from chartloop.run.record_text import action_of, because, outcome_of
+
+with at_first_use(__name__):
+    from chartloop.cli import live_view
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -128,7 +132,5 @@ def view_for(run: Run, options: RunOptions) -> View:
     if options.verbose:
         return Lines(run)
     if console.is_terminal(sys.stderr):
-        from chartloop.cli.live_view import Live
-
-        return Live(run)
+        return live_view.Live(run)
     return Quiet()

@@ -46,7 +46,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_
 
 from chartloop.core.reports import Part, Shown, Table
 from chartloop.core.text_table import Cell, Line, Row, text_of
-from chartloop.core.units import say_count
+from chartloop.core.units import say_count, say_some
+from chartloop.core.visible import cut
 
 if TYPE_CHECKING:
     from chartloop.core.outcome import Spent
@@ -249,20 +250,17 @@ def _excerpt(place: Place, gutter: int, mark: str, note: str, width: int | None)
     text = place.text.replace("\t", " ")
     start = place.column - 1
     if len(text) > _WIDEST:
-        cut = max(0, start - 40)
-        text = ("…" if cut else "") + text[cut : cut + _WIDEST - 1] + "…"
-        start = start - cut + (1 if cut else 0)
+        before = max(0, start - 40)
+        text = ("…" if before else "") + text[before : before + _WIDEST - 1] + "…"
+        start = start - before + (1 if before else 0)
     marks = mark * max(1, min(place.width, max(1, len(text) - start)))
     carets = f"{' ' * gutter} | {' ' * start}{marks}{' ' + note if note else ''}"
     source, bar = f"{place.line:>{gutter}} | {text}", gutter + 3
     if width is None or max(len(source), len(carets)) <= width:
         return [source, carets]
     skip = max(0, min(start - 2, len(carets) - width + 8))
-    part = f"…{text[skip + 1 :]}" if skip else text
-    room = width - bar
-    if len(part) > room:
-        part = f"{part[: room - 1]}…"
-    return [source[:bar] + part, carets[:bar] + carets[bar + skip :][:room]]
+    room, part = width - bar, f"…{text[skip + 1 :]}" if skip else text
+    return [source[:bar] + cut(part, room), carets[:bar] + carets[bar + skip :][:room]]
 
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -274,8 +272,7 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
         return otherwise
     if not names:
         return ""
-    listed = ", ".join(f"`{n}`" for n in names[:8])
-    return f"known: {listed}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"known: {say_some([f'`{n}`' for n in names], 8)}"
 
 
 _PACKAGE = __file__.rpartition("core")[0]

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from chartloop.core.text_table import Cell, Row, Span
+from chartloop.core.visible import cut
 
 _STYLES: Mapping[str, str] = MappingProxyType(
     {
@@ -44,9 +45,7 @@ _UNPRINTABLE = re.compile(
 
 def escape_html(text: str) -> str:
     """Escape a text for an element's content or a quoted attribute."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST - 1]}…"
-    return html.escape(_UNPRINTABLE.sub("\ufffd", text))
+    return html.escape(_UNPRINTABLE.sub("\ufffd", cut(text, LONGEST)))
 
 
 def table(rows: Sequence[Row], head: Sequence[str] = (), right: Collection[int] = ()) -> str:

@@ -251,6 +251,8 @@ class ActionSpec(Report):
     """Whether it needs the supply with these fields, as written; None: always."""
     supplies: frozenset[Supply] = frozenset()
     """The supplies that it may leave in the run."""
+    imagine: Callable[..., Any] | None = field(default=None, compare=False)
+    """Makes its outcome in a simulation; None: it is done, if it is pure, or a result is drawn."""
     for_wait: bool = False
     """Whether it prepares the wait that follows."""
     may_wait: bool = False
@@ -262,7 +264,7 @@ class ActionSpec(Report):
     data: DataUse = UNSAID
     """What it does with data."""
     declares: ActionTraits | None = None
-    """The traits of a built-in action; None for an application's own."""
+    """The traits of an action that promises something; None: the worst is assumed."""
 
     @property
     def is_builtin(self) -> bool:

@@ -46,15 +46,6 @@ Writes = Literal["", "report", "snapshot"]
 
 StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
 
-Family = Literal["model", "tools", "child", "work", "prune", "pure", "report", "own", "wait"]
-"""How a simulation plays an action.
-
-`model` draws a reply; `tools` draws the results of a reply's calls; `child` draws the results of
-children; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
-itself, which has no effects; `report` draws only whether it fails; `own` draws a result; `wait` is
-not an action.
-"""
-
 
 class Count(NamedTuple):
     """A counter that an action raises, besides those that follow from its other traits."""
@@ -67,42 +58,53 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTraits:
-    """The traits of a built-in action. The first six have no default: every action sets them."""
+    """The promises of an action. The first four have no default: whoever promises says each.
+
+    `actions.declare` completes them by what it reads from the action's signature.
+    """
 
     asks: Asks
     calls: Calls
     runs: Runs
     fails: Fails
-    step: StepType
-    """The type of its steps in the list of steps."""
-    family: Family
     asks_if: tuple[str, Any] | None = None
     """For `text`: a field and the value with which the action calls the model."""
-    waits: tuple[str, float] | None = None
-    """The field that bounds the action's own wait, and its default in seconds."""
-    continues: str = ""
-    """The field with the number of times in a run that it defers stop signals; default 1."""
     counts: tuple[Count, ...] = ()
     writes: Writes = ""
     sets_prompt: bool = False
     """Whether the next `reply` answers messages of this action instead of the conversation."""
+    step: StepType = "system"
+    """The type of its steps in the list of steps."""
+    waits: tuple[str, float] | None = None
+    """The field that bounds the action's own wait, and its default in seconds."""
+    continues: str = ""
+    """The field with the number of times in a run that it defers stop signals; default 1."""
     reads_reply: bool = False
     """Whether it reads the newest reply's text, by the rules of its `with` for each variable."""
-    data: frozenset[str] = frozenset()
-    """The parts of the run that it reads besides its `with`, for `proofs.flow`: ``messages``,
-    ``queue``, ``vars.*`` ..."""
-    data_kept: frozenset[str] = frozenset()
-    """The parts that it writes, besides those that follow from what it changes and supplies."""
+    reads: frozenset[str] | None = None
+    """The parts of the run whose text it reads, besides what its `with` names and what follows from
+    other traits: ``messages``, ``queue``, ``vars.*`` ... None: any of them."""
     adopts: str = ""
     """The field whose values are the variables that it sets."""
 
+    @property
+    def stays_inside(self) -> bool:
+        """Whether it asks no model, calls no tools and runs no children."""
+        return self.asks == "never" and self.calls == self.runs == "none"
 
-UNDECLARED = ActionTraits(
-    asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
-)
-"""The traits of an application's own action. They promise nothing: see `ActionSpec.is_builtin`."""
 
-NO_ACTION = ActionTraits(
-    asks="never", calls="none", runs="none", fails="never", step="system", family="wait"
-)
+SURE = ActionTraits(asks="never", calls="none", runs="none", fails="never")
+"""Of an action that stays inside and, without fields, cannot fail."""
+BY_FIELDS = ActionTraits(asks="never", calls="none", runs="none", fails="by_fields")
+"""Of an action that stays inside: only its fields and the run's data can make it fail."""
+OUTSIDE = ActionTraits(asks="never", calls="none", runs="none", fails="by_world")
+"""Of an action that may fail for whatever is outside of the run."""
+ASKS_MODEL = ActionTraits(asks="text", calls="none", runs="none", fails="by_world")
+"""Of an action that makes at most one model call, for a text of its own."""
+RUNS_CHILD = ActionTraits(asks="never", calls="none", runs="one", fails="by_world")
+"""Of an action that runs the child machine which a field names."""
+
+UNDECLARED = OUTSIDE
+"""The traits of an action that promises nothing: see `ActionSpec.is_builtin`."""
+NO_ACTION = SURE
 """The traits of a state without an action."""

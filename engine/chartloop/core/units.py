@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile(
@@ -23,6 +24,12 @@ _NUMBER = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+|[-+]?\d{1,18}", re.ASCII)
 def say_count(number: int, what: str) -> str:
     """A count with its noun: ``1 rule``, ``1,204 tokens``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def say_some(names: Sequence[object], most: int, joint: str = "and") -> str:
+    """The first names, and how many more there are: ``a, b and 3 more``."""
+    more = f" {joint} {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def parse_duration(text: str) -> float | None:

@@ -44,6 +44,11 @@ def cut(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def short(text: str, most: int = 60) -> str:
+    """A text as a message or a label shows it: one line of at most `most` characters."""
+    return cut(" ".join(text.split()), most)
+
+
 def visible_json(data: Any) -> str:
     """Data as canonical JSON in one line: keys sorted, one space, all that is not seen escaped."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)

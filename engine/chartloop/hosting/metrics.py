@@ -50,7 +50,8 @@ class Metrics:
             taken = sum(times, Counter[float]())
         lines = [*_head("chartloop_requests_total", "counter", "Requests that were answered.")]
         for (method, route, status), count in sorted(requests.items()):
-            labels = f'method="{method}",route="{_label(route)}",status="{status}"'
+            path = route.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            labels = f'method="{method}",route="{path}",status="{status}"'
             lines.append(f"chartloop_requests_total{{{labels}}} {count}")
         name = "chartloop_request_seconds"
         lines += _head(name, "histogram", "How long requests took.")
@@ -71,7 +72,3 @@ def gauge_lines(gauges: Iterable[Gauge]) -> str:
 
 def _head(name: str, kind: str, about: str) -> tuple[str, str]:
     return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

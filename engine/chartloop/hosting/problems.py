@@ -111,7 +111,10 @@ class Problem(NamedTuple):
 def problem_of(error: BaseException, **more: Any) -> Problem:
     """The problem document of an error. Internal errors are logged, and their text stays hidden."""
     if isinstance(error, Refusal):
-        return Problem(error.status, _refusal_body(error) | more, error.headers)
+        body = _body(error.status, error.detail, hint=error.hint)
+        if error.wrong:
+            body["errors"] = [wrong.to_dict() for wrong in error.wrong]
+        return Problem(error.status, body | error.more | more, error.headers)
     if not isinstance(error, ChartloopError):
         _log.error("a request failed", exc_info=error)
         return Problem(500, _body(500, "the request failed; the server's log says why"), {})
@@ -119,13 +122,6 @@ def problem_of(error: BaseException, **more: Any) -> Problem:
     body = _body(status, error.message, hint=error.hint, code=error.code) | _facts(error) | more
     headers = {"Retry-After": str(RETRY_AFTER)} if status == 503 else {}
     return Problem(status, body, headers)
-
-
-def _refusal_body(error: Refusal) -> dict[str, Any]:
-    body = _body(error.status, error.detail, hint=error.hint)
-    if error.wrong:
-        body["errors"] = [wrong.to_dict() for wrong in error.wrong]
-    return body | error.more
 
 
 def _body(status: int, detail: str, *, hint: str = "", code: str = "") -> dict[str, Any]:

@@ -150,19 +150,16 @@ class History:
             after, decision = evolve(run.machine.chart, before, record.input, trace=True)
             return Past(record, before, after, decision, session.tally)
         with self._lock:
-            return self._fold_to(run, seq)
-
-    def _fold_to(self, run: Run, seq: int) -> Past:
-        chart = run.machine.chart
-        first, mark = self._nearest(run, seq)
-        before, tally = mark.position, mark.tally.copy()
-        for record in _each(run, first, seq + 1):
-            after, decision = evolve(chart, before, record.input, trace=record.seq == seq)
-            tally.add(record, decision, after.facts)
-            if record.seq == seq:
-                return Past(record, before, after, decision, tally)
-            before = after
-            self._keep(record.seq + 1, _Mark(after, tally))
+            first, mark = self._nearest(run, seq)
+            before, tally = mark.position, mark.tally.copy()
+            for record in _each(run, first, seq + 1):
+                here = record.seq == seq
+                after, decision = evolve(run.machine.chart, before, record.input, trace=here)
+                tally.add(record, decision, after.facts)
+                if here:
+                    return Past(record, before, after, decision, tally)
+                before = after
+                self._keep(record.seq + 1, _Mark(after, tally))
         raise no_record_error(seq, count_of(run) - 1)
 
     def _nearest(self, run: Run, seq: int) -> tuple[int, _Mark]:

@@ -207,7 +207,10 @@ class Runs:
         try:
             right = self.open(other)
         except UnknownRunError as error:
-            raise _unknown_other(error) from error
+            wrong = [Wrong("query.other", error.message, error.hint)]
+            raise Refusal(
+                404, error.message, hint=error.hint, wrong=wrong, code=error.code
+            ) from error
         return compare_runs(left, right, start=start, limit=limit).to_dict()
 
     def can(self, run: Run) -> list[str]:
@@ -487,11 +490,6 @@ def _driver(of: str, lease: Lease) -> Json:
     return {
         "name": str(lease.driver), "run": of, "since": lease.since, "until": lease.until,
     }  # fmt: skip
-
-
-def _unknown_other(error: UnknownRunError) -> Refusal:
-    wrong = Wrong("query.other", error.message, error.hint)
-    return Refusal(404, error.message, hint=error.hint, wrong=[wrong], code=error.code)
 
 
 def _no_record(seq: int, count: int) -> Refusal:

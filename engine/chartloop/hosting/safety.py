@@ -107,7 +107,9 @@ class Safety:
         self, scope: MutableMapping[str, Any], receive: Receive, guarded: _Outlet
     ) -> None:
         try:
-            headers = _headers(scope)
+            headers: dict[str, str] = {
+                name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+            }
             _refuse_two_lengths(headers)
             self._refuse_crowd(scope)
             self._refuse_host(headers)
@@ -170,7 +172,8 @@ class Safety:
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
             # rates and keys are counted by this: two tenants may name a token alike
-            name = f"{token.tenant}{MARK}{token.name}" if token.name else _name_of(token)
+            unnamed = f"token-{hashlib.sha256(token.secret.encode()).hexdigest()[:8]}"
+            name = f"{token.tenant}{MARK}{token.name}" if token.name else unnamed
             return Identity(name, token.scope, token.name, token.reach)
         self._take(address_of(scope))
         if not self._tokens:
@@ -221,16 +224,8 @@ def _too_often(hint: str, after: float) -> Refusal:
     return Refusal(429, "too many requests at once", hint=hint, headers=seconds)
 
 
-def _name_of(token: Token) -> str:
-    return f"token-{hashlib.sha256(token.secret.encode()).hexdigest()[:8]}"
-
-
 def _hash(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
-
-
-def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def address_of(scope: Mapping[str, Any]) -> str:

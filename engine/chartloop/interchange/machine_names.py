@@ -2,7 +2,7 @@
 
 Belongs here: words to names. Never: what they name.
 
-Source:       design "language", section 1 (names)
+Source:       docs/language.md, section 1 (names)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from chartloop.core.units import say_some
 from chartloop.interchange.machine_names import as_name
 from chartloop.interchange.skeleton import Edge, Skeleton, State
 from chartloop.pictures.flowchart import one_line, printable
@@ -86,18 +87,13 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
             quoted = plain if plain.startswith('"') else f'"{plain}"'
             yield f"  - {{difference: {quoted}, reason: {text(reason)}}}"
     if skeleton.unreached:
-        some = _some(skeleton.unreached)
+        some = say_some([f"`{name}`" for name in skeleton.unreached], 5)
         yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
         yield "# until then `chartloop check` reports it, and the file does not run."
     if skeleton.unreached and head.accepting:
         yield "ignore: [{code: CL304, reason: it is for reading only}]"
     if skeleton.start != skeleton.states[0].name:
         yield f"start: {skeleton.start}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(f"`{name}`" for name in names[:5]) + more
 
 
 def _state(state: State) -> Iterator[str]:

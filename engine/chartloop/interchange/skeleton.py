@@ -14,15 +14,16 @@ The arrows that leave a box decide what it becomes:
 A machine draws boxes, diamonds and pills, ends as pills, and fills by the kind of a state. Other
 shapes and fills of a chart become declared deviations of the file.
 
-Source:       design "language", section 2
+Source:       docs/language.md, section 2
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from chartloop.core.digraph import Digraph, reachable
 from chartloop.interchange.machine_names import as_name, name_of, once
 from chartloop.pictures.flowchart import FILLS, Arrow, Box, Flowchart, one_line
 
@@ -104,21 +105,24 @@ class _Maker:
         for box in chart.boxes:
             taken = set(self.names.values())
             self.names[box.id] = name_of(box.id, one_line(box.label), other="state", taken=taken)
-        self.endless = _reaching_a_circle(self.leaving)
+        drawn = Digraph(self.leaving, (
+            (arrow.source, arrow.target) for arrows in self.leaving.values() for arrow in arrows
+        ))  # fmt: skip
+        self.endless = drawn.leading_to(*(box for loop in drawn.loops() for box in loop))
+        """The boxes from which an arrow leads round, or into a circle, sooner or later."""
 
     def make(self, start: str) -> Skeleton:
         """The whole skeleton."""
         states = [self._state(box, start) for box in self.chart.boxes]
         stopping = [s.name for s in states if s.stop and s.edges]
         edges = {state.name: [edge.to for edge in state.edges] for state in states}
-        unstopped = _reachable(
-            [self.names[start]], {n: w for n, w in edges.items() if n not in stopping}
-        )
-        after = _reachable(stopping, edges)
+        begin = [self.names[start]]
+        unstopped = set(reachable(begin, lambda name: () if name in stopping else edges[name]))
+        after = set(reachable(stopping, edges.__getitem__))
         for state in states:
             if state.end and state.name in after and state.name not in unstopped:
                 state.end = "by_reason"
-        reached = _reachable([self.names[start]], edges)
+        reached = set(reachable(begin, edges.__getitem__))
         missed = tuple(state.name for state in states if state.name not in reached)
         return Skeleton(states, self.names[start], missed)
 
@@ -181,38 +185,10 @@ class _Maker:
             return reason_of(box.label)
         if self.coloured or box.role == "hub":
             return ""
-        if ends_well(box.label):
+        words, reason = box.label.lower(), reason_of(box.label)
+        if _WELL.search(words):
             return "completed"
-        return reason_of(box.label) if says_stop(box.label) else ""
-
-
-def _reachable(first: Iterable[str], edges: Mapping[str, Sequence[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = list(first)
-    while waiting:
-        if (name := waiting.pop()) not in seen:
-            seen.add(name)
-            waiting += edges.get(name, ())
-    return seen
-
-
-def _reaching_a_circle(leaving: Mapping[str, Sequence[Arrow]]) -> set[str]:
-    """The boxes from which an arrow leads round, or into a circle, sooner or later."""
-    entering: dict[str, list[str]] = {name: [] for name in leaving}
-    left = {name: len(arrows) for name, arrows in leaving.items()}
-    for arrows in leaving.values():
-        for arrow in arrows:
-            entering[arrow.target].append(arrow.source)
-    waiting = [name for name, count in left.items() if not count]
-    straight: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        straight.add(name)
-        for source in entering[name]:
-            left[source] -= 1
-            if not left[source]:
-                waiting.append(source)
-    return set(leaving) - straight
+        return reason if _STOPS.search(words) or reason != "custom" else ""
 
 
 _WORDS = (
@@ -238,16 +214,6 @@ _WORDS = (
 )
 _WELL = re.compile(r"\b(?:complet\w*|done|success\w*|succeed\w*|achiev\w*|finish\w*|approved)\b")
 _STOPS = re.compile(r"\b(?:stop\w*|terminat\w*|halt\w*|abort\w*|giv\w* up)\b")
-
-
-def ends_well(label: str) -> bool:
-    """Whether the words of a box say that the work is done."""
-    return _WELL.search(label.lower()) is not None
-
-
-def says_stop(label: str) -> bool:
-    """Whether the words of a box say that the run is cut short, or why."""
-    return _STOPS.search(label.lower()) is not None or reason_of(label) != "custom"
 
 
 def reason_of(label: str) -> str:

@@ -8,7 +8,7 @@ never matters; a state with extra rules (`at`, `before`) has the whole list itse
 
 Belongs here: the exported records. Never: reading them from a machine, or a format.
 
-Source:       design "language", sections 4 and 5
+Source:       docs/language.md, sections 4 and 5
 """
 
 from __future__ import annotations

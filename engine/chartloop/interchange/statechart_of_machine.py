@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from chartloop.api import Machine, lifecycle
+from chartloop.core.digraph import reachable
 from chartloop.core.facts import Facts
 from chartloop.interchange.statechart import (
     CHECK,
@@ -216,10 +217,4 @@ def _reachable(start: Iterable[str], transitions: Iterable[GuardedTransition]) -
     ahead: dict[str, list[str]] = {}
     for t in transitions:
         ahead.setdefault(t.source, []).append(t.dest or "")
-    seen = set(start)
-    pending = list(seen)
-    while pending:
-        more = [name for name in ahead.get(pending.pop(), ()) if name not in seen]
-        seen.update(more)
-        pending += more
-    return seen
+    return set(reachable(start, lambda name: ahead.get(name, [])))

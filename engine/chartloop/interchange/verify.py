@@ -3,7 +3,7 @@
 Belongs here: differences with their place in the document, and which of them are accepted. Never:
 comparing charts (`pictures.compare`), reading documents (`documents`).
 
-Source:       design "language", section 1 (`deviations`)
+Source:       docs/language.md, section 1 (`deviations`)
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from chartloop.language.file.unreadable import Unread
 from chartloop.language.foreign import foreign
 from chartloop.language.readers.approve import read_approve
 from chartloop.language.readers.declarations import (
+    define_texts,
     read_defines,
     read_limits,
     read_memory,
@@ -42,7 +43,7 @@ from chartloop.language.readers.loops import (
     places,
     with_loops,
 )
-from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
+from chartloop.language.readers.reader import NULLABLE, Named, Reader, items, make_roots
 from chartloop.language.readers.rules import read_rule
 from chartloop.language.readers.servers import (
     ReadLock,
@@ -150,7 +151,7 @@ def declared_servers(text: str, file_name: str) -> tuple[dict[str, Declared], tu
     servers: dict[str, Declared] = {}
     context = _File(document, shaped, _Reading(Registry(), {}, None, ()))
     for base, machine in _machines_in(shaped.file, ()):
-        reader = _reader(context, base, deepcopy(shaped.unread))
+        reader = _reader(context, base, machine, deepcopy(shaped.unread))
         wanted = [*wanted_tools(machine)]
         for name, server_shape in (machine.mcp_servers or {}).items():
             if (server := read_server_shape(reader, name, server_shape)) is None:
@@ -174,7 +175,7 @@ def _machines_in(
         return
     yield base, machine
     for name, child in (machine.machines or {}).items():
-        if not isinstance(child, str):
+        if isinstance(child, file.MachineShape):
             yield from _machines_in(child, (*base, "machines", name))
 
 
@@ -222,18 +223,19 @@ def _machine(
         path = (*base, "machines", child)
         if isinstance(inner, str):
             named[child] = path, inner
+        if not isinstance(inner, file.MachineShape):
             continue
         spec, found, left = _machine(given, path, child, inner)
         findings += found
         unread = unread.union(left)
         if spec is not None:
             children[child] = spec
-    reader = _reader(given, base, unread)
+    reader = _reader(given, base, shape, unread)
     lock = partial(_lock_text, given)
     spec = _read(reader, name, shape, children, lock)
     words = written_words(spec) if spec is not None else {}
     if spec is not None and (reader.unsure or doubts_a_word(spec, words)):
-        reader = _reader(given, base, unread, flow(spec) if reader.unsure else None)
+        reader = _reader(given, base, shape, unread, flow(spec) if reader.unsure else None)
         reader.words = words
         spec = _read(reader, name, shape, children, lock)
     declared = shape.machines or {}
@@ -279,15 +281,15 @@ def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | N
     return loaded.spec if loaded.ok else None, list(loaded.findings)
 
 
-def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None) -> Reader:
+def _reader(
+    given: _File, base: Path, shape: file.MachineShape, unread: Unread, known: Flow | None = None
+) -> Reader:  # fmt: skip
     reading = given.reading
     reader = Reader(
-        given.document, base, reading.registry, deepcopy(unread), given.shaped.gone, known,
+        given.document, base, reading.registry, deepcopy(unread), shape, known,
         define=reading.define if not base else {},
     )  # fmt: skip
-    declaring = ("limits", "vars", "memory", "define")
-    gone = (path for path in given.shaped.gone if path[-1] in declaring)
-    reader.broken = {".".join(str(part) for part in path[len(base) :]) for path in gone}
+    reader.broken = {*(shape.lost & {"limits", "vars", "memory", "define"})}
     return reader
 
 
@@ -296,7 +298,7 @@ def _read(
     lock: ReadLock,
 ) -> MachineSpec | None:  # fmt: skip
     names = tuple(shape.states or {})
-    if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
+    if not names and "states" not in shape.lost:
         message = f"machine `{name}` has no states"
         hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
         path: Path = ("states",) if shape.states is not None else ()
@@ -307,7 +309,7 @@ def _read(
     reader.made = dict(places(loops))
     limits = read_limits(reader, shape.limits)
     variables = read_vars(reader, shape.vars)
-    texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape.define or {}).items()}
+    texts = define_texts(shape.define)
     if loops:
         roots = _roots(reader, name, shape, limits)
         scope = Scope(roots, defines={**texts, **reader.define}, guards=reader.registry.guards)
@@ -323,14 +325,8 @@ def _read(
     if loops:
         loops = [check_loop(reader, loop) for loop in loops]
         shapes = with_loops(shape.states or {}, loops)
-    states = {
-        n: read_state(reader, n, s or file.StateShape.model_construct()) for n, s in shapes.items()
-    }
-    rules = [
-        rule
-        for n, s in reader.items(("rules",), shape.rules)
-        if (rule := read_rule(reader, n, s)) is not None
-    ]
+    states = {n: read_state(reader, n, s or file.StateShape()) for n, s in shapes.items()}
+    rules = [rule for n, s in items(shape.rules) if (rule := read_rule(reader, n, s)) is not None]
     start = _start(reader, shape.start)
     spec = MachineSpec(
         name, states, start, tuple(rules),
@@ -410,7 +406,7 @@ def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | 
         return reader.expression(("output",), shape, None, scope)
     out: dict[str, Expression] = {}
     for name, text in cast(dict[str, Any], shape).items():
-        if not reader.is_gone(("output", name)):
+        if text is not file.LOST:
             expression = reader.expression(("output", name), text, None, scope)
             if expression is not None:
                 out[name] = expression

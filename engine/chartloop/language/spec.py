@@ -94,6 +94,12 @@ class Edge:
     path: Path = field(default=(), compare=False, repr=False)
     """The path within the machine."""
 
+    @property
+    def guard_path(self) -> Path:
+        """The path of its guard: the branches of a decision share the one of the state."""
+        decides = self.role == "then"
+        return ("states", self.source, "when") if decides else (*self.path, "when")
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -260,6 +266,11 @@ class Rule:
     def kind(self) -> Literal["stop", "signal", "detour"]:
         """What the rule does when it holds."""
         return "stop" if self.stop else "signal" if self.signal else "detour"
+
+    @property
+    def path(self) -> Path:
+        """The path within the machine."""
+        return ("rules", int(self.id.partition(".")[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,6 +464,11 @@ class MachineSpec:
         """The edges of all states, in the file's order, without `on_error`."""
         for state in self.states.values():
             yield from state.edges
+
+    def guards(self) -> list[Expression]:
+        """The guards of its rules, then those of its edges."""
+        guards = [rule.when for rule in self.rules]
+        return guards + [edge.when for edge in self.edges() if edge.when is not None]
 
     def reason(self, name: str) -> StopReason:
         """The stop reason of that name; a plain one if the name is not declared."""

@@ -14,7 +14,7 @@ from chartloop.core.errors import Finding, nearest
 from chartloop.core.specs import Registry
 from chartloop.language.file import file
 from chartloop.language.file.shape import shape
-from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.reader import Reader, items
 from chartloop.language.readers.settings import read_tasks, task_shape
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import read
@@ -40,7 +40,7 @@ def load_tasks(
     if shaped.file is None:
         return (), tuple(shaped.findings)
     tasks = cast("list[file.TaskShape | str]", shaped.file.tasks or [])
-    reader = Reader(document, (), registry, shaped.unread, shaped.gone)
+    reader = Reader(document, (), registry, shaped.unread, shaped.file)
     read_tasks(reader, tasks)
     for name, path in reader.children.items():
         if name not in machines:
@@ -48,6 +48,6 @@ def load_tasks(
             reader.say("CL409", path, f"unknown machine `{short(name)}`", hint=hint)
     findings = [*shaped.findings, *reader.findings]
     return (
-        tuple(task_shape(task).model_dump(exclude_unset=True, exclude_none=True) for task in tasks),
+        tuple(task_shape(task).plain(written=True) for _, task in items(tasks)),
         tuple(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code))),
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
-from chartloop.machine.guard_text import all_guards, say_value, type_at, type_of
+from chartloop.machine.guard_text import say_value, type_at, type_of
 
 if TYPE_CHECKING:  # the command line imports this before it loads a machine
     from chartloop.machine.build import Chart
@@ -46,7 +46,7 @@ class Budget(NamedTuple):
 def budgets(chart: Chart, facts: Facts) -> list[Budget]:
     """Return the bounds of a machine's rules and decisions, each once and in file order."""
     out: dict[tuple[str, str], Budget] = {}
-    for guard in all_guards(chart.spec):
+    for guard in chart.spec.guards():
         bounds = {b.text: b for b in guard.bounds}
         for reading in guard.readings(facts) if bounds else ():
             bound = bounds.get(reading.text)

@@ -7,7 +7,7 @@ transitions of `check`, which pictures show too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
+from chartloop.core.digraph import reachable
 from chartloop.core.facts import (
     Facts,
     LastFacts,
@@ -30,7 +31,6 @@ from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.label import Label
 from chartloop.language.spec import RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
-from chartloop.machine.guard_text import all_guards
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.transition_table import (
     ENGINE_ENDS,
@@ -223,7 +223,7 @@ class Chart:
         """The states that are reachable without a detour."""
         error = self.spec.on_error
         starts = [self.spec.start, *([] if error is None else self._onward(error.target))]
-        return reachable(starts, self._onward) - {RETURN}
+        return frozenset(reachable(starts, self._onward)) - {RETURN}
 
     @cached_property
     def interruptible(self) -> Mapping[ReturnPoint, str]:
@@ -310,31 +310,17 @@ def handled_states(spec: MachineSpec) -> frozenset[str]:
 def _handles(spec: MachineSpec, state: StateSpec) -> bool:
     if state.failed_next or any(state.edges_of("failed")):
         return True
-    seen, pending = {state.name}, [state]
-    while pending:
-        here = pending.pop()
-        for edge in here.edges:
-            reads = edge.when.reads if edge.when is not None else frozenset[str]()
-            if here.of is not None:
-                reads |= here.of.reads
-            if any(is_about_errors(r) for r in reads):
-                return True
-            after = spec.states.get(edge.target)
-            if after is not None and after.name not in seen and not after.rests:
-                seen.add(after.name)
-                pending.append(after)
+    states = spec.states
+
+    def onward(name: str) -> Iterator[str]:
+        targets = (e.target for e in states[name].edges if e.target in states)
+        yield from (target for target in targets if not states[target].rests)
+
+    for here in map(states.__getitem__, reachable([state.name], onward)):
+        guards = [edge.when for edge in here.edges] + ([here.of] if here.edges else [])
+        if any(is_about_errors(r) for g in guards if g is not None for r in g.reads):
+            return True
     return False
-
-
-def reachable(starts: Iterable[str], onward: Callable[[str], Iterable[str]]) -> frozenset[str]:
-    """The names that can be reached from some, which are among them."""
-    seen = dict.fromkeys(starts)
-    pending = [*seen]
-    while pending:
-        new = [to for to in onward(pending.pop()) if to not in seen]
-        seen |= dict.fromkeys(new)
-        pending += new
-    return frozenset(seen)
 
 
 def is_about_errors(fact: str) -> bool:
@@ -420,7 +406,7 @@ def _warns(spec: MachineSpec) -> dict[str, Warn]:
 
 def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
     facts = ("run.elapsed", "run.working")
-    return _left_by(spec, [b for g in all_guards(spec) for b in g.bounds if b.fact in facts])
+    return _left_by(spec, [b for g in spec.guards() for b in g.bounds if b.fact in facts])
 
 
 def _back_off_caps(spec: MachineSpec) -> tuple[Expression, ...]:

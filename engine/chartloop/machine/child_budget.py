@@ -14,7 +14,6 @@ from typing import Any
 from chartloop.core.facts import FACTS, Facts
 from chartloop.core.fold import lookup
 from chartloop.language.spec import MachineSpec
-from chartloop.machine.guard_text import all_guards
 
 AT_ONCE = 16
 """The most children of one action that run at the same time."""
@@ -47,7 +46,7 @@ def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[s
     out: dict[str, frozenset[str]] = {}
     for name in parent.limits.keys() & child.limits.keys():
         kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
-        bounds = [b for spec in (parent, child) for g in all_guards(spec) for b in g.bounds]
+        bounds = [b for spec in (parent, child) for g in spec.guards() for b in g.bounds]
         read = SPENT.intersection(b.fact for b in bounds if b.bound_text == f"limits.{name}")
         if len(kinds) == 1 and read:
             out[name] = read

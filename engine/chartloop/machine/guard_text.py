@@ -10,12 +10,6 @@ from chartloop.core.format import say_value
 from chartloop.core.plain import plain
 from chartloop.core.types import Type
 from chartloop.language.expression import Bound, Expression, Reading
-from chartloop.language.spec import MachineSpec
-
-
-def all_guards(spec: MachineSpec) -> list[Expression]:
-    """The guards of the rules and edges of a machine."""
-    return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
 
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:

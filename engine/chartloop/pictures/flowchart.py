@@ -3,7 +3,7 @@
 Belongs here: charts, and the characters that their texts may hold. Never: a file format, a layout,
 the graph or the machine behind it: a chart may also be read from a document.
 
-Source: design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
+Source: docs/pictures.md; the fills are those of 003
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Belongs here: which parts are drawn, the boxes of rules, the arrows back from a detour. Never:
 networkx itself (the graph is only read), a file format, a colour.
 
-Source: design "language", sections 2 and 4 (what is drawn as what)
+Source: docs/pictures.md
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
+from chartloop.core.digraph import reachable
 from chartloop.pictures.flowchart import (
     FILLS,
     Arrow,
@@ -245,20 +246,10 @@ def _returns(arrows: Sequence[Arrow], panels: Sequence[_Panel]) -> list[Arrow]:
     drawn: list[Arrow] = []
     for panel in panels:
         detours = [line.to for line in panel.lines if line.kind == "detour"]
-        reached = _reachable(detours, ahead)
+        reached = set(reachable(detours, lambda state: ahead.get(state, [])))
         drawn += [
             Arrow(state, panel.back, "return", edge, "return")
             for state, edge in returning.items()
             if state in reached
         ]
     return drawn
-
-
-def _reachable(starts: Iterable[str], ahead: Mapping[str, Sequence[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        if (state := waiting.pop()) not in seen:
-            seen.add(state)
-            waiting += ahead.get(state, ())
-    return seen

@@ -3,7 +3,7 @@
 Belongs here: the words that some format does not accept as an id, and their replacements. Mermaid
 text, DOT and SVG have the same ids, so that a box can be found in each.
 
-Source: design "traps" (pictures); mermaid 12.3, `flow.jison`
+Source: mermaid 12.3, `flow.jison`
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ a layout. A label is always quoted and shows exactly the text of the chart: anyt
 would take for an entity, a tag, Markdown, an icon, a formula, a directive or a comment is written
 as character codes.
 
-Source: design "traps" (pictures); mermaid 12.3, `flow.jison`, `preprocessDiagram`, `maxTextSize`
+Source: mermaid 12.3, `flow.jison`, `preprocessDiagram`, `maxTextSize`
 and `maxEdges`
 """
 

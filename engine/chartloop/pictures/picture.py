@@ -3,7 +3,7 @@
 Belongs here: the choice of program and file for each format. Never: the formats themselves, each of
 which has its own module. Everything is drawn on demand.
 
-Source: design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
+Source: docs/pictures.md
 """
 
 from __future__ import annotations

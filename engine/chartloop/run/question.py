@@ -23,6 +23,7 @@ from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
+from chartloop.machine.evolve import QUESTION
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.journal_records import OpenQuestion, Update
@@ -172,7 +173,7 @@ def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[st
 
 def _text(chart: Chart, position: Position) -> str:
     request = request_at(position) or EMPTY  # whatever else was asked on the way to its wait
-    if asked := request.get("text") or position.kept.get("ask_user"):
+    if asked := request.get("text") or position.kept.get(QUESTION):
         return str(asked)
     spec = chart.spec.states[position.state]
     label = spec.ask or spec.label

@@ -5,7 +5,7 @@ in the guard language: ``">= 3"``, ``"< limits.tokens"``, ``is not None``, ``'in
 
 Belongs here: reason, kind, path, facts, output. Never: running.
 
-Source:       design "language", sections 3, 6 and 10
+Source:       docs/language.md, sections 3, 6 and 8
 """
 
 from __future__ import annotations

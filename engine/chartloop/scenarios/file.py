@@ -17,7 +17,7 @@
 Belongs here: keys, kinds of values, places. Never: a machine, a run. `scenario_check` checks facts,
 states and limits against the machine.
 
-Source:       design "language", section 10
+Source:       docs/language.md, section 8
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place, SpecError, nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.units import read_duration
-from chartloop.language.file.file import Shape, Text
+from chartloop.language.file.base import Shape, Text
 from chartloop.language.yaml.reading import Document, read
 from chartloop.language.yaml.reading import Path as At
 from chartloop.scenarios.model_requests import Request

@@ -10,7 +10,7 @@ A missing or unused reply or result is a failure.
 `pytest` collects the files through `scenarios.pytest_plugin`, `chartloop test` runs them from a
 shell, and `scenario` takes the same keys in a Python test.
 
-Source: design "language", section 10
+Source: docs/language.md, section 8
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from chartloop import catalog
 from chartloop.api import Own
 from chartloop.core.codes import finding
 from chartloop.core.errors import SetupError, SpecError, nearest
-from chartloop.language.yaml.document import short
+from chartloop.core.visible import short
 from chartloop.language.yaml.reading import Document
 from chartloop.run.ports import Model
 from chartloop.scenarios.file import (

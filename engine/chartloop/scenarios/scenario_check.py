@@ -15,8 +15,9 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from chartloop.core.facts import FACTS, FleetFacts
 from chartloop.core.units import read_duration
+from chartloop.core.visible import short
 from chartloop.language.spec import MachineSpec
-from chartloop.language.yaml.document import Path, dotted_path, short
+from chartloop.language.yaml.document import Path, dotted_path
 from chartloop.scenarios.expectation import Expectation, expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
 

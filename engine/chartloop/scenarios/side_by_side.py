@@ -49,8 +49,12 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
             yield _skip_row(between)
         before = group[-1][2]
         for kind, a, b, c, d in group:
-            for pair in zip_longest(left[a:b], right[c:d], fillvalue=""):
-                yield (" " if kind == "equal" else "≠", *_shorten_both(*pair))
+            for one, other in zip_longest(left[a:b], right[c:d], fillvalue=""):
+                # both lines from shortly before their first difference
+                wide = max(len(one), len(other)) > WIDEST
+                part = max(0, common(one, other) - WIDEST // 2) if wide else 0
+                sign = " " if kind == "equal" else "≠"
+                yield (sign, _part(one, part), _part(other, part))
     if rest := max(len(expected), len(got)) - start - max(len(left), len(right)):
         yield _skip_row(rest)
 
@@ -64,14 +68,6 @@ def common(left: Sequence[object], right: Sequence[object]) -> int:
 def _skip_row(count: int) -> Row:
     text = f"… {count} more"
     return (" ", text, text)
-
-
-def _shorten_both(left: str, right: str) -> tuple[str, str]:
-    """Shorten both lines to a part that starts shortly before their first difference."""
-    start = 0
-    if max(len(left), len(right)) > WIDEST:
-        start = max(0, common(left, right) - WIDEST // 2)
-    return _part(left, start), _part(right, start)
 
 
 def _part(line: str, start: int) -> str:

@@ -19,7 +19,7 @@ from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
 from chartloop.core.reports import Group, Part, Report, Table, more, pairs
 from chartloop.core.text_table import Cell, Line, Row
-from chartloop.core.units import say_count
+from chartloop.core.units import say_count, say_some
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
 from chartloop.run.journal import digest
@@ -159,8 +159,7 @@ class Upgraded(Report):
                 yield from more(line, [table._replace(rows=rows[listed:])])
         groups: list[Part] = []
         for group, details in self.groups():
-            names = ", ".join(verdict.run_id for verdict in group[:NAMED])
-            names += f" and {len(group) - NAMED:,} more" if len(group) > NAMED else ""
+            names = say_some([verdict.run_id for verdict in group], NAMED)
             title = f"{LABELS[group[0].kind]}: {names}"
             colour = f"{COLOURS[group[0].kind]} bold"
             groups.append(Group(Line(title, colour), [pairs(details, indent="  ")]))
@@ -228,15 +227,11 @@ def judge_runs(
         elif run.row.moved_to:
             skipped.append(Unread(run.run_id, f"it continues as run `{run.row.moved_to}`"))
         elif change is None:
-            skipped.append(_foreign(run))
+            of = f"`{run.row.machine}` {run.row.machine_hash[:8]}"
+            skipped.append(Unread(run.run_id, f"it is of another machine, {of}"))
         else:
             verdicts.append(change.judge(run, now=now))
     return Upgraded(new.name, tuple(verdicts), tuple(skipped), new.spec.renamed)
-
-
-def _foreign(run: RecordedRun) -> Unread:
-    of = f"`{run.row.machine}` {run.row.machine_hash[:8]}"
-    return Unread(run.run_id, f"it is of another machine, {of}")
 
 
 class _Upgrades:

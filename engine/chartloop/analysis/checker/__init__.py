@@ -3,7 +3,7 @@
 One module for each group of findings: structure (reachability, ends, loops, declarations that are
 not enforced) and guards, which `proofs.guards` refutes with what `knowledge` knows at their state.
 
-Source: design "language", sections 2, 4, 9; the checks find all classic mistakes of section 9.
+Source: docs/checks.md, a row for each finding.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.proofs.guards.prover import Claim
+from chartloop.core.digraph import reachable
 from chartloop.core.specs import Effect
 from chartloop.language.spec import Approve, MachineSpec, StateSpec
 from chartloop.language.yaml.document import Path
@@ -54,22 +55,21 @@ def _call_after(spec: MachineSpec, wait: StateSpec, target: str) -> tuple[str, s
     tool that is only named it is not known whether it has an effect.
     """
     found: tuple[str, str, bool] | None = None
-    onward, seen, known = [target], {wait.name}, spec.registry.tools
-    declared = set(known)
-    while onward:
-        state = spec.states.get(name := onward.pop())
-        if state is None or name in seen:
+    states, known = spec.states, spec.registry.tools
+
+    def onward(name: str) -> Iterator[str]:
+        if states[name].job != "wait" and states[name].traits.asks == "never":
+            yield from (e.target for e in states[name].edges if e.target in states)
+
+    for name in reachable([target] if target in states else [], onward):
+        if name == wait.name or states[name].calls == "task":
             continue
-        seen.add(name)
-        calls = carried_out(spec, state) if state.calls != "task" else frozenset[str]()
-        effects = {t: known[t].effect for t in sorted(calls & declared)}
+        effects = {t: known[t].effect for t in sorted(carried_out(spec, states[name]) & {*known})}
         paid = [t for t, effect in effects.items() if effect is Effect.PAID]
         if paid:
             return name, paid[0], True
         local = [t for t, effect in effects.items() if effect is not Effect.PURE]
         found = found or ((name, local[0], False) if local else None)
-        if state.job != "wait" and state.traits.asks == "never":
-            onward += [e.target for e in state.edges]
     return found
 
 

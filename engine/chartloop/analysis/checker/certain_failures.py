@@ -39,8 +39,19 @@ def check_failing(context: CheckContext) -> None:
     """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
     known = as_written(context)
     for path, expression in _expressions(context):
-        if expression.may_fail and (node := _failing(context, expression.root, known)):
-            _report(context, path, node)
+        node = _failing(context, expression.root, known) if expression.may_fail else None
+        if isinstance(node, Element):
+            length = context.lengths[name := cast(Fact, node.base).path]
+            message = f"`{node.text}` is past the end: `{name}` has {length}, "
+            message += "and nothing in the file changes it"
+            hint = f"ask first: `len({name}) > {node.key} and ...`"
+            context.say("CL343", path, message, hint=hint, of=node.text)
+        elif node is not None:
+            reads = sorted(facts_of(node.right))
+            why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
+            message = f"`{node.text}` divides by zero{why}"
+            hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
+            context.say("CL343", path, message, hint=hint, of=node.text)
     for state in context.spec.states.values():
         _deadline(context, state, known)
         if state.retry is not None and state.action is not None and context.signals_stop:
@@ -117,20 +128,6 @@ def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
             yield from children(node)
 
 
-def _report(context: CheckContext, path: Path, node: Arith | Element) -> None:
-    if isinstance(node, Element):
-        length = context.lengths[name := cast(Fact, node.base).path]
-        message = f"`{node.text}` is past the end: `{name}` has {length}, "
-        message += "and nothing in the file changes it"
-        hint = f"ask first: `len({name}) > {node.key} and ...`"
-    else:
-        reads = sorted(facts_of(node.right))
-        why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
-        message = f"`{node.text}` divides by zero{why}"
-        hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
-    context.say("CL343", path, message, hint=hint, of=node.text)
-
-
 # deadlines ----------------------------------------------------------------------------------
 
 
@@ -161,11 +158,28 @@ _SHORTEST_CALL = 0.1
 
 def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
     """Report extra attempts that no run makes, because a rule stops it first."""
+    assert state.action is not None
     for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
-        known = partial(_after_failures, _facts_after_failures(context, state, failures), context)
+        at_least = Range(failures, INF)
+        facts: dict[str, Value] = {
+            "run.steps": at_least, "errors.total": at_least, "last.ok": NO, "last.error": Other(),
+            "errors.last": Other(), "last.state": Word(state.name),
+            "last.action": Word(state.action.name),
+        }  # fmt: skip
+        # a detour between two attempts may reset the count of errors
+        if state.action.work and (failures == 1 or not context.chart.detours):
+            facts["errors.consecutive"] = at_least
+        known = partial(_after_failures, facts, context)
         for rule in context.spec.rules:
             if _is_evaluated_at(rule, state.name) and surely(judge(rule.when.root, known)):
-                _cut_off(context, state, rule, retry, failures)
+                at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
+                why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
+                effect = "is never retried"
+                if failures > 1:
+                    effect = f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
+                hint = "let the rule allow more failures, or retry less often"
+                path = ("states", state.name, "retry")
+                context.say("CL349", path, f"`{state.name}` {effect}: {why}", hint=hint, key=True)
                 return
 
 
@@ -179,36 +193,6 @@ def _is_evaluated_at(rule: Rule, name: str) -> bool:
     return name in rule.before if rule.before else not rule.at or name in rule.at
 
 
-def _facts_after_failures(
-    context: CheckContext, state: StateSpec, failures: int
-) -> Mapping[str, Value]:
-    """The known facts after this number of failed attempts."""
-    assert state.action is not None
-    at_least = Range(failures, INF)
-    known: dict[str, Value] = {
-        "run.steps": at_least, "errors.total": at_least, "last.ok": NO, "last.error": Other(),
-        "errors.last": Other(), "last.state": Word(state.name),
-        "last.action": Word(state.action.name),
-    }  # fmt: skip
-    # a detour between two attempts may reset the count of errors
-    if state.action.work and (failures == 1 or not context.chart.detours):
-        known["errors.consecutive"] = at_least
-    return known
-
-
 def _after_failures(known: Mapping[str, Value], context: CheckContext, fact: Fact) -> Value | None:
     limit = context.as_written.limits.get(fact.path)
     return of_plain(limit) if limit is not None else known.get(fact.path)
-
-
-def _cut_off(
-    context: CheckContext, state: StateSpec, rule: Rule, retry: Retry, failures: int
-) -> None:
-    at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
-    why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
-    effect = "is never retried" if failures == 1 else (
-        f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
-    )  # fmt: skip
-    hint = "let the rule allow more failures, or retry less often"
-    path = ("states", state.name, "retry")
-    context.say("CL349", path, f"`{state.name}` {effect}: {why}", hint=hint, key=True)

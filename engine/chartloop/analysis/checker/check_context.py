@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 from chartloop.analysis.checker.effects import Effects
-from chartloop.analysis.proofs.digraph import Digraph
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Prover, Solver
 from chartloop.core.codes import finding
+from chartloop.core.digraph import Digraph
 from chartloop.core.errors import Finding, Place
 from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
@@ -60,7 +60,9 @@ class CheckContext:
         own = [t for t in moves if t.kind != "retry"]
         self.own = self._graph(own)
         """The states and the file's own edges, without retries, which are bounded."""
-        self.before = self._before(own)
+        self.before = self._graph(t for t in own if not t.stop).subgraph(
+            name for name, state in self.spec.states.items() if not state.stop
+        )
         """The part of `own` in which no reason to stop has been raised."""
         self.behind = self._graph(t for t in own if not self._off_behind_a_stop(t))
         """The part of `own` that applies in an epilogue, where a failure acts like a success."""
@@ -68,7 +70,12 @@ class CheckContext:
         """The targets of edges that raise a reason, including `on_error`."""
         self.paths = self._graph([*moves, *self.rules])
         """All edges, with the exits of rules."""
-        self.reached = self._reachable()
+        route, error = chart.route, self.spec.on_error
+        self.opened: set[str | None] = {self.spec.start, *(t.dest for t in self.rules)}
+        """The states that a run can enter without an edge: by rules, signals or unread parts."""
+        self.opened |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(self.spec))}
+        self.opened |= ({error.target} if error is not None else set()) | unread.words | self.starts
+        self.reached = self.paths.onward(*(n for n in self.spec.states if n in self.opened))
         """The reachable states."""
 
     def _graph(self, transitions: Iterable[GuardedTransition]) -> Digraph[str]:
@@ -76,29 +83,10 @@ class CheckContext:
         edges = ((t.source, t.dest or "") for t in transitions)
         return Digraph(states, (edge for edge in edges if edge[1] in states))
 
-    def _before(self, own: Iterable[GuardedTransition]) -> Digraph[str]:
-        graph = self._graph(t for t in own if not t.stop)
-        return graph.subgraph(n for n, s in self.spec.states.items() if not s.stop)
-
     def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
-        """Whether an edge is off in the epilogue. Source: design "language", section 2."""
+        """Whether an edge is off in the epilogue. Source: docs/language.md."""
         late = t.kind == "expired" and t.source in self.chart.acting
         return late or t.diverts
-
-    def _reachable(self) -> set[str]:
-        """The states reachable from the start, by rules and signals, or from unread parts."""
-        spec, route = self.spec, self.chart.route
-        starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
-        starts |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(spec))}
-        if spec.on_error is not None:
-            starts.add(spec.on_error.target)
-        starts |= self.unread.words | self.starts
-        self.opened = starts
-        """The states that a run can enter without an edge."""
-        seen: set[str] = set()
-        for start in spec.states.keys() & starts:
-            seen |= self.paths.onward(start)
-        return seen
 
     @cached_property
     def successors(self) -> Mapping[str, set[str]]:
@@ -237,32 +225,11 @@ def successors_of(chart: Chart) -> Mapping[str, set[str]]:
     return out
 
 
-def loops(graph: Digraph[str]) -> list[list[str]]:
-    """Return the components of a graph that contain a loop."""
-    out: list[list[str]] = []
-    for component in graph.components():
-        names: list[str] = sorted(component)
-        if len(names) > 1 or graph.has_edge(names[0], names[0]):
-            out.append(names)
-    return out
-
-
-def in_topological_order(context: CheckContext) -> list[list[str]]:
-    """Return all states by component, each after those that lead to it without an action."""
-    states = context.spec.states
-    graph = context.own.without(edge for edge in context.own.edges if states[edge[1]].rests)
-    return [sorted(part) for part in graph.components()][::-1]
-
-
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
     """Yield every guard of a machine with its place: rules, edges, decisions."""
-    for number, rule in enumerate(spec.rules):
-        yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
+    for rule in spec.rules:
+        yield (*rule.path, "when"), rule.when
     for state in spec.states.values():
         if state.of is not None:
             yield ("states", state.name, "of"), state.of
-        for edge in state.edges:
-            if edge.when is not None:
-                decides = edge.role == "then"
-                path = ("states", state.name, "when") if decides else (*edge.path, "when")
-                yield path, edge.when
+        yield from ((e.guard_path, e.when) for e in state.edges if e.when is not None)

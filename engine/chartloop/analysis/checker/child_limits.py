@@ -1,6 +1,6 @@
 """Checks the data that a machine gives its children: states, variables, limits.
 
-Source: design "language", section 8 ("Children").
+Source: docs/language.md, "Child machines".
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from chartloop.core.facts import FACTS, Facts
 from chartloop.core.fold import lookup
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.core.types import ANY, type_of
+from chartloop.core.visible import short
 from chartloop.language.expression import Expression
 from chartloop.language.expression.operators import assignable
 from chartloop.language.expression.tree import Fact, Items
@@ -24,7 +25,6 @@ from chartloop.language.intervals.evaluate import judge, surely
 from chartloop.language.intervals.interval import Value, of_plain
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.language.values import limit_value, var_value
-from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 
@@ -40,13 +40,21 @@ def check_children(context: CheckContext) -> None:
     """Find arguments that a child does not have, and `run_machines` with nothing to run."""
     for state in context.spec.states.values():
         for use in _uses(context.spec, state):
-            _start(context, use)
+            child, start = use.child, use.given.get("start")
+            if start is not None and start.value not in child.states:
+                message = f"`{child.name}` has no state `{short(start.value)}`"
+                hint = nearest(start.value, child.states)
+                context.say("CL301", (*use.path, "start"), message, hint=hint)
             _task(context, state, use)
             _stopped_at_once(context, use)
             _waits_for_ever(context, state, use)
-            _values(context, use, "vars", use.child.vars)
-            _values(context, use, "limits", use.child.limits)
-            _memory(context, use)
+            _values(context, use, "vars", child.vars)
+            _values(context, use, "limits", child.limits)
+            for name in use.given["memory"].value if "memory" in use.given else ():
+                if name not in child.memory:
+                    message = f"`{child.name}` has no memory block `{short(name)}`"
+                    hint = nearest(name, child.memory)
+                    context.say("CL103", (*use.path, "memory", name), message, hint=hint, key=True)
         if state.action is not None and state.traits.runs == "several":
             _several(context, state, state.action)
 
@@ -95,15 +103,6 @@ _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
 """The supply that a child gets by each word of `share`."""
 
 
-def _start(context: CheckContext, use: _Use) -> None:
-    start = use.given.get("start")
-    if start is not None and start.value not in use.child.states:
-        message = f"`{use.child.name}` has no state `{short(start.value)}`"
-        context.say(
-            "CL301", (*use.path, "start"), message, hint=nearest(start.value, use.child.states)
-        )
-
-
 def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
     """Report a child without a task that begins by receiving it."""
     shares: Any = state.args["share"].value if "share" in state.args else ()
@@ -145,15 +144,6 @@ def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
     return ""
 
 
-def _memory(context: CheckContext, use: _Use) -> None:
-    blocks: Mapping[str, Any] = use.given["memory"].value if "memory" in use.given else {}
-    for name in blocks:
-        if name not in use.child.memory:
-            message = f"`{use.child.name}` has no memory block `{short(name)}`"
-            hint = nearest(name, use.child.memory)
-            context.say("CL103", (*use.path, "memory", name), message, hint=hint, key=True)
-
-
 def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> None:
     args, path = state.args, ("states", state.name, "with")
     both = {"machine", "each"} & args.keys()
@@ -162,26 +152,22 @@ def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> Non
         other = "each" if one == "machine" else "machine"
         context.say("CL403", path, f"`{one}` also needs `{other}`", key=True)
     elif both:
-        _items(context, state)
+        each = args["each"].value
+        type = (each.type if isinstance(each, Expression) else type_of(each)).of or ANY
+        if type.kind in ("any", "str", "enum", "map", "struct"):
+            return
+        # such items start no child
+        root = each.root if isinstance(each, Expression) else None
+        filled = bool(root.items) if isinstance(root, Items) else root is None and bool(each)
+        message = f"each item of `each` is {type}, and neither a text nor `{{task, vars}}`: "
+        code, effect = ("CL363", "") if filled else ("CL364", ", unless the list is empty")
+        hint = "make them texts, the tasks of the children"
+        message += f"`{state.name}` always fails{effect}"
+        context.say(code, (*path, "each"), message, hint=hint)
     elif "children" not in args:
         message = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
         context.say("CL403", ("states", state.name, "do"), message, hint=hint)
-
-
-def _items(context: CheckContext, state: StateSpec) -> None:
-    """Report an `each` whose items start no child: they are neither texts nor mappings."""
-    each = state.args["each"].value
-    type = (each.type if isinstance(each, Expression) else type_of(each)).of or ANY
-    if type.kind in ("any", "str", "enum", "map", "struct"):
-        return
-    root = each.root if isinstance(each, Expression) else None
-    filled = bool(root.items) if isinstance(root, Items) else root is None and bool(each)
-    message = f"each item of `each` is {type}, and neither a text nor `{{task, vars}}`: "
-    code, effect = ("CL363", "") if filled else ("CL364", ", unless the list is empty")
-    hint = "make them texts, the tasks of the children"
-    path = ("states", state.name, "with", "each")
-    context.say(code, path, f"{message}`{state.name}` always fails{effect}", hint=hint)
 
 
 def _stopped_at_once(context: CheckContext, use: _Use) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from chartloop.analysis.checker.check_context import CheckContext, loops
+from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.effects import is_part
 from chartloop.analysis.checker.knowledge import groups
-from chartloop.analysis.proofs.digraph import Digraph
+from chartloop.core.digraph import Digraph
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Edge, StateSpec
@@ -22,12 +22,17 @@ def check_endless(context: CheckContext) -> None:
     """Find reachable loops that have an exit but never take it."""
     if context.broken:
         return
-    free = [n for n in context.reached if _is_free(context.spec.states[n])]
-    for names in loops(context.own.subgraph(free)):
-        changed = frozenset(f for n in names for f, _ in context.effects.of(context.spec.states[n]))
-        if not _rules_may_end(context, changed):
-            for loop in loops(_staying(context, names, changed)):
-                _endless(context, loop)
+    states = context.spec.states
+    free = [n for n in context.reached if _is_free(states[n])]
+    for names in context.own.subgraph(free).loops():
+        changed = frozenset(f for n in names for f, _ in context.effects.of(states[n]))
+        if any(_may_change(rule.when, changed) for rule in context.spec.rules):
+            continue
+        steady = ((n, edge.target) for n in names for edge in _steady(states[n], changed))
+        # the edges within the loop that are taken each time if they are taken once
+        staying: Digraph[str] = Digraph(edges=(edge for edge in steady if edge[1] in names))
+        for loop in staying.loops():
+            _endless(context, loop)
 
 
 def _is_free(state: StateSpec) -> bool:
@@ -40,23 +45,9 @@ def _is_free(state: StateSpec) -> bool:
     return action.effect is not Effect.PAID and action.traits.fails != "by_world"
 
 
-def _rules_may_end(context: CheckContext, changed: frozenset[str]) -> bool:
-    return any(_may_change(rule.when, changed) for rule in context.spec.rules)
-
-
 def _may_change(guard: Expression, changed: frozenset[str]) -> bool:
     """Whether a change of these facts may change a guard."""
     return bool(guard.opaque) or any(is_part(r, fact) for r in guard.reads for fact in changed)
-
-
-def _staying(context: CheckContext, names: list[str], changed: frozenset[str]) -> Digraph[str]:
-    """The edges within a loop that are taken each time if they are taken once."""
-    graph: Digraph[str] = Digraph()
-    for name in names:
-        for edge in _steady(context.spec.states[name], changed):
-            if edge.target in names:
-                graph.add_edge(name, edge.target)
-    return graph
 
 
 def _steady(state: StateSpec, changed: frozenset[str]) -> Iterator[Edge]:

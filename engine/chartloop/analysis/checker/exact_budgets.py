@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.analysis.checker.check_context import CheckContext, loops
+from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.language.expression import Expression
 from chartloop.language.expression.atoms import atoms
 from chartloop.language.expression.tree import Const, Fact, Node, facts_of
@@ -21,28 +21,21 @@ _ONE_BY_ONE = ("run.steps", "run.continuations")
 
 def check_exact(context: CheckContext) -> None:
     """Check stop and signal rules, and decisions that end a run."""
-    for number, rule in enumerate(context.spec.rules):
-        if rule.kind != "detour":
-            path: Path = ("rules", int(rule.id.partition(".")[2] or number), "when")
-            for text, fact in _exact(rule.when, "=="):
-                _say(context, path, text, fact, ">=")
+    for rule in context.spec.rules:
+        for text, fact in _exact(rule.when, "==") if rule.kind != "detour" else ():
+            _say(context, (*rule.path, "when"), text, fact, ">=")
     for state in context.spec.states.values():
         for edge in state.edges:
-            _edge(context, state, edge)
-
-
-def _edge(context: CheckContext, state: StateSpec, edge: Edge) -> None:
-    guard = edge.when
-    if guard is None:
-        return
-    path = ("states", state.name, "when") if edge.role == "then" else (*edge.path, "when")
-    other = next(state.edges_of("else"), None) if edge.role == "then" else None
-    exact = [(*part, ">=") for part in _exact(guard, "==")] if _ends(context, edge) else []
-    if other is not None and _ends(context, other):
-        exact += [(*part, "<") for part in _exact(guard, "!=")]
-    for text, fact, op in exact:
-        if not _passed_each_time(context, state, fact) and not _has_bound(context, state, fact):
-            _say(context, path, text, fact, op)
+            if edge.when is None:
+                continue
+            other = next(state.edges_of("else"), None) if edge.role == "then" else None
+            exact = [(*p, ">=") for p in _exact(edge.when, "==")] if _ends(context, edge) else []
+            if other is not None and _ends(context, other):
+                exact += [(*part, "<") for part in _exact(edge.when, "!=")]
+            for text, fact, op in exact:
+                passed = _passed_each_time(context, state, fact)
+                if not passed and not _has_bound(context, state, fact):
+                    _say(context, edge.guard_path, text, fact, op)
 
 
 def _has_bound(context: CheckContext, state: StateSpec, fact: str) -> bool:
@@ -87,7 +80,7 @@ def _passed_each_time(context: CheckContext, state: StateSpec, fact: str) -> boo
     if counted == state.name:
         return True
     rest = context.own.subgraph(name for name in context.own if name != state.name)
-    return not any(counted in names for names in loops(rest))
+    return not any(counted in names for names in rest.loops())
 
 
 def _say(context: CheckContext, path: Path, text: str, fact: str, op: str) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, Known
 from chartloop.analysis.proofs.guards.prover import Claim
-from chartloop.language.spec import Rule, StateSpec
+from chartloop.language.spec import StateSpec
 from chartloop.machine.regions import GuardedTransition
 
 _CONSTANT = {"True": "always holds", "False": "never holds"}
@@ -61,27 +58,21 @@ def _why_hidden(t: GuardedTransition) -> str:
 def _rules(context: CheckContext) -> None:
     seen: dict[tuple[object, ...], str] = {}
     for rule in context.spec.rules:
-        number = int(rule.id.partition(".")[2])
         key = (_same(rule.when.text), rule.at, rule.before, rule.kind, rule.stop or rule.signal)
         if key in seen:
             message = f"this rule says the same as `{seen[key]}`"
-            context.say("CL307", ("rules", number), message, hint="remove one of them")
+            context.say("CL307", rule.path, message, hint="remove one of them")
         seen.setdefault(key, rule.id)
         if rule.when.constant and rule.when.text in _CONSTANT:
             message = f"the guard of this rule {_CONSTANT[rule.when.text]}"
             hint = "compare a fact, or remove the rule"
-            context.say("CL307", ("rules", number, "when"), message, hint=hint)
-        _at(context, rule, number)
-
-
-def _at(context: CheckContext, rule: Rule, number: int) -> None:
-    """Report a rule that is evaluated after the action of a state that has none."""
-    for n, name in enumerate(rule.at):
-        state = context.spec.states[name]
-        if state.action is None and state.job != "wait" and name != context.spec.start:
-            message = f"`{name}` has no action after which this rule could be evaluated"
-            hint = "name a state with `do`, or use `before`"
-            context.say("CL307", ("rules", number, "at", n), message, hint=hint)
+            context.say("CL307", (*rule.path, "when"), message, hint=hint)
+        for n, name in enumerate(rule.at):
+            state = context.spec.states[name]
+            if state.action is None and state.job != "wait" and name != context.spec.start:
+                message = f"`{name}` has no action after which this rule could be evaluated"
+                hint = "name a state with `do`, or use `before`"
+                context.say("CL307", (*rule.path, "at", n), message, hint=hint)
 
 
 def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
@@ -98,11 +89,7 @@ def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
     if len(edges) == 1:
         message = f"the only edge of `{state.name}` has a guard, which may be false"
     if answer.values:
-        message += f", for example with {say_values(answer.values)}"
+        values = [f"`{name} = {value!r}`" for name, value in answer.values.items()]
+        message += f", for example with {' and '.join(values[:4])}"
     hint = "give the last edge no `when`"
     context.say("CL309", ("states", state.name, "next"), message, hint=hint, key=True)
-
-
-def say_values(values: Mapping[str, Any]) -> str:
-    """Return facts with their values, as an example: ``run.steps = 3 and last.ok = False``."""
-    return " and ".join(f"`{name} = {value!r}`" for name, value in list(values.items())[:4])

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.analysis.checker.check_context import CheckContext, in_topological_order
+from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.structure import epilogue
 from chartloop.analysis.proofs.guards.prover import Claim
+from chartloop.core.digraph import reachable
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR, type_of
 from chartloop.language.expression.tree import (
@@ -58,12 +59,9 @@ def _is(node: Node, value: object) -> Node:
     text = f"{node.text} == {value!r}"
     if value is None:
         return Compare(BOOL, text, node, (Link("is", Const(NONE, "None", None)),))
-    link = Link("==", Const(type_of(value), repr(value), value), _absent(node))
+    absent = False if node.type.nullable else None
+    link = Link("==", Const(type_of(value), repr(value), value), absent)
     return Compare(BOOL, text, node, (link,))
-
-
-def _absent(node: Node) -> bool | None:
-    return False if node.type.nullable else None
 
 
 class Knowledge:
@@ -73,15 +71,20 @@ class Knowledge:
         self._context = context
         self._spec = context.spec
         self._behind_stops = epilogue(context)
-        self._blank = self._entered_otherwise()
+        kinds = {"failed", "error", "return", "retry", "rule", "raised"}
+        dests = {t.dest for t in context.chart.step.transitions() if t.kind in kinds}
+        self._blank = {*dests, self._spec.start, *context.starts}
+        """The states that are entered other than by edges of other states."""
         self._incoming: dict[str, list[tuple[StateSpec, Edge, Known]]] = {}
         for state in self._spec.states.values():
             for edge, before in _edges_with_claims(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
         self._latest, self._standing = Latest(context), Standing(context)
         self._at: dict[str, Known] = {}
-        for names in in_topological_order(context):
-            for name in names:
+        moves = context.own.edges
+        idle = context.own.without(edge for edge in moves if self._spec.states[edge[1]].rests)
+        for names in reversed(idle.components()):  # after those that lead there without an action
+            for name in sorted(names):
                 state = self._spec.states[name]
                 if state.rests:
                     self._at[name] = self._after_action(state)
@@ -96,12 +99,6 @@ class Knowledge:
     def at_rule(self, rule: Rule) -> Known:
         """The claims where a rule is evaluated."""
         return tuple(self._standing.at_rule(rule))
-
-    def _entered_otherwise(self) -> set[str | None]:
-        """The states that are entered other than by edges of other states."""
-        kinds = {"failed", "error", "return", "retry", "rule", "raised"}
-        dests = {t.dest for t in self._context.chart.step.transitions() if t.kind in kinds}
-        return {*dests, self._spec.start, *self._context.starts}
 
     def _after_action(self, state: StateSpec) -> Known:
         """The claims after an action or an answer: no stop rule holds."""
@@ -205,15 +202,12 @@ class Latest:
         while pending:
             name = pending.pop()
             for t in outgoing.get(name, ()):
-                latest = self._latest_after(t)
+                latest = {name} if name in self._actions else set[str]()
+                if name not in self._acting or not t.is_edge:  # a rule may precede the action
+                    latest |= self._at[name]
                 if not latest <= self._at[t.dest or ""]:
                     self._at[t.dest or ""] |= latest
                     pending.append(t.dest or "")
-
-    def _latest_after(self, t: GuardedTransition) -> set[str]:
-        """The possible last actions after a transition: a rule may also precede the action."""
-        mine = {t.source} if t.source in self._actions else set[str]()
-        return mine if t.source in self._acting and t.is_edge else self._at[t.source] | mine
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
         """Yield the claims about the last action, if a state's guards read it."""
@@ -224,18 +218,14 @@ class Latest:
         latest = mine if state.name in self._acting else self._at[state.name] | mine
         if not latest:
             return
-        for read in sorted(reads):
-            words = latest if read == "last.state" else {self._actions.get(n, "") for n in latest}
-            yield _one_of(read, sorted(words))
-
-
-def _one_of(fact: str, words: list[str]) -> Claim:
-    root, field = fact.split(".")
-    node = Fact(STR, fact, fact, (Step(root, False), Step(field, False)))
-    items = Items(STR, "", tuple(Const(STR, repr(w), w) for w in words))
-    choices = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
-    text = f"{fact} is {choices}"
-    return Claim(Compare(BOOL, text, node, (Link("in", items),)))
+        for fact in sorted(reads):
+            root, field = fact.split(".")
+            node = Fact(STR, fact, fact, (Step(root, False), Step(field, False)))
+            actions = {self._actions.get(name, "") for name in latest}
+            words = sorted(latest if fact == "last.state" else actions)
+            items = Items(STR, "", tuple(Const(STR, repr(w), w) for w in words))
+            choices = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
+            yield Claim(Compare(BOOL, f"{fact} is {choices}", node, (Link("in", items),)))
 
 
 def _claim(fact: str, op: str, value: Const) -> Claim:
@@ -265,23 +255,19 @@ class Standing:
             self._sources.setdefault(t.dest or "", set()).add(t.source)
         self._begins = {spec.start, *context.starts}
         self._opened = context.opened - self._begins
-        self._fresh = self._entered_before_any_action(context)
+        states, acting = spec.states, self._acting
+
+        def onward(name: str) -> Iterator[str]:
+            if name not in acting:
+                yield from (e.target for e in states[name].edges if e.target in states)
+
+        entered = (name for name in states if name in self._begins | context.opened)
+        self._fresh = set(reachable(entered, onward))
+        """The states that a run may be in before any action has finished."""
         stopping = all(rule.kind != "signal" for rule in spec.rules) and context.signals_stop
         forks = any(state.all for state in spec.states.values())
         quiet = stopping and not forks
         self._quiet = spec.states.keys() - epilogue(context) if quiet else set[str]()
-
-    def _entered_before_any_action(self, context: CheckContext) -> set[str]:
-        """The states that a run may be in before any action has finished."""
-        states, entered = self._spec.states, set[str]()
-        pending = [n for n in (*self._begins, *context.opened) if n in states]
-        while pending:
-            name = str(pending.pop())
-            if name not in entered:
-                entered.add(name)
-                if name not in self._acting:
-                    pending += [e.target for e in states[name].edges if e.target in states]
-        return entered
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
         """Yield the claims about facts that the guards of a state's edges read."""

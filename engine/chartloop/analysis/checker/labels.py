@@ -1,6 +1,6 @@
 """Labels that contradict their guard: a limit or a comparison that the guard lacks.
 
-Source: design "language", section 9.
+Source: docs/checks.md.
 """
 
 from __future__ import annotations

@@ -33,20 +33,18 @@ def check_budgets(context: CheckContext) -> None:
     """Find loops of paid actions that no budget cuts."""
     if context.broken:  # its paths are not known
         return
+    spec, costly = context.spec, paid(context.spec)
+    gates = spec.approve.made if spec.approve is not None else ()
     try:
         for loop in uncut_loops(context.chart, sorted(context.starts)):
-            _uncut(context, loop)
+            first = next(name for name in loop if name in costly)
+            message = f"`{first}` can repeat without end: no budget cuts the loop {say_round(loop)}"
+            hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
+            over = (spec.made.get(("states", name)) for name in loop if name not in gates)
+            if (path := next((p for p in over if p is not None), None)) is not None:
+                hint = (
+                    f"write `most: 20` in `{path[1]}`: nothing says how long its list is; or {hint}"
+                )
+            context.say_of("CL316", spec.states[first], message, hint=hint)
     except (TooLarge, OutOfEffort):
         context.prover.unsettled[LOOPS] = None
-
-
-def _uncut(context: CheckContext, loop: tuple[str, ...]) -> None:
-    costly = paid(context.spec)
-    first = next(name for name in loop if name in costly)
-    message = f"`{first}` can repeat without end: no budget cuts the loop {say_round(loop)}"
-    hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
-    gates = context.spec.approve.made if context.spec.approve is not None else ()
-    over = (context.spec.made.get(("states", name)) for name in loop if name not in gates)
-    if (path := next((p for p in over if p is not None), None)) is not None:
-        hint = f"write `most: 20` in `{path[1]}`: nothing says how long its list is; or {hint}"
-    context.say_of("CL316", context.spec.states[first], message, hint=hint)

@@ -16,6 +16,7 @@ from typing import Literal
 from chartloop.analysis.checker.certain_failures import as_written
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.core.digraph import reachable
 from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.intervals.evaluate import judge, surely
@@ -41,7 +42,13 @@ def check_supplies(context: CheckContext) -> None:
         if thing not in context.shared and not _of_the_file(context, thing):
             _lacking(context, thing)
     if not context.own_code:
-        _memory_tools(context)
+        spec = context.spec
+        for number, name in enumerate(spec.tools if not spec.memory else ()):
+            tool = spec.registry.tools.get(name)
+            if tool is not None and tool.memory and not context.starts:
+                text = f"`{name}` has nothing to edit: the file has no `memory`"
+                hint = "add a block: `memory: {notes: ''}`, or take the tool off the list"
+                context.say("CL371", ("tools", number), text, hint=hint)
         _demanded_calls(context)
         for thing, (message, hint) in _FOR_NOTHING.items():
             if thing not in context.shared:
@@ -238,17 +245,6 @@ def _unused(context: CheckContext, thing: Thing) -> list[Path]:
     return found
 
 
-def _memory_tools(context: CheckContext) -> None:
-    """Report tools that edit memory in a file without any."""
-    spec = context.spec
-    for number, name in enumerate(spec.tools if not spec.memory else ()):
-        tool = spec.registry.tools.get(name)
-        if tool is not None and tool.memory and not context.starts:
-            message = f"`{name}` has nothing to edit: the file has no `memory`"
-            hint = "add a block: `memory: {notes: ''}`, or take the tool off the list"
-            context.say("CL371", ("tools", number), message, hint=hint)
-
-
 def _demanded_calls(context: CheckContext) -> None:
     """Report model calls that must ask for a tool where none is offered."""
     spec = context.spec
@@ -265,9 +261,5 @@ def _demanded_calls(context: CheckContext) -> None:
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:
     """Return the states that a run may reach after one of these."""
-    seen, pending = set[str](), [*states]
-    while pending:
-        new = onward.get(pending.pop(), set[str]()) - seen
-        seen |= new
-        pending += new
-    return seen
+    first = {after for name in states for after in onward.get(name, ())}
+    return set(reachable(first, lambda name: onward.get(name, ())))

@@ -1,7 +1,7 @@
 """Values that templates and `save` need and that may be None or missing, or always are.
 
 A guard with such a value is refused. Here it is a warning unless every run fails that gets there:
-whether the value is there depends on the run. Source: design "language", section 8.
+whether the value is there depends on the run. Source: docs/language.md, "Templates".
 
 Belongs here: what is known at the moment of a template or `save`. Never: the syntax of templates.
 """
@@ -108,11 +108,10 @@ def _uses(context: CheckContext, moments: _Moments) -> Iterator[_Use]:
         yield _Use(("instructions",), spec.instructions, anywhere)
     if spec.approve is not None and spec.approve.ask is not None:
         yield _Use(("approve", "ask"), spec.approve.ask, anywhere)
-    for number, rule in enumerate(spec.rules):
+    for rule in spec.rules:
         if rule.message is not None:
-            path = ("rules", int(rule.id.partition(".")[2] or number), "message")
             known = partial(anywhere, rule.when.implies(True))
-            yield _Use(path, rule.message, known, message=True)
+            yield _Use((*rule.path, "message"), rule.message, known, message=True)
     made = () if spec.approve is None else spec.approve.made
     for state in spec.states.values():
         if state.name in context.reached:

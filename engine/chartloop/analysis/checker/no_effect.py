@@ -22,7 +22,7 @@ from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Const, Fact, walk
 from chartloop.language.intervals.evaluate import Known, judge
 from chartloop.language.intervals.interval import Range, of_plain
-from chartloop.language.spec import Edge, MachineSpec, Rule, StateSpec
+from chartloop.language.spec import MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.thresholds import World
 
@@ -55,7 +55,8 @@ def _one_outcome(context: CheckContext, state: StateSpec) -> None:
         hint = f"lead there with `next: {state.all[0]}`, or add a branch"
         context.say("CL356", ("states", state.name, "all"), message, hint=hint, key=True)
     edges = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
-    if len(edges) > 1 and len({_effect(e) for e in edges}) == 1 and state.warn_at is None:
+    effects = {(e.target, e.stop, tuple((a.target, str(a.value)) for a in e.set)) for e in edges}
+    if len(edges) > 1 and len(effects) == 1 and state.warn_at is None:
         reported = context.has_finding_at(("states", state.name, "next"))
         if reported or any(e.data or context.has_finding_at(e.path) for e in edges):
             return
@@ -63,10 +64,6 @@ def _one_outcome(context: CheckContext, state: StateSpec) -> None:
         to = edges[0].target
         message = f"{what} `{state.name}` leads to `{to}`: the question changes nothing"
         context.say_of("CL351", state, message, hint="lead one of them elsewhere, or do not ask")
-
-
-def _effect(edge: Edge) -> tuple[Any, ...]:
-    return edge.target, edge.stop, tuple((a.target, str(a.value)) for a in edge.set)
 
 
 def _no_wait(context: CheckContext, state: StateSpec) -> None:
@@ -284,7 +281,7 @@ def _one_item(context: CheckContext) -> None:
     for outer, (asking, item) in items.items():
         inside = context.own.subgraph(n for n in context.own if n != asking)
         bodies = [e.target for e in spec.states[asking].edges_of("then") if e.target in inside]
-        body = {n for first in bodies for n in inside.onward(first)}
+        body = inside.onward(*bodies)
         for inner, (deciding, same) in items.items():
             if inner != outer and same == item and deciding in body:
                 message = f"`{inner}` takes its items into `{item}`, which holds the item of "

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from chartloop.analysis.checker.unused import parameters
 from chartloop.analysis.checker.waits import endless_waits
 from chartloop.core.errors import Note
-from chartloop.core.units import say_duration
+from chartloop.core.units import say_duration, say_some
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 
@@ -65,6 +65,4 @@ def _parameters(chart: Chart) -> Iterator[Note]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """List the first few names, and count the rest."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + more
+    return say_some([f"`{name}`" for name in names], MOST_NAMED)

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chartloop.analysis.checker.check_context import CheckContext
-from chartloop.analysis.checker.knowledge import Knowledge, Known, groups
+from chartloop.analysis.checker.knowledge import Knowledge, groups
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.expression import Expression
-from chartloop.language.expression.tree import Compare, Fact, Node, facts_of
+from chartloop.language.expression.tree import Compare, Fact, facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.guard_text import say_value
@@ -31,14 +31,10 @@ def check_hidden(context: CheckContext, knowledge: Knowledge) -> None:
     """Check rules, then the guards of edges that compare a fact with a limit."""
     rules = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
     for rule in rules:
-        path = _path(rule)
-        if not context.has_finding_at(path[:2]) and not context.has_finding_at(path):
+        path: Path = (*rule.path, "when")
+        if not context.has_finding_at(rule.path) and not context.has_finding_at(path):
             _ = _alone(context, rule, path) or _hidden(context, rule, rules, path)
     _edges(context, knowledge)
-
-
-def _path(rule: Rule) -> Path:
-    return ("rules", int(rule.id.partition(".")[2]), "when")
 
 
 def _ask(
@@ -138,15 +134,10 @@ def _steps(context: CheckContext, guard: Expression) -> float | None:
     """The bound of a guard of the form ``run.steps >= bound``; None for other guards."""
     match guard.root:
         case Compare(first=Fact(path="run.steps"), links=(link,)) if link.op in (">=", ">"):
-            bound = _value(context, link.right)
-            return None if bound is None else bound + (link.op == ">")
+            low, high = context.as_written.range(link.right)
+            return low + (link.op == ">") if low == high else None
         case _:
             return None
-
-
-def _value(context: CheckContext, node: Node) -> float | None:
-    low, high = context.as_written.range(node)
-    return low if low == high else None
 
 
 # limits -------------------------------------------------------------------------------------
@@ -157,29 +148,26 @@ def _edges(context: CheckContext, knowledge: Knowledge) -> None:
     for state in context.spec.states.values():
         known = knowledge.at(state.name)
         for edge in (e for group in groups(state) for e in group):
-            if edge.when is None or not _reads_limit(edge.when):
+            guard = edge.when
+            if guard is None or not _reads_limit(guard):
                 continue
-            decides = edge.role == "then"
-            path = ("states", state.name, "when") if decides else (*edge.path, "when")
-            if not context.has_finding_at(path) and not context.has_finding_at(edge.path):
-                mine = known if edge.role != "failed" else ()
-                _edge(context, edge.when, mine, path)
-
-
-def _edge(context: CheckContext, guard: Expression, known: Known, path: Path) -> None:
-    world, holds = context.as_written, Claim(guard.root)
-    if not _ask(context, [holds], path, world):
-        message = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
-        hint = "set the limit to what its fact can reach, or to null"
-        context.say("CL330", path, message, hint=hint)
-    elif known and not _ask(context, [*known, holds], path, world):
-        one = next((c for c in known if not _ask(context, [c, holds], path, world)), None)
-        earlier = f"`{one.node.text}` comes first" if one else "others come first"
-        values = say_limits(context, guard, *(one,) if one else ())
-        at = f" with {values}" if values else ""
-        message = f"`{guard.text}` is never reached{at}: {earlier}"
-        hint = "set the limits so that this one is reached first"
-        context.say("CL330", path, message, hint=hint)
+            path = edge.guard_path
+            if context.has_finding_at(path) or context.has_finding_at(edge.path):
+                continue
+            mine = known if edge.role != "failed" else ()
+            world, holds = context.as_written, Claim(guard.root)
+            if not _ask(context, [holds], path, world):
+                message = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
+                hint = "set the limit to what its fact can reach, or to null"
+                context.say("CL330", path, message, hint=hint)
+            elif mine and not _ask(context, [*mine, holds], path, world):
+                one = next((c for c in mine if not _ask(context, [c, holds], path, world)), None)
+                earlier = f"`{one.node.text}` comes first" if one else "others come first"
+                values = say_limits(context, guard, *(one,) if one else ())
+                at = f" with {values}" if values else ""
+                message = f"`{guard.text}` is never reached{at}: {earlier}"
+                hint = "set the limits so that this one is reached first"
+                context.say("CL330", path, message, hint=hint)
 
 
 def _reads_limit(guard: Expression) -> bool:

@@ -54,22 +54,20 @@ def _highest(context: CheckContext) -> None:
     if any(map(asks_to_stop, spec.states.values())) or not context.signals_stop:
         return
     highest = {n for n in context.reached if spec.states[n].stop == HIGHEST}
-    if highest:
-        for name in context.in_order(highest - _behind_stops(context)):
-            message = f"`{name}` stops for the highest signal, but nothing in the file raises one"
-            hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
-            context.say("CL346", ("states", name, "stop"), message, hint=hint)
-
-
-def _behind_stops(context: CheckContext) -> set[str]:
-    """The states that a run may be in after a stop that has a reason."""
-    spec, route = context.spec, context.chart.route
-    openers = {s.name for s in spec.states.values() if s.stop and s.stop != HIGHEST}
-    openers |= {e.target for e in spec.edges() if e.stop}
-    openers |= {r.to or route(r.stop) for r in spec.rules if r.stop}
-    openers |= {route(reason) for reason in OUTSIDE}
-    openers |= {spec.on_error.target} if spec.on_error is not None else set[str]()
-    return {n for opener in openers & spec.states.keys() for n in context.behind.onward(opener)}
+    if not highest:
+        return
+    route = context.chart.route
+    stops = {s.name for s in spec.states.values() if s.stop and s.stop != HIGHEST}
+    stops |= {e.target for e in spec.edges() if e.stop}
+    stops |= {r.to or route(r.stop) for r in spec.rules if r.stop}
+    stops |= {route(reason) for reason in OUTSIDE}
+    stops |= {spec.on_error.target} if spec.on_error is not None else set[str]()
+    # after a stop that has a reason, this reason is the highest signal
+    behind = context.behind.onward(*stops & spec.states.keys())
+    for name in context.in_order(highest - behind):
+        message = f"`{name}` stops for the highest signal, but nothing in the file raises one"
+        hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
+        context.say("CL346", ("states", name, "stop"), message, hint=hint)
 
 
 def _errors_as_completed(context: CheckContext) -> None:
@@ -130,7 +128,7 @@ def _any_child(*_: object) -> Child:
 
 def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
     rule, counter = found.rule, found.counter
-    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    path: Path = (*rule.path, "when")
     if context.has_finding_at(path):
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))

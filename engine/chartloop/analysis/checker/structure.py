@@ -1,13 +1,14 @@
 """Reachability, dead ends, epilogues, and returns from detours.
 
-Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
+Source: docs/language.md, "After a stop: the epilogue" and section 4 (`return`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chartloop.analysis.checker.check_context import CheckContext, loops
+from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.core.units import say_some
 from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
 from chartloop.machine.abstract.counters import Again, Counting
@@ -31,9 +32,9 @@ def passing_loops(context: CheckContext) -> list[list[str]]:
     moving = [n for n, s in states.items() if not s.rests and not s.stop]
     graph = context.own.subgraph(moving)
     again = Counting(context.spec).again
-    while again and (ending := [e for part in loops(graph) for e in _ending(context, part, again)]):
+    while again and (ending := [e for p in graph.loops() for e in _ending(context, p, again)]):
         graph = graph.without(ending)
-    return loops(graph)
+    return graph.loops()
 
 
 def _ending(
@@ -62,12 +63,6 @@ def _stays_below(guard: Node, again: Again, written: set[str]) -> bool:
     return counts and not facts_of(guard.links[0].right).keys() & written
 
 
-def _dead_ends(context: CheckContext) -> list[str]:
-    """The states where a run would be stuck."""
-    states = context.spec.states.items()
-    return [n for n, s in states if s.job != "end" and not s.edges and context.whole([n])]
-
-
 def _islands(context: CheckContext) -> list[list[str]]:
     """The unreachable states in groups, each headed by a state that leads to the others."""
     unreachable = [n for n in context.spec.states if n not in context.reached]
@@ -87,7 +82,8 @@ def _reachability(context: CheckContext) -> None:
 
     A single dead end and a single unreachable group are one mistake: a missing edge.
     """
-    dead, islands = _dead_ends(context), _islands(context)
+    states, islands = context.spec.states.items(), _islands(context)
+    dead = [n for n, s in states if s.job != "end" and not s.edges and context.whole([n])]
     stuck = [n for n in dead if n in context.reached]
     looping = [loop for loop in _reported_loops(context) if set(loop) & context.reached]
     lost = len(context.unread.ways) + len(stuck) + len(looping) + len(_lost_returns(context))
@@ -102,8 +98,7 @@ def _reachability(context: CheckContext) -> None:
     for first, *behind in [] if one else islands:
         message = f"state `{first}` is never reached"
         if behind:
-            more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
-            message += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} after it"
+            message += f", nor {say_some([f'`{n}`' for n in behind], 3)} after it"
         hint = "lead an edge to it, or remove it"
         context.say_of("CL304", context.spec.states[first], message, hint=hint)
 
@@ -117,7 +112,7 @@ def _no_end(context: CheckContext) -> None:
     leading |= {e.source for e in context.spec.edges() if e.target == RETURN}
     # a rule without a target in the file leads to an end of the engine
     leading |= {t.source for t in context.rules if t.dest not in states}
-    trapped = context.in_order(context.reached - context.paths.leading_to(leading))
+    trapped = context.in_order(context.reached - context.paths.leading_to(*leading))
     if trapped and not context.unread.ways:
         also = f", nor from {', '.join(f'`{n}`' for n in trapped[1:4])}" if trapped[1:] else ""
         message = f"from `{trapped[0]}` no end can be reached{also}"
@@ -139,26 +134,26 @@ def openers(context: CheckContext) -> list[str]:
 
 def epilogue(context: CheckContext) -> set[str]:
     """Return the states that a run can be in after a stop."""
-    return {n for o in openers(context) for n in context.behind.onward(o)}
+    return context.behind.onward(*openers(context))
 
 
 def states_without_stop(context: CheckContext) -> set[str]:
     """Return the states that a run can be in while it has no reason to stop."""
     spec, before = context.spec, context.before
     starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
-    return {n for s in starts if s in before for n in before.onward(s)}
+    return before.onward(*(start for start in starts if start in before))
 
 
 def _reported_loops(context: CheckContext) -> list[list[str]]:
     """The loops with a finding of their own: passing ones, and those after a stop."""
     passing = passing_loops(context)
-    after = loops(context.behind.subgraph(epilogue(context)))
+    after = context.behind.subgraph(epilogue(context)).loops()
     return passing + [loop for loop in after if loop not in passing]
 
 
 def _epilogues(context: CheckContext) -> None:
     passing = passing_loops(context)
-    for loop in loops(context.behind.subgraph(epilogue(context))):
+    for loop in context.behind.subgraph(epilogue(context)).loops():
         if loop in passing or not context.whole(loop):
             continue
         opener = next(o for o in openers(context) if loop[0] in context.behind.onward(o))
@@ -171,7 +166,7 @@ def _lost_returns(context: CheckContext) -> list[Edge]:
     """The edges with `return` that a run can take without a detour."""
     main = context.chart.main
     detours = {r.to for r in context.spec.rules if r.kind == "detour"}
-    behind = {n for d in detours for n in context.own.onward(d)}
+    behind = context.own.onward(*detours)
     edges = [e for e in context.spec.edges() if e.target == RETURN]
     return [e for e in edges if e.source in main or e.source not in behind]
 

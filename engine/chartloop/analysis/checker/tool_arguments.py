@@ -15,18 +15,37 @@ from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.specs import ArgSpec, ToolSpec
+from chartloop.core.visible import short
 from chartloop.language.spec import StateSpec
 from chartloop.language.template.template import Template
-from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 
 def check_tool_arguments(context: CheckContext) -> None:
     """Check every state that calls a tool by its name."""
     for state in context.spec.states.values():
+        path: Path = ("states", state.name, "with")
         for arg in state.action.args if state.action is not None else ():
-            if arg.arguments_of and (tool := _tool(context, state, arg)) is not None:
-                _check(context, state, arg, tool)
+            tool = _tool(context, state, arg) if arg.arguments_of else None
+            given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
+            if tool is None or not isinstance(given, Mapping):
+                continue
+            arguments = cast("Mapping[str, Any]", given)
+            at = (*path, arg.name) if arg.name in state.args else path
+            takes = cast("Mapping[str, Any]", tool.parameters["properties"])
+            required = cast("Sequence[str]", tool.parameters.get("required", ()))
+            unknown = _unknown(context, at, tool, arguments.keys() - takes.keys())
+            missing = [n for n in required if n not in arguments]
+            misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
+            always = f"`{state.name}` calls `{tool.name}`"
+            if absent := [n for n in missing if n not in misspelt]:
+                names = ", ".join(f"`{n}`" for n in absent)
+                message = f"{always} without {names}: the call always fails"
+                context.say("CL341", at, message, hint=f"give {names} under `{arg.name}`", key=True)
+            if not unknown and not missing and (faults := _faults(tool, arguments)):
+                message = f"{always} with a value that it refuses: {faults}"
+                hint = "fix the value: the call always fails"
+                context.say("CL341", at, message, hint=hint, key=True)
 
 
 def _tool(context: CheckContext, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
@@ -34,30 +53,6 @@ def _tool(context: CheckContext, state: StateSpec, arg: ArgSpec) -> ToolSpec | N
     name = state.args.get(arg.arguments_of)
     tool = context.spec.registry.tools.get(str(name.value)) if name is not None else None
     return tool if tool is not None and "properties" in tool.parameters else None
-
-
-def _check(context: CheckContext, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> None:
-    given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
-    if not isinstance(given, Mapping):
-        return
-    arguments = cast("Mapping[str, Any]", given)
-    path: Path = ("states", state.name, "with")
-    at = (*path, arg.name) if arg.name in state.args else path
-    takes = cast("Mapping[str, Any]", tool.parameters["properties"])
-    unknown = _unknown(context, at, tool, arguments.keys() - takes.keys())
-    missing = [n for n in _required_names(tool) if n not in arguments]
-    misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
-    if absent := [n for n in missing if n not in misspelt]:
-        names = ", ".join(f"`{n}`" for n in absent)
-        message = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
-        context.say("CL341", at, message, hint=f"give {names} under `{arg.name}`", key=True)
-    if not unknown and not missing and (faults := _faults(tool, arguments)):
-        message = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
-        context.say("CL341", at, message, hint="fix the value: the call always fails", key=True)
-
-
-def _required_names(tool: ToolSpec) -> Sequence[str]:
-    return cast("Sequence[str]", tool.parameters.get("required", ()))
 
 
 def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[str]) -> list[str]:

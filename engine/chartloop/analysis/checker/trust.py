@@ -3,7 +3,7 @@
 Loading a file touches none of them. The command line runs such a file only with ``--trust``, and
 `check` lists them. All rules about trust are in this module.
 
-Source:       design "language", section 8 (last paragraph).
+Source:       docs/production.md.
 """
 
 from __future__ import annotations

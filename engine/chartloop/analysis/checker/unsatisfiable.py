@@ -62,9 +62,7 @@ class _Group:
         )
 
     def _path(self, edge: Edge) -> Path:
-        if edge.role == "then":
-            return ("states", self.state.name, "when")
-        return edge.path if edge.role == "case" else (*edge.path, "when")
+        return edge.path if edge.role == "case" else edge.guard_path
 
     def _lost(self, edge: Edge) -> str:
         """Say that an edge is never taken, nor its target reached if nothing else leads there."""
@@ -93,22 +91,14 @@ class _Group:
             message = f"{what}: {self._because(holds, edge)}"
             self.context.say("CL326", path, message, hint=_hint(edge))
         else:
-            self._behind(edge, holds, what)
+            first, hiding = (), "that of one before it"
+            for other, node in self.before:
+                if not self._possible(Claim(node, False), holds, edge=edge):
+                    first, hiding = self._path(other), f"`{node.text}`"
+                    break
+            message = f"{what}: whenever its guard holds, {hiding} does, and is evaluated first"
+            self.context.say_behind("CL328", edge.path, message, first)
         return True
-
-    def _behind(self, edge: Edge, holds: Claim, what: str) -> None:
-        """Report an edge that an earlier guard hides."""
-        one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
-        if not one:
-            message = (
-                f"{what}: whenever its guard holds, that of one before it does, "
-                "and is evaluated first"
-            )
-            self.context.say_behind("CL328", edge.path, message, ())
-            return
-        other, guard = one[0]
-        message = f"{what}: whenever its guard holds, `{guard.text}` does, and is evaluated first"
-        self.context.say_behind("CL328", edge.path, message, self._path(other))
 
     def _because(self, claim: Claim, edge: Edge) -> str:
         for known in reversed(self.known):
@@ -124,14 +114,11 @@ class _Group:
             return False
         if edge.role == "case" or before:
             return False  # reported for the later edges
-        message = f"`{guard.text}` always holds{self._here(guard, edge)}"
-        message += f": {self._lost(after)}"
+        here = " here" if self._possible(Claim(guard, False), edge=edge) else ""
+        message = f"`{guard.text}` always holds{here}: {self._lost(after)}"
         hint = "compare with something else, or leave the guard out"
         self.context.say("CL327", self._path(edge), message, hint=hint)
         return True
-
-    def _here(self, guard: Node, edge: Edge) -> str:
-        return " here" if self._possible(Claim(guard, False), edge=edge) else ""
 
     def _default(self, edge: Edge) -> None:
         before = [Claim(node, False) for _, node in self.before]

@@ -9,8 +9,10 @@ from itertools import combinations
 from typing import Any, cast
 
 from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.core.digraph import reachable
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
+from chartloop.core.units import say_some
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Call, Const, Fact, Node, children, walk
 from chartloop.language.label import Label
@@ -78,10 +80,6 @@ def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
     return reads.union(*(spec.define[name].reads for name in definitions))
 
 
-def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
-    return list(parts_of(spec))
-
-
 # variables ----------------------------------------------------------------------------------
 
 
@@ -91,7 +89,7 @@ def _variables(context: CheckContext) -> None:
     if context.own_code or spec.registry.own_tools:
         return  # an application's code may read any of them
     used: set[str] = set()
-    for part, target in _all_parts(spec):
+    for part, target in parts_of(spec):
         for fact in reads_of(spec, part):
             used.add(".".join(fact.split(".")[:2]) if fact != target else "")
             if fact == "vars":
@@ -107,7 +105,7 @@ def _variables(context: CheckContext) -> None:
 
 def variables_read(spec: MachineSpec) -> frozenset[str]:
     """Return the variables that expressions read; decisions depend on no others."""
-    parts = [part for part, _ in _all_parts(spec) if isinstance(part, Expression)]
+    parts = [part for part, _ in parts_of(spec) if isinstance(part, Expression)]
     reads = {fact for part in parts for fact in reads_of(spec, part)}
     named = {fact.split(".")[1] for fact in reads if fact.startswith("vars.")}
     return frozenset(spec.vars if "vars" in reads else named & spec.vars.keys())
@@ -142,19 +140,16 @@ def _raised_reasons(spec: MachineSpec) -> set[str]:
     return (reasons | {*raised_by_states(spec)}) - {""}
 
 
-def _compared_words(spec: MachineSpec) -> set[str]:
-    """The words that expressions compare with; a reason among them may be raised from outside."""
-    parts = (part for part, _ in _all_parts(spec) if isinstance(part, Expression))
-    nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
-    return {n.value for n in nodes if isinstance(n.value, str)}
-
-
 def _reasons(context: CheckContext) -> None:
     spec = context.spec
     own = [name for name in spec.own_reasons if name not in REASONS]
     if not own or context.own_code or spec.registry.own_tools:
         return
-    known = _raised_reasons(spec) | _compared_words(spec)
+    # a reason that an expression compares with may be raised from outside
+    parts = (part for part, _ in parts_of(spec) if isinstance(part, Expression))
+    nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
+    compared = {n.value for n in nodes if isinstance(n.value, str)}
+    known = _raised_reasons(spec) | compared
     for name in own:
         if name not in known:
             message = f"reason `{name}` is declared, and nothing raises or reads it"
@@ -217,10 +212,8 @@ def _never_executed(
     for states in (*([s] for s in accepted), *([rest] if rest else [])):
         names = ", ".join(f"`{t}`" for t in tools[:3]) + (" and more" if len(tools) > 3 else "")
         if len(states) > 1:
-            who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
-            more = len(states) - MOST_NAMED
-            and_more = f" and {more} more" if more > 0 else ""
-            text = f"{who}{and_more} offer {names}, and no path leads"
+            who = say_some([f"`{s.name}`" for s in states], MOST_NAMED)
+            text = f"{who} offer {names}, and no path leads"
             text += " from any of them to a state that executes calls"
         else:
             text = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
@@ -247,22 +240,19 @@ def _may_call_tools(state: StateSpec) -> bool:
 
 def _is_executed(context: CheckContext, state: StateSpec, tool: str) -> bool:
     """Whether a path leads to a state that executes the tool before the next model call."""
-    spec = context.spec
-    seen, pending = {state.name}, [state.name]
-    while pending:
-        for name in context.own.successors(pending.pop()):
-            after = spec.states[name]
-            if after.calls in ("all", "first", "memory") and tool in carried_out(spec, after):
-                return True
-            if name not in seen and after.asks_model != "reply":
-                seen.add(name)
-                pending.append(name)
-    return False
+    spec, states = context.spec, context.spec.states
+
+    def onward(name: str) -> Iterable[str]:
+        return context.own.successors(name) if states[name].asks_model != "reply" else ()
+
+    after = reachable(context.own.successors(state.name), onward)
+    executing = (states[n] for n in after if states[n].calls in ("all", "first", "memory"))
+    return any(tool in carried_out(spec, executed) for executed in executing)
 
 
 def _reads_calls(spec: MachineSpec) -> bool:
     """Whether the file reads the content of tool calls, not only their number."""
-    for part, _ in _all_parts(spec):
+    for part, _ in parts_of(spec):
         if isinstance(part, Expression):
             if _looks_into(part.root):
                 return True

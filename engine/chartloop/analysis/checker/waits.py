@@ -48,15 +48,22 @@ def check_detours(context: CheckContext) -> None:
         if rule.kind == "detour" and not rule.when.constant and not rule.when.opaque:
             _detour(context, rule)
     for state in context.spec.states.values():
-        if state.traits.continues:
-            _continuation(context, state)
+        field = state.traits.continues
+        times = state.args[field].value if field in state.args else None
+        if not isinstance(times, Expression):
+            continue
+        growing = [r for r in sorted(times.reads) if _grows(context, r)]
+        if any(times.direction(r) in ("+", "?") for r in growing):
+            message = f"`times: {times.text}` grows with the run: stops can be put off for ever"
+            path: Path = ("states", state.name, "with", field)
+            context.say("CL332", path, message, hint="give a number, or a limit")
 
 
 def _detour(context: CheckContext, rule: Rule) -> None:
     names = _region(context, rule)
     if not names or any(_makes_false(context, rule.when, n) for n in names):
         return
-    path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
+    path: Path = (*rule.path, "when")
     if context.has_finding_at(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
@@ -71,15 +78,11 @@ def _region(context: CheckContext, rule: Rule) -> list[str]:
     main, states = context.chart.main, context.spec.states
     if rule.to in main:
         return []
-    seen, pending, back = {rule.to}, [rule.to], False
-    while pending:
-        for edge in states[pending.pop()].edges:
-            back = back or edge.target == RETURN or edge.target in main
-            if edge.target not in seen and edge.target in states and edge.target not in main:
-                seen.add(edge.target)
-                pending.append(edge.target)
-    ends = any(states[n].stop or states[n].job == "end" for n in seen)
-    return context.in_order(seen) if back and not ends else []
+    inside = context.own.subgraph(name for name in states if name not in main)
+    names = inside.onward(rule.to)
+    back = any(e.target == RETURN or e.target in main for n in names for e in states[n].edges)
+    ends = any(states[n].stop or states[n].job == "end" for n in names)
+    return context.in_order(names) if back and not ends else []
 
 
 def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
@@ -93,19 +96,6 @@ def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
             if moves == "?" or directions == EITHER or moves in directions:
                 return True
     return False
-
-
-def _continuation(context: CheckContext, state: StateSpec) -> None:
-    """Report a continuation whose number of times grows with the run."""
-    arg = state.args.get(state.traits.continues)
-    times = None if arg is None else arg.value
-    if not isinstance(times, Expression):
-        return
-    growing = [r for r in sorted(times.reads) if _grows(context, r)]
-    if any(times.direction(r) in ("+", "?") for r in growing):
-        message = f"`times: {times.text}` grows with the run: stops can be put off for ever"
-        path: Path = ("states", state.name, "with", state.traits.continues)
-        context.say("CL332", path, message, hint="give a number, or a limit")
 
 
 def _grows(context: CheckContext, fact: str) -> bool:

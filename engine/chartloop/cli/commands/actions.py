@@ -5,17 +5,21 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from chartloop import actions as built_in
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import own_of
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_result, print_table
 from chartloop.core.errors import nearest
 
+with at_first_use(__name__):
+    from chartloop.actions import declare
+
 
 def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from chartloop.actions import builtin
-
-    return [CompletionItem(n) for n in builtin().actions if n.startswith(incomplete)]
+    return [CompletionItem(n) for n in built_in.builtin().actions if n.startswith(incomplete)]
 
 
 @click.command(
@@ -35,12 +39,10 @@ def actions(name: str | None, options: RunOptions) -> None:
 
     With NAME, show one action: its fields under `with`, and how each is written.
     """
-    from chartloop.actions import builtin, with_own
-    from chartloop.actions.declare import specs_of
-    from chartloop.cli.machine_loader import own_of
-
     known = (
-        with_own(specs_of(own_of(options))) if options.tools or options.plugins else builtin()
+        built_in.with_own(declare.specs_of(own_of(options)))
+        if options.tools or options.plugins
+        else built_in.builtin()
     ).actions
     if name is not None and name not in known:
         raise MisuseError(f"there is no action `{name}`", hint=nearest(name, known))

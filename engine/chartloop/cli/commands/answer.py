@@ -8,19 +8,36 @@ import click
 
 from chartloop.cli import completion, parameters
 from chartloop.cli.inbox import Posted, report_message
-from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.parameters import PAIR
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import PAIR, RunOptions, option, pass_options
+
+with at_first_use(__name__):
+    from chartloop.cli import value_options
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions(RunOptions):
     """The options of `answer`."""
 
-    data: str | None = None
-    wait: str | None = None
-    ahead: str | None = None
-    message_id: str | None = None
-    shown: str | None = None
+    data: str | None = option("--data", metavar="JSON", help="The answer's data as a JSON object.")
+    wait: str | None = option(
+        "--wait",
+        metavar="ID",
+        help="The id of the wait, shown with the question. Default: the current wait.",
+    )
+    ahead: str | None = option(
+        "--ahead",
+        metavar="STATE",
+        help="Answer before the question is asked: the first wait of this state takes it. A state"
+        " that"
+        " `approve` made takes none.",
+    )
+    shown: str | None = option(
+        "--shown",
+        metavar="DIGEST",
+        help="The digest of a long question, as `chartloop show RUN --question` prints it.",
+    )
 
 
 @click.command(
@@ -47,23 +64,7 @@ place, if the file allows it; `1.remember=true` accepts equal calls to come.
 @parameters.run_argument
 @click.argument("event", shell_complete=completion.events)
 @click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
-@click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
-@click.option(
-    "--wait",
-    metavar="ID",
-    help="The id of the wait, shown with the question. Default: the current wait.",
-)
-@click.option(
-    "--ahead",
-    metavar="STATE",
-    help="Answer before the question is asked: the first wait of this state takes it. A state that"
-    " `approve` made takes none.",
-)
-@click.option(
-    "--shown",
-    metavar="DIGEST",
-    help="The digest of a long question, as `chartloop show RUN --question` prints it.",
-)
+@parameters.options_of(AnswerOptions)
 @parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
@@ -77,9 +78,6 @@ def answer(
 
     EVENT is an event that the wait accepts. Give its data field by field, or as JSON.
     """
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.cli.value_options import answer_data
-
     wait, ahead = options.wait or "", options.ahead or ""
     if wait and ahead:
         raise click.UsageError("--wait answers a question, --ahead one to come: give one of them")
@@ -91,7 +89,7 @@ def answer(
         taken = opened.machine.chart.answer_fields(ahead, event)
     question = opened.question
     calls = question.calls if question is not None else ()
-    data = answer_data(event, taken, fields, data=options.data, calls=calls)
+    data = value_options.answer_data(event, taken, fields, data=options.data, calls=calls)
     sent = opened.send(
         event, data, wait=wait, ahead=ahead, shown=options.shown or "",
         message_id=options.message_id,

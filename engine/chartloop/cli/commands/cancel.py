@@ -9,11 +9,12 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.inbox import post_message
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError, nearest
 
 if TYPE_CHECKING:
-    from chartloop.run.journal import Journal, RunRow
+    pass
 
 
 @click.command(
@@ -34,22 +35,14 @@ Examples:
 @pass_options(RunOptions)
 def cancel(run: str, reason: str, message: str, options: RunOptions) -> None:
     """Ask a run to stop before its next action."""
-    from chartloop.cli.journal_access import find_run, open_journal
-
     journal = open_journal(options)
     row = find_run(journal, run)
     data = {"message": message} if message else {}
-    _warn_if_unknown(reason, journal, row, options)
-    post_message(journal, row, options, {"kind": "cancel", "reason": reason, "data": data})
-
-
-def _warn_if_unknown(reason: str, journal: Journal, row: RunRow, options: RunOptions) -> None:
-    """Warn about a stop reason that the machine does not have. The run stops all the same."""
-    from chartloop.cli.journal_access import machine_of
-
-    # a run whose machine can no longer be read is stopped all the same
+    # a stop reason that the machine does not have stops it all the same, and so does a run whose
+    # machine can no longer be read
     with contextlib.suppress(ChartloopError):
         known = machine_of(journal, row, options).spec.reasons
         if reason not in known:
-            message = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
-            console.say(f"{console.plain(message)}; {nearest(reason, known)}", "yellow")
+            warning = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
+            console.say(f"{console.plain(warning)}; {nearest(reason, known)}", "yellow")
+    post_message(journal, row, options, {"kind": "cancel", "reason": reason, "data": data})

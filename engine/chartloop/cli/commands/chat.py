@@ -5,7 +5,11 @@ from __future__ import annotations
 import click
 
 from chartloop.cli import completion, parameters
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
+
+with at_first_use(__name__):
+    from chartloop.cli import conversation
 
 
 @click.command(
@@ -40,8 +44,6 @@ def chat(machine: str, message: str, continues: str | None, options: RunOptions)
 
     MACHINE is a file or the name of a shipped machine. MESSAGE is the first message.
     """
-    from chartloop.cli.conversation import converse
-
     if continues is not None and options.in_memory:
         raise click.UsageError("--continue goes with the journal that has the run")
-    raise click.exceptions.Exit(converse(machine, message, options, continues))
+    raise click.exceptions.Exit(conversation.converse(machine, message, options, continues))

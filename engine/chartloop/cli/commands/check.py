@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import console, parameters
+from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, print_lines
+
+with at_first_use(__name__):
+    from chartloop import api
 
 if TYPE_CHECKING:
     from chartloop.api import Examined
@@ -28,7 +33,7 @@ The exit code is 1 when a file has an error; warnings alone give 0. Every code h
 fix in docs/reference/errors.md; docs/checks.md describes the proofs.
 """
 )
-@click.argument("machines", nargs=-1, required=True, shell_complete=parameters.completion.machines)
+@click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
@@ -50,10 +55,7 @@ def check(machines: tuple[str, ...], options: RunOptions) -> None:
 
 
 def _check(source: str, options: RunOptions) -> Examined:
-    from chartloop.api import examine
-    from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
-
     locate(source)
     own = own_of(options)
-    examined = examine(source, tools=own, define=dict(options.define), prove=True)
+    examined = api.examine(source, tools=own, define=dict(options.define), prove=True)
     return examined._replace(findings=tuple(with_tools_hint(examined.findings, options)))

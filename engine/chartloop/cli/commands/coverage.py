@@ -9,16 +9,36 @@ import click
 from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import seen_machine
+from chartloop.cli.options import option, pass_options
 from chartloop.cli.printing import print_result
+from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import SelectionOptions, choice_options, runs_argument
+
+with at_first_use(__name__):
+    from chartloop.cli import run_selection
+    from chartloop.studies.coverage import measure
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageOptions(CoverageGate, SelectionOptions):
     """The options of `coverage`."""
 
-    drawn: str | None = None
+    saved: tuple[str, ...] = option(
+        "--with",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Add saved coverage. Without RUN, count only these files. Repeatable.",
+    )
+    drawn: str | None = option(
+        "--draw",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Write the heat map: the machine's picture, coloured by how often runs visited each"
+        " part.",
+    )
 
 
 @click.command(
@@ -39,42 +59,30 @@ what counts as covered.
 )
 @parameters.machine_argument
 @runs_argument
-@click.option(
-    "--with", "saved", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-    help="Add saved coverage. Without RUN, count only these files. Repeatable.",
-)  # fmt: skip
-@coverage_report.threshold_option
-@coverage_report.save_option
-@click.option(
-    "--draw", "drawn", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write the heat map: the machine's picture, coloured by how often runs visited each part.",
-)  # fmt: skip
+@parameters.options_of(CoverageOptions, "saved")
+@parameters.options_of(CoverageGate)
+@parameters.options_of(CoverageOptions, "drawn")
 @choice_options
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
 @pass_options(CoverageOptions)
-def coverage(
-    machine: str, runs: tuple[str, ...], saved: tuple[str, ...], options: CoverageOptions
-) -> None:
+def coverage(machine: str, runs: tuple[str, ...], options: CoverageOptions) -> None:
     """Show which parts of a machine its runs have covered.
 
     States, edges, rules, guard atoms, stop reasons and children, and those that no run reached.
     Without RUN: all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
-    from chartloop.cli.machine_loader import seen_machine
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.cli.run_selection import Selection, select_runs
-    from chartloop.studies.coverage.measure import coverage_of
-
     wanted = coverage_report.wanted_of(options)
     loaded = seen_machine(machine, options)
-    only_saved = bool(saved) and not runs
+    only_saved = bool(options.saved) and not runs
     selection = (
-        Selection([], 0) if only_saved else select_runs(runs, options, loaded.name, children=True)
+        run_selection.Selection([], 0)
+        if only_saved
+        else run_selection.select_runs(runs, options, loaded.name, children=True)
     )
     with progress_bar("deciding again", len(selection)) as tick:
-        result = coverage_of(loaded, selection, saved, tick)
+        result = measure.coverage_of(loaded, selection, options.saved, tick)
     selection.say_unread()
     if (file := options.drawn) is not None:
         result.draw().save(file)

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import console, parameters
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.compare_inputs import machines_at
 from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.cli.printing import print_lines
 from chartloop.core.errors import ChartloopError, RunError
+
+with at_first_use(__name__):
+    from chartloop.analysis.versions.diff import diff as differences
+    from chartloop.pictures import save as saving
 
 if TYPE_CHECKING:
     from chartloop.analysis.versions.diff.diff import Diff
@@ -30,8 +36,17 @@ _BY_SUFFIX = {
 class DiffOptions(RunOptions):
     """The options of `diff`."""
 
-    output: str | None = None
-    full: bool = False
+    format: str | None = option(
+        "--format",
+        type=click.Choice(_FORMATS),
+        help="Default: by the suffix of the output, else text.",
+    )
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
+    full: bool = option(
+        "--full", is_flag=True, help="Draw the whole machine, not only what changed."
+    )
 
 
 @click.command(
@@ -51,16 +66,9 @@ run; undeclared tools count as known.
 Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
 """
 )
-@click.argument("before", shell_complete=parameters.completion.machines)
-@click.argument("after", shell_complete=parameters.completion.machines)
-@click.option(
-    "--format", type=click.Choice(_FORMATS),
-    help="Default: by the suffix of the output, else text.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
-)
-@click.option("--full", is_flag=True, help="Draw the whole machine, not only what changed.")
+@click.argument("before", shell_complete=completion.machines)
+@click.argument("after", shell_complete=completion.machines)
+@parameters.options_of(DiffOptions)
 @parameters.tools_option
 @parameters.define_option
 @pass_options(DiffOptions)
@@ -90,14 +98,11 @@ def _form_of(output: str | None) -> str:
 
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
     """Compare two machines. None, with findings on stderr, if a side is not a machine."""
-    from chartloop.analysis.versions.diff.diff import diff as difference
-    from chartloop.cli.compare_inputs import machines_at
-
     machines = machines_at((before, after), options)
     if machines is None:
         return None
     (one, old), (other, new) = machines
-    return difference(old, new, names=(one, other))
+    return differences.diff(old, new, names=(one, other))
 
 
 # output -------------------------------------------------------------------------------------
@@ -108,7 +113,13 @@ def _write(result: Diff, form: str, output: str | None, full: bool) -> None:
         if form == "text":
             print_lines(result.lines())
             return
-        _print(_render(result, form, full), form)
+        drawn = _render(result, form, full)
+        if isinstance(drawn, str):
+            console.result(drawn.rstrip("\n"))
+        elif sys.stdout.isatty():
+            raise click.UsageError(f"a terminal cannot show a {form.upper()}: give -o FILE.{form}")
+        else:
+            sys.stdout.buffer.write(drawn)
         return
     path = Path(output)
     save(path, _render(result, form, full))
@@ -117,11 +128,9 @@ def _write(result: Diff, form: str, output: str | None, full: bool) -> None:
 
 def save(path: Path, content: str | bytes) -> None:
     """Write a file. Raises `MisuseError` on failure: exit code 1 would mean a difference."""
-    from chartloop.pictures.save import write_whole
-
     data = content if isinstance(content, bytes) else content.encode(errors="replace")
     try:
-        write_whole(path, data)
+        saving.write_whole(path, data)
     except RunError as error:
         raise MisuseError(error.message) from None
 
@@ -140,12 +149,3 @@ def _render(result: Diff, form: str, full: bool) -> str | bytes:
             return result.picture(full=full).svg()
         case _:
             return result.picture(full=full).png()
-
-
-def _print(drawn: str | bytes, form: str) -> None:
-    if isinstance(drawn, str):
-        console.result(drawn.rstrip("\n"))
-    elif sys.stdout.isatty():
-        raise click.UsageError(f"a terminal cannot show a {form.upper()}: give -o FILE.{form}")
-    else:
-        sys.stdout.buffer.write(drawn)

@@ -16,11 +16,19 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
+from chartloop.cli.journal_access import close_later, journal_at, name_of
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_table
 from chartloop.core.errors import ChartloopError, SetupError, UnknownRunError
 from chartloop.core.units import say_count
 from chartloop.extras import install, requirements
+
+with at_first_use(__name__):
+    from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.adapters.sandbox import monty
+    from chartloop.api import plugins as api_plugins
+    from chartloop.run import chain, recorded, redact, sync
 
 Verdict = Literal["ok", "missing", "broken"]
 _COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
@@ -132,7 +140,7 @@ def _unfit_versions() -> Iterator[str]:
     Yields nothing if `packaging`, which compares versions, is not installed.
     """
     try:
-        from packaging.requirements import Requirement
+        from packaging.requirements import Requirement  # noqa: PLC0415  may be absent
     except ImportError:
         return
     for line in requirements():
@@ -157,9 +165,7 @@ _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and y
 
 def _plugins() -> Iterator[Check]:
     """Yield one check for all installed plugins, without importing them."""
-    from chartloop.api.plugins import installed_plugins
-
-    if found := installed_plugins():
+    if found := api_plugins.installed_plugins():
         yield Check("plugins", "ok", ", ".join(map(str, found)))
 
 
@@ -224,11 +230,8 @@ def _sandbox() -> Check:
     if util.find_spec("pydantic_monty") is None:
         cure = install("sandbox")
         return Check("sandbox", "missing", "not installed: no machine can run Python code", cure)
-    from chartloop.adapters.sandbox.monty import MontySandbox
-    from chartloop.run.sync import wait
-
     try:
-        done = wait(MontySandbox().run("6 * 7", session=None, timeout=20), suspends=True)
+        done = sync.wait(monty.MontySandbox().run("6 * 7", session=None, timeout=20), suspends=True)
     except Exception as error:  # noqa: BLE001  any failure to start is the answer
         return Check("sandbox", "broken", f"does not start: {type(error).__name__}: {error}")
     if done.ok and done.value == 42:
@@ -251,19 +254,12 @@ def _keys() -> Check:
 
 
 def _journal(options: RunOptions) -> Iterator[Check]:
-    from chartloop.adapters.journal.opening import journal_of
-    from chartloop.cli.journal_access import close_later, journal_at, name_of
-    from chartloop.run.chain import Checked
-    from chartloop.run.recorded import check_chain
-    from chartloop.run.redact import Redactor
-    from chartloop.run.sync import by_hand
-
     where = journal_at(options.journal)
-    shown = Redactor().text(where)
+    shown = redact.Redactor().text(where)
     try:
-        journal = journal_of(where, make=False, wait=2)
+        journal = journal_opening.journal_of(where, make=False, wait=2)
         close_later(journal)
-        rows = by_hand(journal.rows())
+        rows = sync.by_hand(journal.rows())
     except UnknownRunError:
         yield Check("journal", "ok", f"{shown}: does not exist yet, the first run creates it")
         return
@@ -283,9 +279,9 @@ def _journal(options: RunOptions) -> Iterator[Check]:
     checked, changed = 0, list[str]()
     for row in rows[:_CHECKED]:
         try:
-            found = by_hand(check_chain(journal, row.run_id))
+            found = sync.by_hand(recorded.check_chain(journal, row.run_id))
         except ChartloopError as error:
-            found = Checked("", 0, error.message)
+            found = chain.Checked("", 0, error.message)
         if found is not None:
             checked += 1
             changed += [f"run `{row.run_id}`: {found.fault}"] if found.fault else []

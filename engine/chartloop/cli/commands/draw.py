@@ -11,9 +11,17 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import seen_machine
+from chartloop.cli.options import RunOptions, option, pass_options
+from chartloop.cli.terminal_picture import colour_lines, columns
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
+from chartloop.pictures.mermaid import too_large
+
+with at_first_use(__name__):
+    from chartloop.pictures import save as saving
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -29,15 +37,81 @@ LARGE = 30
 class DrawOptions(RunOptions):
     """The options of `draw`."""
 
-    run: str | None = None
-    look: Literal["report", "live", "plain"] = "report"
-    rules: Literal["box", "chain", "none"] = "box"
-    region: str = "state"
-    direction: Direction = "tb"
-    theme: Literal["light", "dark", "auto"] = "light"
-    around: str | None = None
-    hops: int = 1
-    page: Paper | None = None
+    run: str | None = option(
+        "--run",
+        metavar="RUN",
+        shell_complete=completion.runs,
+        help="Draw a run instead of a machine: an id, the beginning of one, or `last`.",
+    )
+    look: Literal["report", "live", "plain"] = option(
+        "--look",
+        type=click.Choice(["report", "live", "plain"]),
+        default="report",
+        show_default=True,
+        help="With --run: show the state and the path (`live`), also the values that every"
+        " decision and"
+        " rule reads now (`report`), or neither (`plain`).",
+    )
+    format: str | None = option(
+        "--format",
+        type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
+        help="Default: by the suffix of the output, else text.",
+    )
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
+    rules: Literal["box", "chain", "none"] = option(
+        "--rules",
+        type=click.Choice(["box", "chain", "none"]),
+        default="box",
+        show_default=True,
+        help="How stop rules are drawn.",
+    )
+    everything: bool = option(
+        "--all",
+        is_flag=True,
+        help="Also draw the ends that the engine adds, and the edges to them.",
+    )
+    region: str = option(
+        "--region",
+        type=click.Choice(["state", "status"]),
+        default="state",
+        show_default=True,
+        help="The machine's states, or the status that every run also has.",
+    )
+    direction: Direction = option(
+        "--direction",
+        type=click.Choice(["tb", "lr"]),
+        default="tb",
+        show_default=True,
+        help="Direction of the chart: down, or to the right. Text is always top to bottom.",
+    )
+    theme: Literal["light", "dark", "auto"] = option(
+        "--theme",
+        type=click.Choice(["light", "dark", "auto"]),
+        default="light",
+        show_default=True,
+        help="Colours of SVG and PNG. `auto`: an SVG that follows its reader's preference.",
+    )
+    around: str | None = option(
+        "--around",
+        metavar="STATE",
+        help="Draw only a state and its neighbours, with the number of boxes left out.",
+    )
+    hops: int = option(
+        "--hops",
+        type=click.IntRange(0),
+        default=1,
+        show_default=True,
+        help="With --around: maximum distance from the state, in arrows.",
+    )
+    page: Paper | None = option(
+        "--page",
+        type=click.Choice(["a4", "letter", "phone"]),
+        help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks show"
+        " where"
+        " an arrow continues.",
+    )
 
 
 @click.command(
@@ -66,73 +140,21 @@ decisions, `none` leaves them out. SVG and PNG need `dot`, or the extra `diagram
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
-@click.option(
-    "--run", metavar="RUN", shell_complete=completion.runs,
-    help="Draw a run instead of a machine: an id, the beginning of one, or `last`.",
-)  # fmt: skip
-@click.option(
-    "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
-    help="With --run: show the state and the path (`live`), also the values that every decision and"
-    " rule reads now (`report`), or neither (`plain`).",
-)  # fmt: skip
-@click.option(
-    "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
-    help="Default: by the suffix of the output, else text.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
-)
-@click.option(
-    "--rules", type=click.Choice(["box", "chain", "none"]), default="box", show_default=True,
-    help="How stop rules are drawn.",
-)  # fmt: skip
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Also draw the ends that the engine adds, and the edges to them.",
-)
-@click.option(
-    "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
-    help="The machine's states, or the status that every run also has.",
-)  # fmt: skip
-@click.option(
-    "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,
-    help="Direction of the chart: down, or to the right. Text is always top to bottom.",
-)  # fmt: skip
-@click.option(
-    "--theme", type=click.Choice(["light", "dark", "auto"]), default="light", show_default=True,
-    help="Colours of SVG and PNG. `auto`: an SVG that follows its reader's preference.",
-)  # fmt: skip
-@click.option(
-    "--around", metavar="STATE",
-    help="Draw only a state and its neighbours, with the number of boxes left out.",
-)  # fmt: skip
-@click.option(
-    "--hops", type=click.IntRange(0), default=1, show_default=True,
-    help="With --around: maximum distance from the state, in arrows.",
-)  # fmt: skip
-@click.option(
-    "--page", type=click.Choice(["a4", "letter", "phone"]),
-    help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks show where"
-    " an arrow continues.",
-)  # fmt: skip
+@parameters.options_of(DrawOptions)
 @parameters.tools_option
 @parameters.define_option
 @parameters.journal_option
 @pass_options(DrawOptions)
-def draw(machine: str | None, output: str | None, everything: bool, options: DrawOptions) -> None:
+def draw(machine: str | None, options: DrawOptions) -> None:
     """Draw a machine as a flowchart."""
-    from chartloop.cli.machine_loader import seen_machine
-
     form = options.format
     settings: dict[str, Any] = {
         "rules": options.rules, "region": options.region, "direction": options.direction,
-        "around": options.around, "hops": options.hops, "all": everything,
+        "around": options.around, "hops": options.hops, "all": options.everything,
     }  # fmt: skip
     if (machine is None) == (options.run is None):
         raise click.UsageError("name a machine, or a run with --run")
-    if options.direction != "tb" and _is_text(form, output):
+    if options.direction != "tb" and _is_text(form, options.output):
         message = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
         raise click.UsageError(message)
     try:
@@ -144,13 +166,13 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if options.page is not None:
-        _save_pages(picture, output, form, options.page)
+        _save_pages(picture, options.output, form, options.page)
         return
-    if output is None or output == "-":
+    if options.output is None or options.output == "-":
         _show(picture, form or "text")
         _say_too_large(picture, form or "text")
         return
-    path = Path(output)
+    path = Path(options.output)
     _say_too_large(picture, form or path.suffix)
     _write(picture, path, form)
     if len(picture.chart.boxes) > LARGE and options.around is None:
@@ -159,13 +181,16 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
 
 def _write(picture: Picture, path: Path, form: str | None) -> None:
     """Write a picture and report its size."""
-    from chartloop.pictures.save import write_whole
-
     if form is None:
-        _save(picture, path)
+        try:
+            picture.save(path)  # by the suffix
+        except RunError as error:
+            if error.hint:  # the suffix is unknown; without a hint, writing failed
+                raise MisuseError(error.message, hint=f"{error.hint}, or say --format") from None
+            raise
     else:
         drawn = _render(picture, form)
-        write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
+        saving.write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     console.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
 
@@ -187,28 +212,14 @@ def _is_text(form: str | None, output: str | None) -> bool:
 
 def _say_too_large(picture: Picture, form: str) -> None:
     """Warn if Mermaid draws the picture only with a higher limit."""
-    from chartloop.pictures.mermaid import too_large
-
     if form in ("mermaid", ".mmd", ".mermaid") and (warning := too_large(picture.mermaid())):
         console.say(warning, "yellow")
 
 
 def _run(name: str, options: RunOptions) -> Run:
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-
     journal = open_journal(options)
     row = find_run(journal, name)
     return machine_of(journal, row, options).open(row.run_id, journal=journal)
-
-
-def _save(picture: Picture, path: Path) -> None:
-    """Write the picture in the format of the file's suffix."""
-    try:
-        picture.save(path)
-    except RunError as error:
-        if error.hint:  # the suffix is unknown; without a hint, writing failed
-            raise MisuseError(error.message, hint=f"{error.hint}, or say --format") from None
-        raise
 
 
 def _render(picture: Picture, form: str) -> str | bytes:
@@ -248,8 +259,6 @@ def _show(picture: Picture, form: str) -> None:
 
 def _show_text(picture: Picture) -> None:
     """Print the picture, or the outline with a note if the terminal is too narrow."""
-    from chartloop.cli.terminal_picture import colour_lines, columns
-
     wide = columns()
     drawing = picture.drawing() if wide is None else picture.drawing(width=wide)
     if drawing is None:

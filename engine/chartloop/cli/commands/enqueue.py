@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
 from chartloop.cli import parameters
 from chartloop.cli.inbox import post_message
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import tasks_of
 from chartloop.cli.options import RunOptions, pass_options
 
-
-@dataclass(frozen=True, kw_only=True)
-class EnqueueOptions(RunOptions):
-    """The options of `enqueue`."""
-
-    message_id: str | None = None
+with at_first_use(__name__):
+    from chartloop.api import run_messages
 
 
 @click.command(
@@ -33,16 +30,12 @@ Examples:
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-@pass_options(EnqueueOptions)
-def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
+@pass_options(RunOptions)
+def enqueue(run: str, texts: tuple[str, ...], options: RunOptions) -> None:
     """Add tasks at the end of the queue of a run.
 
     Each TASK is a text. A file can give tasks more fields, like `tasks` in a machine file.
     """
-    from chartloop.api.run_messages import tasks_message
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.cli.machine_loader import tasks_of
-
     journal = open_journal(options)
     row = find_run(journal, run)
     message_id = options.message_id
@@ -51,7 +44,7 @@ def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
         given_tasks = [*texts, *(tasks_of(opened.machine.spec, options) or ())]
         if not given_tasks:
             raise click.UsageError("no task is given: name some, or a file with --tasks")
-        message = tasks_message(opened.session, given_tasks, fresh=message_id is None)
+        message = run_messages.tasks_message(opened.session, given_tasks, fresh=message_id is None)
         if not any("tool" in task["by"] for task in message["tasks"]):
             break
     post_message(journal, row, options, message, message_id)

@@ -12,8 +12,14 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import read_machine
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.core.units import say_count
+
+with at_first_use(__name__):
+    from chartloop.interchange import scxml, xstate
+    from chartloop.pictures import save as saving
 
 Language = Literal["xstate", "scxml"]
 
@@ -24,10 +30,24 @@ _SUFFIXES: Mapping[str, Language] = {".json": "xstate", ".scxml": "scxml"}
 class ExportOptions(RunOptions):
     """The options of `export`."""
 
-    language: Language | None = None
-    output: str | None = None
-    everything: bool = False
-    status: bool = False
+    language: Language | None = option(
+        "--to",
+        type=click.Choice(get_args(Language)),
+        help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: by the"
+        " suffix"
+        " of the output, .json or .scxml.",
+    )
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
+    everything: bool = option(
+        "--all",
+        is_flag=True,
+        help="Also write the ends that the engine adds, and the edges to them.",
+    )
+    status: bool = option(
+        "--status", is_flag=True, help="Also write the status of the run, as a parallel state."
+    )
 
 
 @click.command(
@@ -44,37 +64,18 @@ them. See docs/exports.md.
 """
 )
 @parameters.machine_argument
-@click.option(
-    "--to", "language", type=click.Choice(get_args(Language)),
-    help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: by the suffix"
-    " of the output, .json or .scxml.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
-)
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Also write the ends that the engine adds, and the edges to them.",
-)
-@click.option(
-    "--status", is_flag=True, help="Also write the status of the run, as a parallel state."
-)
+@parameters.options_of(ExportOptions)
 @parameters.tools_option
 @parameters.define_option
 @pass_options(ExportOptions)
 def export(machine: str, options: ExportOptions) -> None:
     """Write a machine for XState, or as SCXML."""
-    from chartloop.cli.machine_loader import read_machine
-    from chartloop.pictures.save import write_whole
-
     output = options.output
     path = None if output is None or output == "-" else Path(output)
     write = _writer(options.language or _language_of(path))
     text = write(read_machine(machine, options), all=options.everything, status=options.status)
     if path is not None:
-        write_whole(path, text.encode())
+        saving.write_whole(path, text.encode())
         console.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
     elif sys.stdout.isatty():
         console.result(text.rstrip("\n"))
@@ -92,9 +93,5 @@ def _language_of(path: Path | None) -> Language:
 
 def _writer(language: Language) -> Callable[..., str]:
     if language == "xstate":
-        from chartloop.interchange.xstate import to_xstate
-
-        return to_xstate
-    from chartloop.interchange.scxml import to_scxml
-
-    return to_scxml
+        return xstate.to_xstate
+    return scxml.to_scxml

@@ -6,9 +6,13 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_table
 from chartloop.core.errors import nearest
+
+with at_first_use(__name__):
+    from chartloop.core import facts as fact_table
 
 
 @click.command(
@@ -27,12 +31,12 @@ def facts(word: str | None, options: RunOptions) -> None:
 
     With WORD, list those whose name or description contains it.
     """
-    from chartloop.core.facts import FACTS
-
     wanted = (word or "").lower()
-    matches = {n: s for n, s in FACTS.items() if wanted in n or wanted in s.about.lower()}
+    matches = {
+        n: s for n, s in fact_table.FACTS.items() if wanted in n or wanted in s.about.lower()
+    }
     if not matches:
-        raise MisuseError(f"no fact has `{word}` in it", hint=nearest(word or "", FACTS))
+        raise MisuseError(f"no fact has `{word}` in it", hint=nearest(word or "", fact_table.FACTS))
     if options.is_json:
         console.result(console.as_json([{"fact": n, **s.to_dict()} for n, s in matches.items()]))
         return

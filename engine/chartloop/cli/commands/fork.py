@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import find_run, machine_of, open_journal, resume_line
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
+from chartloop.cli.migrate import count_of, judge_run, records_of, refusal, row_under
+from chartloop.cli.options import RUN_ID, RunOptions, pass_options
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
+
+with at_first_use(__name__):
+    from chartloop import api
+    from chartloop.api import continuing
+    from chartloop.run import migrate, sync
+    from chartloop.run import replay as replaying
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -34,7 +44,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 )  # fmt: skip
 @click.option(
     "--run-id",
-    type=parameters.RUN_ID,
+    type=RUN_ID,
     metavar="ID",
     help="The new run's id. Default: a random one.",
 )
@@ -46,10 +56,6 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @pass_options(RunOptions)
 def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> None:
     """Start a new run from a record of an old one."""
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal, resume_line
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.migrate import fork_run_under, judge_run, refusal
-
     journal = open_journal(options)
     row = find_run(journal, run)
     if file is None:
@@ -59,7 +65,12 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
         verdict = judge_run(journal, row, machine, at)
         if not verdict.goes_on:
             raise refusal(row, verdict, file)
-        made = fork_run_under(journal, row, machine, verdict, at, run_id=options.run_id)
+        forked = migrate.fork_under(
+            journal, row.run_id, count_of(row, records_of(journal, row, at), at),
+            row_under(journal, row, machine, options.run_id), machine.chart,
+            names=verdict.names, origin=verdict.origin(row.machine_hash),
+        )  # fmt: skip
+        made = sync.by_hand(forked)
     data = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     console.result(console.as_json(data) if options.is_json else made.run_id)
     steps = say_count(made.steps, "step")
@@ -72,24 +83,22 @@ def fork_run(
     *, run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
     """Fork a run with its records below `at`. Raises `RunError` if they replay differently."""
-    from chartloop.api import new_run_id
-    from chartloop.api.continuing import row_below
-    from chartloop.cli.migrate import count_of, records_of
-    from chartloop.run.migrate import fork_point
-    from chartloop.run.replay import replay
-    from chartloop.run.sync import by_hand
-
     records = records_of(journal, row, at)
     seq = count_of(row, records, at)
-    replayed = replay(machine.chart, records[:seq], row.run_id)
+    replayed = replaying.replay(machine.chart, records[:seq], row.run_id)
     if not replayed.same:
         first = replayed.differences[0]
         message = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(message, hint=hint if first.seq else "start a new run")
-    kept = fork_point(machine.chart, records, seq)
-    made = row_below(
-        row, machine.chart, records, kept, run_id=run_id or new_run_id(), now=by_hand(journal.now())
+    kept = migrate.fork_point(machine.chart, records, seq)
+    made = continuing.row_below(
+        row,
+        machine.chart,
+        records,
+        kept,
+        run_id=run_id or api.new_run_id(),
+        now=sync.by_hand(journal.now()),
     )
-    by_hand(journal.fork(row.run_id, kept, made))
+    sync.by_hand(journal.fork(row.run_id, kept, made))
     return made

@@ -11,21 +11,30 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.charts import (
     ChartOptions,
-    chart_option,
     find_chart,
-    repair_option,
 )
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import option, pass_options
 from chartloop.cli.printing import say_lines
 from chartloop.core.errors import SetupError
+
+with at_first_use(__name__):
+    from chartloop.interchange import documents, import_chart
+    from chartloop.pictures import save as saving
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ChartOptions):
     """The options of `import`."""
 
-    name: str | None = None
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
+    name: str | None = option(
+        "--name", metavar="NAME", help="The machine's name. Default: the heading, else the file."
+    )
+    force: bool = option("--force", is_flag=True, help="Overwrite an existing file.")
 
 
 @click.command(
@@ -45,36 +54,29 @@ with the document from then on.
 """,
 )
 @click.argument("document", type=click.Path(dir_okay=False))
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
-)
-@click.option(
-    "--name", metavar="NAME", help="The machine's name. Default: the heading, else the file."
-)
-@chart_option
-@repair_option
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@parameters.options_of(ImportOptions, "output", "name")
+@parameters.options_of(ChartOptions)
+@parameters.options_of(ImportOptions, "force")
 @parameters.format_option()
 @pass_options(ImportOptions)
-def import_(document: str, output: str | None, force: bool, options: ImportOptions) -> None:
+def import_(document: str, options: ImportOptions) -> None:
     """Write the skeleton of a machine that has the shape of a chart.
 
     DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
     or a .scxml file.
     """
-    from chartloop.interchange.documents import read
-    from chartloop.interchange.import_chart import import_chart
-
-    path = None if output in (None, "-") else Path(str(output))
-    if path is not None and path.exists() and not force:
+    path = None if options.output in (None, "-") else Path(str(options.output))
+    if path is not None and path.exists() and not options.force:
         raise MisuseError(f"`{path}` exists already", hint="--force overwrites it")
     flowchart = find_chart(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")
-    chart = read(flowchart, repair=options.repair)
+    chart = documents.read(flowchart, repair=options.repair)
     source = document if path is None else os.path.relpath(document, path.parent)
     try:
-        skeleton = import_chart(chart, name=options.name or "", source=Path(source).as_posix())
+        skeleton = import_chart.import_chart(
+            chart, name=options.name or "", source=Path(source).as_posix()
+        )
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
     if path is not None:
@@ -92,8 +94,6 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
 
 
 def _write_whole(path: Path, text: str) -> None:
-    from chartloop.pictures.save import write_whole
-
     if not path.parent.is_dir():
         raise MisuseError(f"there is no folder `{path.parent}`", hint="make it first")
-    write_whole(path, text.encode())
+    saving.write_whole(path, text.encode())

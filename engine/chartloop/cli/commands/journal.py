@@ -13,9 +13,19 @@ import click
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import say_error
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import find_run, journal_at, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import AGE, RunOptions, option, pass_options
+from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
+
+with at_first_use(__name__):
+    from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.adapters.schedule import opening as schedules
+    from chartloop.pictures import save as saving
+    from chartloop.run import copies, journal_pages, retention, shared_copies, sync
+    from chartloop.run import journal as journals
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal
@@ -26,9 +36,17 @@ if TYPE_CHECKING:
 class JournalOptions(RunOptions):
     """The options of `journal`: which runs. Durations are in seconds."""
 
-    runs: tuple[str, ...] = ()
-    machine: str | None = None
-    older: float | None = None
+    runs: tuple[str, ...] = option(
+        "--run", multiple=True, metavar="RUN", help="Only this run. Repeatable."
+    )
+    machine: str | None = option(
+        "--machine", metavar="NAME", shell_complete=completion.machines,
+        help="Only runs of this machine.",
+    )  # fmt: skip
+    older: float | None = option(
+        "--older", type=AGE, metavar="DURATION",
+        help="Only runs whose last record is older than this: 30d, 12h.",
+    )  # fmt: skip
 
     @property
     def selects(self) -> bool:
@@ -36,16 +54,7 @@ class JournalOptions(RunOptions):
         return bool(self.runs or self.machine or self.older is not None)
 
 
-_chosen = parameters.together(
-    click.option(
-        "--machine", metavar="NAME", shell_complete=completion.machines,
-        help="Only runs of this machine.",
-    ),
-    click.option(
-        "--older", type=parameters.AGE, metavar="DURATION",
-        help="Only runs whose last record is older than this: 30d, 12h.",
-    ),
-)  # fmt: skip
+_chosen = parameters.options_of(JournalOptions, "machine", "older")
 
 
 @click.group(
@@ -77,12 +86,8 @@ def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
     In PostgreSQL it needs a role that may create tables; the workers need none. Update all that use
     the journal first.
     """
-    from chartloop.adapters.journal.opening import journal_of, migrate_tables
-    from chartloop.adapters.schedule.opening import prepare
-    from chartloop.cli.journal_access import journal_at
-
-    name, before, after = migrate_tables(journal_at(options.journal))
-    by = prepare(journal_of(journal_at(options.journal)), schedule)
+    name, before, after = journal_opening.migrate_tables(journal_at(options.journal))
+    by = schedules.prepare(journal_opening.journal_of(journal_at(options.journal)), schedule)
     if options.is_json:
         console.result(console.as_json({"before": before, "after": after, "schedule": by}))
         return
@@ -94,9 +99,7 @@ def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
 @journal.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
-@click.option(
-    "--run", "runs", multiple=True, metavar="RUN", help="Only this run. Repeatable.",
-)  # fmt: skip
+@parameters.options_of(JournalOptions, "runs")
 @_chosen
 @parameters.format_option()
 @pass_options(JournalOptions)
@@ -108,12 +111,6 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
     that are driven, were changed by hand, or went on in TO are named and left out; then the exit
     code is 1.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.run.copies import copy_tree
-    from chartloop.run.shared_copies import shared_lines
-    from chartloop.run.sync import by_hand
-
     first = open_journal(replace(options, journal=source))
     second = open_journal(replace(options, journal=target), make=True)
     if first.name == second.name:
@@ -123,11 +120,11 @@ def copy(source: str, target: str, options: JournalOptions) -> int:
     with progress_bar("copying", len(chosen)) as advance:
         for run_id in chosen:
             try:
-                tally.count(*by_hand(copy_tree(first, second, run_id)))
+                tally.count(*sync.by_hand(copies.copy_tree(first, second, run_id)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
             advance()
-    for line in () if options.selects else by_hand(shared_lines(first)):
+    for line in () if options.selects else sync.by_hand(shared_copies.shared_lines(first)):
         tally.put(second, line.text, first.name)
     return tally.tell(as_json=options.is_json)
 
@@ -149,13 +146,6 @@ def export(output: str, options: JournalOptions) -> int:
     schedules, and its limits with what is used of them. `stats`, `coverage` and
     `whatif` read the file as well. Runs that are driven or were changed are left out, and named.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.pictures.save import write_whole
-    from chartloop.run.copies import lines_of, read_tree, tree_of
-    from chartloop.run.shared_copies import shared_lines
-    from chartloop.run.sync import by_hand
-
     if output == "-" and sys.stdout.isatty():
         raise click.UsageError("lines of stored bytes are not for a terminal: name a file")
     opened, tally = open_journal(options), _Tally("exported")
@@ -165,22 +155,24 @@ def export(output: str, options: JournalOptions) -> int:
         with progress_bar("exporting", len(chosen)) as advance:
             for run_id in chosen:
                 try:
-                    tree = by_hand(read_tree(opened, by_hand(tree_of(opened, run_id))))
+                    tree = sync.by_hand(
+                        copies.read_tree(opened, sync.by_hand(copies.tree_of(opened, run_id)))
+                    )
                 except ChartloopError as error:
                     tally.refuse(run_id, error)
                 else:
                     for run in tree:
-                        yield from (line.encode() + b"\n" for line in lines_of(run))
+                        yield from (line.encode() + b"\n" for line in copies.lines_of(run))
                     tally.count(len(tree), len(tree))
                 advance()
-        for line in () if options.selects else by_hand(shared_lines(opened)):
+        for line in () if options.selects else sync.by_hand(shared_copies.shared_lines(opened)):
             yield line.text.encode() + b"\n"
             tally.shared[line.what].append(line.name)
 
     if output == "-":
         sys.stdout.buffer.writelines(content())
     else:
-        write_whole(Path(output), content())
+        saving.write_whole(Path(output), content())
     return tally.tell(as_json=options.is_json and output != "-")
 
 
@@ -196,28 +188,23 @@ def import_(file: str, options: RunOptions) -> int:
     nor of its children; the line is named, and the exit code is 1. Runs that the journal has
     already are passed over.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.run.copies import put_tree, read_trees
-    from chartloop.run.shared_copies import LIMIT, SCHEDULE
-    from chartloop.run.sync import by_hand
-
     opened, tally = open_journal(options, make=True), _Tally("imported")
     name, shared = "stdin" if file == "-" else file, list[tuple[str, bytes]]()
 
     def watched(lines: Iterable[bytes]) -> Iterator[bytes]:
         for at, line in enumerate(lines, 1):
-            if line.startswith((SCHEDULE, LIMIT)):
+            if line.startswith((shared_copies.SCHEDULE, shared_copies.LIMIT)):
                 shared.append((f"{name}:{at}", line))
             yield line
 
     with click.open_file(file, "rb") as lines:
-        for tree in read_trees(watched(lines), name):
+        for tree in copies.read_trees(watched(lines), name):
             if isinstance(tree, ChartloopError):
                 tally.refuse("", tree)
                 continue
             run_id = tree[0].row.run_id
             try:
-                tally.count(*by_hand(put_tree(opened, tree)))
+                tally.count(*sync.by_hand(copies.put_tree(opened, tree)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
     for where, line in shared:
@@ -237,7 +224,7 @@ def _statuses(_: click.Context, __: click.Parameter, value: str) -> list[str]:
 
 @journal.command()
 @click.option(
-    "--older", "age", type=parameters.AGE, metavar="DURATION", required=True,
+    "--older", "age", type=AGE, metavar="DURATION", required=True,
     help="Only runs whose last record is older than this: 90d, 12h.",
 )  # fmt: skip
 @click.option(
@@ -254,17 +241,12 @@ def prune(age: float, status: list[str], dry_run: bool, options: RunOptions) -> 
     It asks nothing, for a job of every night. Runs that have not ended, are driven, have an open
     request, or continue as a run that has not ended, stay. `chartloop runs rm` removes those.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.run.retention import in_parts, old_runs
-    from chartloop.run.sync import by_hand
-
     opened = open_journal(options)
-    rows = by_hand(old_runs(opened, by_hand(opened.now()) - age, status))
+    rows = sync.by_hand(retention.old_runs(opened, sync.by_hand(opened.now()) - age, status))
     ids = [row.run_id for row in rows]
     with progress_bar("removing", len(ids)) as advance:
-        for part in () if dry_run else in_parts(ids):
-            by_hand(opened.remove(part))
+        for part in () if dry_run else retention.in_parts(ids):
+            sync.by_hand(opened.remove(part))
             for _ in part:
                 advance()
     if options.is_json:
@@ -291,11 +273,8 @@ class _Tally:
 
     def put(self, target: Journal, line: str | bytes, where: str) -> None:
         """Write the schedule or limit of a line, and count it if it is new."""
-        from chartloop.run.shared_copies import put_shared
-        from chartloop.run.sync import by_hand
-
         try:
-            what, name, new = by_hand(put_shared(target, line, where))
+            what, name, new = sync.by_hand(shared_copies.put_shared(target, line, where))
         except ChartloopError as error:
             self.refuse("", error)
         else:
@@ -330,20 +309,14 @@ class _Tally:
 
 def _choose(opened: Journal, names: tuple[str, ...], options: JournalOptions) -> list[str]:
     """The runs that are wanted, the oldest first, without their children."""
-    from chartloop.cli.journal_access import find_run
-    from chartloop.run.journal import CHILD_MARK
-    from chartloop.run.journal_pages import RunFilter
-    from chartloop.run.retention import every_run
-    from chartloop.run.sync import by_hand
-
-    before = None if options.older is None else by_hand(opened.now()) - options.older
-    filter = RunFilter(machine=options.machine, updated_to=before)
+    before = None if options.older is None else sync.by_hand(opened.now()) - options.older
+    filter = journal_pages.RunFilter(machine=options.machine, updated_to=before)
 
     async def every() -> list[str]:
-        return [row.run_id async for row in every_run(opened, filter)][::-1]
+        return [row.run_id async for row in retention.every_run(opened, filter)][::-1]
 
     if not names:
-        return by_hand(every())
-    named = [find_run(opened, name).run_id.partition(CHILD_MARK)[0] for name in names]
+        return sync.by_hand(every())
+    named = [find_run(opened, name).run_id.partition(journals.CHILD_MARK)[0] for name in names]
     rows = [find_run(opened, name) for name in dict.fromkeys(named)]
     return [row.run_id for row in rows if filter.fits(row)]

@@ -9,27 +9,39 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import RunOptions, option, pass_options
+from chartloop.cli.printing import Row, print_table
+from chartloop.run.fleet import WHATS, FleetLimit
 from chartloop.run.tenants import NAME
 
-if TYPE_CHECKING:
-    from chartloop.run.fleet import FleetLimit, Per, What
+with at_first_use(__name__):
+    from chartloop.run import sync
 
-_PER = click.option(
-    "--per", type=click.Choice(("minute", "day", "all")),
-    help="The time that they are for: a minute, a day of UTC, or all. Default: `minute` for a"
-    " model, else `all`.",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from chartloop.run.fleet import Per, What
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions(RunOptions):
     """The options of `limits`: how much of what, and for which time."""
 
-    cost: float | None = None
-    tokens: int | None = None
-    requests: int | None = None
-    per: Per | None = None
+    cost: float | None = option(
+        "--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost."
+    )
+    tokens: int | None = option(
+        "--tokens", type=click.IntRange(min=1), metavar="N", help="The most tokens."
+    )
+    requests: int | None = option(
+        "--requests", type=click.IntRange(min=1), metavar="N", help="The most model calls."
+    )
+    per: Per | None = option(
+        "--per",
+        type=click.Choice(("minute", "day", "all")),
+        help="The time that they are for: a minute, a day of UTC, or all. Default: `minute` for a"
+        " model, else `all`.",
+    )
 
     @property
     def given(self) -> dict[What, float]:
@@ -95,14 +107,10 @@ def limits(ctx: click.Context, options: RunOptions) -> None:
     lets its run rest; one that a budget does not allow ends its run, with `cost_limit` or
     `token_limit`. Running processes know a changed limit after a second.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.cli.printing import Row, print_table
-    from chartloop.run.sync import by_hand
-
     if ctx.invoked_subcommand is not None:
         return
     journal = open_journal(options)
-    found, doubts = by_hand(journal.limits()), by_hand(journal.doubts())
+    found, doubts = sync.by_hand(journal.limits()), sync.by_hand(journal.doubts())
     if options.is_json:
         data = [_public(limit) for limit in found]
         console.result(
@@ -135,21 +143,13 @@ def _public(limit: FleetLimit) -> dict[str, Any]:
 
 @limits.command("set")
 @_SCOPE
-@click.option(
-    "--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost."
-)
-@click.option("--tokens", type=click.IntRange(min=1), metavar="N", help="The most tokens.")
-@click.option("--requests", type=click.IntRange(min=1), metavar="N", help="The most model calls.")
-@_PER
+@parameters.options_of(LimitOptions, "cost", "tokens", "requests")
+@parameters.options_of(LimitOptions, "per")
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(LimitOptions)
 def set_(scope: str, options: LimitOptions) -> None:
     """Set limits, or change them. What they have counted stays."""
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.run.fleet import FleetLimit
-    from chartloop.run.sync import by_hand
-
     wanted = options.given
     if not wanted:
         raise click.UsageError("say how much: --cost, --tokens or --requests")
@@ -158,7 +158,7 @@ def set_(scope: str, options: LimitOptions) -> None:
         raise click.UsageError("a limit of cost is for a day or in all: --per day, --per all")
     journal = open_journal(options, make=True)
     for what, most in wanted.items():
-        by_hand(journal.set_limit(FleetLimit(scope, what, per, float(most))))
+        sync.by_hand(journal.set_limit(FleetLimit(scope, what, per, float(most))))
     _tell(scope, per, wanted, options, "set")
 
 
@@ -167,20 +167,16 @@ def set_(scope: str, options: LimitOptions) -> None:
 @click.option("--cost", is_flag=True, help="That of cost.")
 @click.option("--tokens", is_flag=True, help="That of tokens.")
 @click.option("--requests", is_flag=True, help="That of model calls.")
-@_PER
+@parameters.options_of(LimitOptions, "per")
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(LimitOptions)
 def remove(scope: str, options: LimitOptions) -> int:
     """Remove limits. Without --cost, --tokens or --requests, all three of that time."""
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.run.fleet import WHATS
-    from chartloop.run.sync import by_hand
-
     per, journal = options.time_of(scope), open_journal(options)
     given: list[What] = [what for what, chosen in options.given.items() if chosen]
     gone: dict[What, float] = {
-        what: 0.0 for what in given or WHATS if by_hand(journal.remove_limit(scope, what, per))
+        what: 0.0 for what in given or WHATS if sync.by_hand(journal.remove_limit(scope, what, per))
     }
     _tell(scope, per, gone, options, "removed")
     return 0 if gone else 1
@@ -205,12 +201,9 @@ def settle(call: str, cost: float, tokens: int, options: RunOptions) -> int:
     CALL is its key, as `chartloop limits` shows it. Until then it counts as the most that it could
     use.
     """
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.run.sync import by_hand
-
     journal, used = open_journal(options), {"cost": cost, "tokens": float(tokens)}
-    run_ids = [one.run_id for one in by_hand(journal.doubts()) if one.key == call]
-    done = [run_id for run_id in run_ids if by_hand(journal.settle_call(run_id, call, used))]
+    run_ids = [one.run_id for one in sync.by_hand(journal.doubts()) if one.key == call]
+    done = [run_id for run_id in run_ids if sync.by_hand(journal.settle_call(run_id, call, used))]
     if options.is_json:
         console.result(console.as_json({"settled": len(done)}))
     else:

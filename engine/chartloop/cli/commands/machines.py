@@ -6,9 +6,14 @@ from typing import Any
 
 import click
 
+from chartloop import catalog
 from chartloop.cli import console, parameters
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_table
+
+with at_first_use(__name__):
+    from chartloop import api
 
 
 @click.command(
@@ -26,12 +31,9 @@ def machines(options: RunOptions) -> None:
 
     Each can be checked, drawn and run by its name.
     """
-    from chartloop import catalog
-    from chartloop.api import find_faults
-
     entries: list[dict[str, Any]] = []
     for name, path in catalog.shipped_machines().items():
-        machine, findings = find_faults(path)
+        machine, findings = api.find_faults(path)
         spec = machine.spec if machine is not None else None
         entries.append(
             {

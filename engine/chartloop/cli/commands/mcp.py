@@ -10,15 +10,13 @@ from typing import Any
 import click
 
 from chartloop.cli import parameters
-from chartloop.cli.options import ServerOptions, pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import ServerOptions, option, pass_options
 from chartloop.core.errors import SetupError
 
-
-@dataclass(frozen=True, kw_only=True)
-class McpOptions(ServerOptions):
-    """The options of `mcp`."""
-
-    http: tuple[str, int] | None = None
+with at_first_use(__name__):
+    from chartloop import extras
+    from chartloop.cli import run_factory
 
 
 class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -37,6 +35,52 @@ class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  o
         return host.strip("[]") or "127.0.0.1", int(port)
 
 
+@dataclass(frozen=True, kw_only=True)
+class McpOptions(ServerOptions):
+    """The options of `mcp`."""
+
+    machines: tuple[str, ...] = option(
+        "--machines",
+        multiple=True,
+        required=True,
+        metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False),
+        help="A folder whose machine files become tools. Repeatable.",
+    )
+    http: tuple[str, int] | None = option(
+        "--http",
+        type=Address(),
+        metavar="HOST:PORT",
+        help="Serve over streamable HTTP, at /mcp. Default: over stdin and stdout.",
+    )
+    names: tuple[str, ...] = option(
+        "--name",
+        multiple=True,
+        metavar="HOST",
+        help="With --http: another host name of the server. Repeatable.",
+    )
+    proxies: tuple[str, ...] = option(
+        "--proxy",
+        multiple=True,
+        metavar="ADDRESS",
+        help="With --http: a proxy whose X-Forwarded-For names the caller. Repeatable.",
+    )
+    workers: int = option(
+        "--workers",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Threads that drive runs.",
+    )
+    token_file: str | None = option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="With --http: tokens, one per line. Required for an address that other computers"
+        " reach.",
+    )
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -52,45 +96,22 @@ Everything is in the journal: you may kill a server at any moment, and the next 
 journal continues its runs.
 """
 )
-@click.option(
-    "--machines", multiple=True, required=True, metavar="FOLDER",
-    type=click.Path(exists=True, file_okay=False),
-    help="A folder whose machine files become tools. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--http", type=Address(), metavar="HOST:PORT",
-    help="Serve over streamable HTTP, at /mcp. Default: over stdin and stdout.",
-)  # fmt: skip
-@click.option(
-    "--name", "names", multiple=True, metavar="HOST",
-    help="With --http: another host name of the server. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--proxy", "proxies", multiple=True, metavar="ADDRESS",
-    help="With --http: a proxy whose X-Forwarded-For names the caller. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=1, show_default=True,
-    help="Threads that drive runs.",
-)  # fmt: skip
-@click.option(
-    "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="With --http: tokens, one per line. Required for an address that other computers reach.",
-)  # fmt: skip
+@parameters.options_of(McpOptions)
 @parameters.grace_option(5.0)
 @parameters.server_options
 @pass_options(McpOptions)
 def mcp(options: McpOptions) -> None:
     """Offer machines as tools to other agents, over the Model Context Protocol."""
-    from chartloop.extras import install
-
     try:
-        from chartloop.hosting.mcp_server.transports import serve_http, serve_stdio
+        from chartloop.hosting.mcp_server.transports import (  # noqa: PLC0415  the door of an extra
+            serve_http,
+            serve_stdio,
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise
         message = "`chartloop mcp` needs the extra `mcp`"
-        raise SetupError(message, hint=install("mcp")) from error
+        raise SetupError(message, hint=extras.install("mcp")) from error
     if options.http is not None:
         serve_http(_settings(options))
         return
@@ -102,7 +123,5 @@ def mcp(options: McpOptions) -> None:
 
 
 def _settings(options: McpOptions) -> Any:
-    from chartloop.cli.run_factory import server_settings
-
     host, port = options.http or ("127.0.0.1", 0)
-    return server_settings(options, host=host, port=port, face="chartloop mcp")
+    return run_factory.server_settings(options, host=host, port=port, face="chartloop mcp")

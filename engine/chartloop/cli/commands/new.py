@@ -7,9 +7,16 @@ from pathlib import Path
 
 import click
 
+from chartloop import actions as built_in
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.starter import COMMANDS, files
+
+with at_first_use(__name__):
+    from chartloop.adapters.journal import sqlite_migrations
+    from chartloop.language.file import schema as schemas
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -29,11 +36,6 @@ def new(name: str, options: RunOptions) -> None:
 
     NAME is the folder; its last part, with _ for -, names the machine.
     """
-    from chartloop.actions import builtin
-    from chartloop.adapters.journal.sqlite_migrations import FOLDER, keep_runs_here
-    from chartloop.cli.starter import COMMANDS, files
-    from chartloop.language.file.schema import text
-
     folder = Path(name)
     machine = folder.name.lower().replace("-", "_")
     if not _NAME.fullmatch(machine):
@@ -42,13 +44,17 @@ def new(name: str, options: RunOptions) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise MisuseError(f"`{folder}` exists already", hint="choose another name")
     title = machine.replace("_", " ").capitalize()
-    written = files(machine, title, text(builtin().actions.values()))
+    written = files(machine, title, schemas.text(built_in.builtin().actions.values()))
     folder.mkdir(parents=True, exist_ok=True)
-    keep_runs_here(folder)
+    sqlite_migrations.keep_runs_here(folder)
     for file, content in written.items():
         (folder / file).write_text(content, encoding="utf-8")
     if options.is_json:
-        data = {"folder": str(folder), "machine": machine, "files": sorted([*written, FOLDER])}
+        data = {
+            "folder": str(folder),
+            "machine": machine,
+            "files": sorted([*written, sqlite_migrations.FOLDER]),
+        }
         console.result(console.as_json({**data, "try": list(COMMANDS)}))
         return
     console.result(f"{folder}/: {', '.join(written)}")

@@ -6,6 +6,7 @@ import click
 
 from chartloop.cli import parameters
 from chartloop.cli.inbox import post_message
+from chartloop.cli.journal_access import find_run, open_journal
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import StatusError
 
@@ -26,8 +27,6 @@ def pause(run: str, options: RunOptions) -> None:
 
     If the run is waiting, it pauses once the wait is over. `chartloop resume` continues it.
     """
-    from chartloop.cli.journal_access import find_run, open_journal
-
     journal = open_journal(options)
     row = find_run(journal, run)
     if row.status == "paused" and row.wake_at is None:

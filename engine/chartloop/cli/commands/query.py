@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import completion, console, parameters
-from chartloop.cli.error_report import ERROR, USAGE
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.error_report import ERROR, USAGE, say_error
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import read_machine
+from chartloop.cli.options import PAIR, RunOptions, option, pass_options
 from chartloop.cli.printing import print_lines
 
+with at_first_use(__name__):
+    from chartloop.analysis.proofs import query as path_queries
+    from chartloop.cli import value_options
+
 if TYPE_CHECKING:
-    from chartloop.analysis.proofs.query import Answer
     from chartloop.api.drawn import DrawnAnswer
 
 
@@ -22,8 +27,14 @@ if TYPE_CHECKING:
 class QueryOptions(RunOptions):
     """The options of `query`."""
 
-    no_cancel: bool = False
-    drawing: str | None = None
+    limit: tuple[tuple[str, str], ...] = option(
+        "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+        help="Ask only of runs with this limit. Only action counts are modelled. Default: the "
+        "answer holds for every limit.",
+    )  # fmt: skip
+    no_cancel: bool = option(
+        "--no-cancel", is_flag=True, help="Assume that the run is not stopped from outside."
+    )
 
 
 @click.command(
@@ -47,12 +58,7 @@ Exit codes: 0 every query holds, 1 one does not, 2 a query is invalid.
 )
 @parameters.machine_argument
 @click.argument("queries", nargs=-1, required=True)
-@click.option(
-    "--limit", type=parameters.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Ask only of runs with this limit. Only action counts are modelled. Default: the "
-    "answer holds for every limit.",
-)  # fmt: skip
-@click.option("--no-cancel", is_flag=True, help="Assume that the run is not stopped from outside.")
+@parameters.options_of(QueryOptions)
 @parameters.draw_option
 @parameters.tools_option
 @parameters.define_option
@@ -65,17 +71,14 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     caller may cancel a run for any reason at any moment. An answer that this would change says
     `unless`. If something can happen, the shortest ordinary path is shown; guards may forbid it.
     """
-    from chartloop.analysis.proofs.query import OUTSIDE, QueryFault
-    from chartloop.cli.error_report import say_error
-    from chartloop.cli.machine_loader import read_machine
-    from chartloop.cli.value_options import values_of
-
     loaded = read_machine(machine, options)
-    limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, options.limit)
+    limits = value_options.values_of(
+        {n: x.type for n, x in loaded.spec.limits.items()}, options.limit
+    )
     try:
         questions = loaded.questions(limits=limits)
         answers = [questions.ask(text, cancels=not options.no_cancel) for text in queries]
-    except QueryFault as error:
+    except path_queries.QueryFault as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     if options.drawing is not None:
@@ -86,17 +89,14 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     else:
         for answer in answers:
             print_lines(answer.lines(titled=len(answers) > 1))
-        _say_assumptions(answers)
-        if not options.no_cancel and any(OUTSIDE in answer.reason for answer in answers):
+        assumed = dict.fromkeys(text for answer in answers for text in answer.assumptions)
+        if assumed:
+            console.say(f"assumed: {'; '.join(assumed)}", "dim")
+        if not options.no_cancel and any(
+            path_queries.OUTSIDE in answer.reason for answer in answers
+        ):
             console.say("--no-cancel asks only of runs that are not stopped from outside", "dim")
     raise click.exceptions.Exit(0 if all(answers) else ERROR)
-
-
-def _say_assumptions(answers: Sequence[Answer]) -> None:
-    """Print the assumptions of all answers, once each."""
-    assumed = dict.fromkeys(text for answer in answers for text in answer.assumptions)
-    if assumed:
-        console.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
 def _draw(answers: Sequence[DrawnAnswer], file: str) -> None:

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from chartloop import catalog
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR, OK
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import locate, seen_machine
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.cli.printing import say_lines
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
+
+with at_first_use(__name__):
+    from chartloop.api import stored_run
+    from chartloop.run import recorded, sync
+    from chartloop.scenarios import runner
+    from chartloop.scenarios.recorder import record as recording
 
 if TYPE_CHECKING:
     from chartloop.run.journal import RunRow
@@ -25,8 +35,29 @@ if TYPE_CHECKING:
 class RecordOptions(RunOptions):
     """The options of `record`."""
 
-    force: bool = False
-    no_requests: bool = False
+    output: str | None = option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="The scenario file: NAME.scenario.yaml. Default: stdout.",
+    )
+    file: str | None = option(
+        "--machine",
+        metavar="FILE",
+        help="The machine file that the scenario names. Default: the file that the run was started"
+        " with.",
+    )
+    redact: tuple[str, ...] = option(
+        "--redact",
+        multiple=True,
+        metavar="PATTERN",
+        help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
+    )
+    no_requests: bool = option(
+        "--no-requests", is_flag=True, help="Leave out the requests to the model."
+    )
+    force: bool = option("--force", is_flag=True, help="Overwrite an existing file.")
 
 
 @click.command(
@@ -44,74 +75,54 @@ different ones fails the scenario, and the report shows the nearest request.
 """
 )
 @parameters.run_argument
-@click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
-    help="The scenario file: NAME.scenario.yaml. Default: stdout.",
-)  # fmt: skip
-@click.option(
-    "--machine", "file", metavar="FILE",
-    help="The machine file that the scenario names. Default: the file that the run was started"
-    " with.",
-)  # fmt: skip
-@click.option(
-    "--redact", multiple=True, metavar="PATTERN",
-    help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
-)  # fmt: skip
-@click.option("--no-requests", is_flag=True, help="Leave out the requests to the model.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@parameters.options_of(RecordOptions)
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RecordOptions)
-def record(
-    run: str, output: str | None, file: str | None, redact: tuple[str, ...], options: RecordOptions
-) -> None:  # fmt: skip
+def record(run: str, options: RecordOptions) -> None:  # fmt: skip
     """Write a scenario that plays what a recorded run did."""
-    from chartloop.api.stored_run import recall_start
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.run.recorded import Unread, read_run
-    from chartloop.run.sync import by_hand
-    from chartloop.scenarios.recorder.record import recording
-
-    _refuse_to_lose(output, force=options.force)
+    _refuse_to_lose(options.output, force=options.force)
     journal = open_journal(options)
     row = find_run(journal, run)
-    found = by_hand(read_run(journal, row))
-    if isinstance(found, Unread):
+    found = sync.by_hand(recorded.read_run(journal, row))
+    if isinstance(found, recorded.Unread):
         raise RunError(f"run `{row.run_id}` cannot be recorded: {found.why}")
     machine = machine_of(journal, row, options)
-    source = file or recall_start(journal, row).get("machine") or _shipped_machine(row)
-    named = _machine_name(source, row, options, Path(output).parent if output else Path())
-    made = recording(
+    source = (
+        options.file
+        or stored_run.recall_start(journal, row).get("machine")
+        or _shipped_machine(row)
+    )
+    named = _machine_name(
+        source, row, options, Path(options.output).parent if options.output else Path()
+    )
+    made = recording.recording(
         found,
         machine,
         named=named,
         journal=journal,
         requests=not options.no_requests,
-        redact=redact,
+        redact=options.redact,
     )
-    if output is not None:
-        made.save(output)
-    _report(made, output, options)
+    if options.output is not None:
+        made.save(options.output)
+    _report(made, options.output, options)
     raise click.exceptions.Exit(OK if made.same else ERROR)
 
 
 def _refuse_to_lose(output: str | None, *, force: bool) -> None:
-    from chartloop.scenarios.runner import SUFFIX
-
     if output is None:
         return
-    if not output.endswith(SUFFIX):
+    if not output.endswith(runner.SUFFIX):
         message = f"`{console.plain(output)}` would not be found as a scenario"
-        raise click.UsageError(f"{message}: end its name with {SUFFIX}")
+        raise click.UsageError(f"{message}: end its name with {runner.SUFFIX}")
     if Path(output).exists() and not force:
         raise SetupError(f"`{output}` exists already", hint="--force overwrites it")
 
 
 def _shipped_machine(row: RunRow) -> str:
     """The name of the shipped machine of a run whose journal names no machine file."""
-    from chartloop import catalog
-
     if row.machine not in catalog.shipped_machines():
         message = f"the journal does not say from which file run `{row.run_id}` was started"
         raise SetupError(message, hint="name the file of its machine: --machine FILE")
@@ -120,9 +131,6 @@ def _shipped_machine(row: RunRow) -> str:
 
 def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -> str:
     """The machine as the scenario names it. `MachineChangedError` if the file has changed."""
-    from chartloop import catalog
-    from chartloop.cli.machine_loader import locate, seen_machine
-
     path = locate(source)
     if seen_machine(str(path), options).hash != row.machine_hash:
         raise MachineChangedError(

@@ -8,8 +8,16 @@ import click
 
 from chartloop.cli import parameters
 from chartloop.cli.error_report import ERROR
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
+from chartloop.cli.migrate import records_of
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import print_result
+
+with at_first_use(__name__):
+    from chartloop.run import recorded, sync
+    from chartloop.run import replay as replaying
 
 
 @click.command(
@@ -32,18 +40,11 @@ code is then 1, as it is if the run was changed since it was written.
 @pass_options(RunOptions)
 def replay(run: str, file: str | None, options: RunOptions) -> None:
     """Decide the records of a run again, and compare."""
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.migrate import records_of
-    from chartloop.run.recorded import check_chain
-    from chartloop.run.replay import replay as decide_again
-    from chartloop.run.sync import by_hand
-
     journal = open_journal(options)
     row = find_run(journal, run)
     machine = machine_of(journal, row, options) if file is None else load_machine(file, options)
-    comparison = decide_again(machine.chart, records_of(journal, row), row.run_id)
-    checked = by_hand(check_chain(journal, row.run_id))
+    comparison = replaying.replay(machine.chart, records_of(journal, row), row.run_id)
+    checked = sync.by_hand(recorded.check_chain(journal, row.run_id))
     comparison = changed(comparison, chain=checked)
     print_result(comparison, options, added={"run": row.run_id, "machine": machine.name})
     raise click.exceptions.Exit(0 if comparison.same and not (checked and checked.fault) else ERROR)

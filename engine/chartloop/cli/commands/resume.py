@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
+from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
+from chartloop.cli.migrate import judge_run, refusal, row_under
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import StatusError
+
+with at_first_use(__name__):
+    from chartloop.cli import drive, run_factory
+    from chartloop.run import inbox, migrate, sync
+    from chartloop.run import journal as journals
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
@@ -60,12 +69,6 @@ to pause it. If the process has ended, the run continues at once; if it was on a
 @pass_options(RunOptions)
 def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) -> None:
     """Continue an interrupted, paused or answered run."""
-    from chartloop.cli.drive import Interrupts, drive, tell
-    from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.run_factory import go_on, script_of
-    from chartloop.run.sync import wait
-
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
     journal = open_journal(options)
@@ -81,10 +84,10 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
     else:
         machine = load_machine(file, options)
         row = _move(journal, row, machine, file, options, use_new_file=use_new_file)
-    script, interrupts = script_of(options), Interrupts()
+    script, interrupts = run_factory.script_of(options), drive.Interrupts()
     if script is not None:
         script.events = [e for e in script.events if e.after >= row.steps]
-    opened = go_on(
+    opened = run_factory.go_on(
         machine,
         row.run_id,
         options,
@@ -94,12 +97,12 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         not_before=row.updated,
     )
     opened.prepare()  # may take long, so before its lease: a driver of the run does something
-    wait(
+    sync.wait(
         opened.session.become_driver(), suspends=opened.suspends
     )  # refuses before a message is sent
     _wake(opened, journal)
-    drive(opened, options, interrupts, script)
-    raise click.exceptions.Exit(tell(opened, options, interrupts))
+    drive.drive(opened, options, interrupts, script)
+    raise click.exceptions.Exit(drive.tell(opened, options, interrupts))
 
 
 def _successor(journal: Journal, row: RunRow, file: str | None, options: RunOptions) -> RunRow:
@@ -107,16 +110,11 @@ def _successor(journal: Journal, row: RunRow, file: str | None, options: RunOpti
 
     `MovedError` for a moved run without a file, or with another one.
     """
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.run.journal import refuse_moved
-    from chartloop.run.migrate import moved_before
-    from chartloop.run.sync import by_hand
-
     if not row.moved_to:
         return row
     if file is None:
-        refuse_moved(row)
-    last = by_hand(moved_before(journal, row, load_machine(file or "", options).hash))
+        journals.refuse_moved(row)
+    last = sync.by_hand(migrate.moved_before(journal, row, load_machine(file or "", options).hash))
     console.say(f"run {row.run_id} was moved before: it continues as run {last.run_id}")
     return last
 
@@ -126,12 +124,9 @@ def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
 
     Needed when a process was killed between the last record of a run and its output.
     """
-    from chartloop.cli.drive import tell
-    from chartloop.cli.journal_access import machine_of
-
     run = machine_of(journal, row, options).open(row.run_id, journal=journal)
     console.say(f"run {row.run_id} had ended before: nothing was done", "dim")
-    code = tell(run, options)
+    code = drive.tell(run, options)
     again = f"chartloop run {row.machine} TASK --continue {row.run_id}"
     console.say(f"continue its conversation with:  {again}", "dim")
     return code
@@ -147,20 +142,21 @@ def _move(
     use_new_file: bool,
 ) -> RunRow:
     """Continue with a changed machine, as a new run: all records of a run are of one machine."""
-    from chartloop.cli.migrate import judge_run, move_run, refusal
-    from chartloop.run.sync import by_hand
-
     if machine.hash == row.machine_hash:
         return row
     verdict = judge_run(journal, row, machine)
     if not (use_new_file and verdict.goes_on):
         raise refusal(row, verdict, file)
-    made = move_run(journal, row, machine, verdict, take_over=options.take_over)
+    moved = migrate.move(
+        journal, row, row_under(journal, row, machine), machine.chart, names=verdict.names,
+        origin=verdict.origin(row.machine_hash), take_over=options.take_over,
+    )  # fmt: skip
+    made = sync.by_hand(moved)  # or the run that another process has moved it to meanwhile
     console.say(f"run {row.run_id} continues as run {made.run_id}, with the new file")
     for name, text in verdict.details():
         console.say(console.plain(f"{name}: {text}"), "dim")
-    taken = {message.msg_id for message in by_hand(journal.inbox(made.run_id))}
-    for message in by_hand(journal.inbox(row.run_id)):
+    taken = {message.msg_id for message in sync.by_hand(journal.inbox(made.run_id))}
+    for message in sync.by_hand(journal.inbox(row.run_id)):
         if message.data.get("kind") == "answer" and message.msg_id not in taken:
             event = console.plain(str(message.data.get("event")))
             console.say(f"the answer `{event}` stays behind: the new file does not ask the same")
@@ -169,14 +165,10 @@ def _move(
 
 def _wake(run: Run, journal: Journal) -> None:
     """Withdraw a pause, or a request for one that the run has not taken yet."""
-    from chartloop.run.inbox import is_held
-    from chartloop.run.journal import InboxMessage
-    from chartloop.run.sync import by_hand
-
-    waiting = {message.data.get("kind") for message in by_hand(journal.inbox(run.id))}
-    asked = run.session.position.pause_asked or is_held(run.session)
+    waiting = {message.data.get("kind") for message in sync.by_hand(journal.inbox(run.id))}
+    asked = run.session.position.pause_asked or inbox.is_held(run.session)
     if asked or "pause" in waiting:
-        message = InboxMessage(
+        message = journals.InboxMessage(
             secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"}
         )
-        by_hand(journal.send(run.id, message))
+        sync.by_hand(journal.send(run.id, message))

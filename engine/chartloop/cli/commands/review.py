@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
+from chartloop.cli.commands.diff import save
 from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import own_of
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.core.errors import ChartloopError
+
+with at_first_use(__name__):
+    from chartloop.actions import declare
+    from chartloop.studies.review import changed_machines, comment
+    from chartloop.studies.review import sources as revisions
 
 if TYPE_CHECKING:
     from chartloop.studies.review.changed_machines import Reviewed, Scope
@@ -24,10 +33,33 @@ DIFFERS = 1
 class ReviewOptions(RunOptions):
     """The options of `review`."""
 
-    head: str | None = None
-    output: str | None = None
-    pictures: str | None = None
-    link: str | None = None
+    head: str | None = option(
+        "--head", metavar="REV", help="The newer side. Default: the files of the working tree."
+    )
+    format: str | None = option(
+        "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
+    )
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
+    pictures: str | None = option(
+        "--pictures",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Write the pictures there, as SVG.",
+    )
+    link: str | None = option(
+        "--link",
+        metavar="URL",
+        help="The address of a picture; {picture} stands for its file name.",
+    )
+    fail_on: str = option(
+        "--fail-on",
+        type=click.Choice(["differs", "invalid"]),
+        default="differs",
+        show_default=True,
+        help="`invalid`: exit with 0 unless a machine cannot be loaded.",
+    )
 
 
 @click.command(
@@ -48,69 +80,36 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
 )
 @click.argument("base", metavar="BASE")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option(
-    "--head", metavar="REV", help="The newer side. Default: the files of the working tree."
-)
-@click.option(
-    "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
-)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
-)
-@click.option(
-    "--pictures", type=click.Path(file_okay=False), metavar="DIR",
-    help="Write the pictures there, as SVG.",
-)  # fmt: skip
-@click.option(
-    "--link", metavar="URL", help="The address of a picture; {picture} stands for its file name."
-)
-@click.option(
-    "--fail-on", type=click.Choice(["differs", "invalid"]), default="differs", show_default=True,
-    help="`invalid`: exit with 0 unless a machine cannot be loaded.",
-)  # fmt: skip
+@parameters.options_of(ReviewOptions)
 @parameters.tools_option
 @pass_options(ReviewOptions)
-def review(base: str, paths: tuple[str, ...], fail_on: str, options: ReviewOptions) -> None:
+def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
     """Write one comment on every machine that a change touches."""
     try:
-        reviewed = _review(base, paths, options)
+        scope = changed_machines.Scope.of(Path.cwd(), base, options.head)
+        looking = revisions.Looking(declare.specs_of(own_of(options)))
+        inside = [_from_root(scope, path) for path in paths]
+        reviewed = list(changed_machines.review(scope, looking, inside))
+        names = _picture_names(reviewed, options.pictures)
+        if options.format == "json":
+            text = f"{console.as_json(comment.review_data(scope, reviewed))}\n"
+        else:
+            text = _markdown(scope, reviewed, names, options)
+        if options.output in (None, "-"):
+            console.result(text.rstrip("\n"))
+        else:
+            save(Path(options.output), text)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     if any(one.invalid for one in reviewed):
         raise click.exceptions.Exit(USAGE)
-    passes = fail_on == "invalid" or all(one.same for one in reviewed)
+    passes = options.fail_on == "invalid" or all(one.same for one in reviewed)
     raise click.exceptions.Exit(OK if passes else DIFFERS)
-
-
-def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Reviewed]:
-    from chartloop.actions.declare import specs_of
-    from chartloop.cli.commands.diff import save
-    from chartloop.cli.machine_loader import own_of
-    from chartloop.studies.review.changed_machines import Scope
-    from chartloop.studies.review.changed_machines import review as changed
-    from chartloop.studies.review.comment import review_data
-    from chartloop.studies.review.sources import Looking
-
-    scope = Scope.of(Path.cwd(), base, options.head)
-    looking = Looking(specs_of(own_of(options)))
-    found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
-    names = _picture_names(found, options.pictures)
-    if options.format == "json":
-        text = f"{console.as_json(review_data(scope, found))}\n"
-    else:
-        text = _markdown(scope, found, names, options)
-    if options.output in (None, "-"):
-        console.result(text.rstrip("\n"))
-    else:
-        save(Path(options.output), text)
-    return found
 
 
 def _from_root(scope: Scope, path: str) -> str:
     """Convert a path relative to the current folder to one relative to the repository."""
-    import os
-
     root = scope.repository.root.resolve()
     found = Path(os.path.relpath(Path(path).absolute(), root)).as_posix()
     if not scope.has(found):
@@ -121,9 +120,7 @@ def _from_root(scope: Scope, path: str) -> str:
 
 def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
     """The file names of the pictures. With a folder, writes them and omits those that failed."""
-    from chartloop.studies.review.comment import file_names
-
-    names = file_names(found)
+    names = comment.file_names(found)
     if folder is None:
         return names
     try:
@@ -141,11 +138,9 @@ def _write_pictures(
 
     The others are reported, one line for each cause; the comment is written without them.
     """
-    from chartloop.studies.review.comment import pictures
-
     missing: dict[str, list[str]] = {}
     for one in found:
-        for kind, picture in pictures(one).items():
+        for kind, picture in comment.pictures(one).items():
             name = names[one.path, kind]
             try:
                 picture.svg()
@@ -163,14 +158,14 @@ def _markdown(
     scope: Scope, found: Sequence[Reviewed], names: Mapping[tuple[str, str], str],
     options: ReviewOptions,
 ) -> str:  # fmt: skip
-    from chartloop.studies.review.comment import comment, link
-
     def links(one: Reviewed) -> Mapping[str, str]:
         template = options.link
         if template is None:
             return {}
         return {
-            kind: link(template, name) for (path, kind), name in names.items() if path == one.path
+            kind: comment.link(template, name)
+            for (path, kind), name in names.items()
+            if path == one.path
         }
 
-    return comment(scope, found, links=links)
+    return comment.comment(scope, found, links=links)

@@ -6,8 +6,15 @@ import sys
 
 import click
 
-from chartloop.cli import completion, parameters
+from chartloop.cli import parameters
+from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.options import RunCommandOptions, pass_options
+
+with at_first_use(__name__):
+    from chartloop.cli import batch, drive, run_factory
+    from chartloop.run import media
 
 
 @click.command(
@@ -33,28 +40,9 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @parameters.start_options
 @parameters.notify_options
 @parameters.watch_options
-@click.option(
-    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
-    help="Run once for each line of a file; - is stdin.",
-)  # fmt: skip
-@click.option(
-    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=4, show_default=True,
-    help="With --inputs: run this many at once.",
-)  # fmt: skip
-@click.option(
-    "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
-    help="With --inputs: start no new run once all together have spent this much.",
-)  # fmt: skip
-@click.option(
-    "--file", "files", multiple=True, metavar="PATH",
-    help="An image (PNG, JPEG, GIF, WebP), PDF or text to send with TASK. Repeatable.",
-)  # fmt: skip
+@parameters.options_of(RunCommandOptions, "inputs", "concurrency", "totals", "files")
 @parameters.require_option("--require-bound")
-@click.option(
-    "--continue", "continues", metavar="RUN", shell_complete=completion.runs,
-    help="A finished run to continue: TASK becomes the next message; conversation, memory and "
-    "variables are carried over.",
-)  # fmt: skip
+@parameters.options_of(RunCommandOptions, "continues")
 @parameters.format_option("text", "json", "jsonl")
 @pass_options(RunCommandOptions)
 def run(machine: str, task: str, options: RunCommandOptions) -> None:
@@ -68,13 +56,11 @@ def run(machine: str, task: str, options: RunCommandOptions) -> None:
             "--continue goes with one TASK, and with the journal that has the run"
         )
     if options.inputs is not None:
-        from chartloop.cli.batch import run_all
-
         if task:
             raise click.UsageError("--inputs holds the tasks: leave TASK out")
         if options.files:
             raise click.UsageError("--inputs holds the tasks: leave --file out")
-        raise click.exceptions.Exit(run_all(machine, options))
+        raise click.exceptions.Exit(batch.run_all(machine, options))
     if options.totals:
         raise click.UsageError("--total-limit goes with --inputs; for one run there is --limit")
     raise click.exceptions.Exit(
@@ -84,28 +70,22 @@ def run(machine: str, task: str, options: RunCommandOptions) -> None:
 
 def run_one(source: str, task: str, options: RunCommandOptions) -> int:
     """Start one run and drive it until it ends or waits; return the exit code."""
-    from chartloop.cli.drive import Interrupts, drive, tell
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.run_factory import script_of, start
-    from chartloop.run.media import read_media
-
     machine = load_machine(source, options)
-    script = script_of(options)
-    interrupts, before = Interrupts(), None
+    script = run_factory.script_of(options)
+    interrupts, before = drive.Interrupts(), None
     if (before_id := options.continues) is not None:
         journal = open_journal(options)
         row = find_run(journal, before_id)
         before = machine_of(journal, row, options).open(row.run_id, journal=journal)
     text = task.strip("\n")
-    parts = [text, *map(read_media, options.files)] if options.files else text
-    started = start(
+    parts = [text, *map(media.read_media, options.files)] if options.files else text
+    started = run_factory.start(
         machine, parts, options, lambda: open_journal(options, make=True),
         cancel=interrupts, script=script, continues=before,
     )  # fmt: skip
     remember(started, source, options)
-    drive(started, options, interrupts, script)
-    code = tell(started, options, interrupts)
+    drive.drive(started, options, interrupts, script)
+    code = drive.tell(started, options, interrupts)
     if script is not None and not interrupts.count:
         script.check_used(started)
     return code

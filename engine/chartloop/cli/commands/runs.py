@@ -8,76 +8,74 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, console, parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli import completion, console, parameters, queue_report
+from chartloop.cli.journal_access import ago, find_run, name_of, open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import AGE, FilterOptions, RunOptions, option, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
+from chartloop.cli.progress_bar import progress_bar
+from chartloop.core.errors import UnknownRunError
 from chartloop.core.units import say_count
 from chartloop.ui.view_model.table import table_lines
+
+with at_first_use(__name__):
+    from chartloop.run import journal_pages, journal_records, recorded, retention, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.run.journal_pages import RunFilter
 
 _STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
 """The default of `--limit`."""
 
 
-_filters = parameters.together(
-    click.option(
-        "--machine", metavar="NAME", shell_complete=completion.machines,
-        help="Only runs of this machine.",
-    ),
-    parameters.of_runs,
-    click.option("--reason", metavar="REASON", help="Only runs with this stop reason."),
-    click.option("--waiting", is_flag=True, help="Only runs that wait for an answer."),
-    click.option(
-        "--since", type=parameters.AGE, metavar="DURATION",
-        help="Only runs started within this time: 30d, 12h.",
-    ),
-    click.option(
-        "--until", type=parameters.AGE, metavar="DURATION",
-        help="Only runs started longer ago than this.",
-    ),
-    click.option(
-        "--active", type=parameters.AGE, metavar="DURATION",
-        help="Only runs whose last record is no older than this.",
-    ),
-    click.option(
-        "--older", type=parameters.AGE, metavar="DURATION",
-        help="Only runs whose last record is older than this.",
-    ),
-    click.option("--children", is_flag=True, help="Include child runs."),
-)  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
-class RunsOptions(RunOptions):
+class RunsOptions(FilterOptions):
     """The options of `runs` and `runs rm`: filters. Durations are in seconds."""
 
-    machine: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    waiting: bool = False
-    since: float | None = None
-    until: float | None = None
-    active: float | None = None
-    older: float | None = None
-    children: bool = False
+    machine: str | None = option(
+        "--machine", metavar="NAME", shell_complete=completion.machines,
+        help="Only runs of this machine.",
+    )  # fmt: skip
+    reason: str | None = option(
+        "--reason", metavar="REASON", help="Only runs with this stop reason."
+    )
+    waiting: bool = option("--waiting", is_flag=True, help="Only runs that wait for an answer.")
+    since: float | None = option(
+        "--since", type=AGE, metavar="DURATION",
+        help="Only runs started within this time: 30d, 12h.",
+    )  # fmt: skip
+    until: float | None = option(
+        "--until", type=AGE, metavar="DURATION", help="Only runs started longer ago than this."
+    )
+    active: float | None = option(
+        "--active", type=AGE, metavar="DURATION",
+        help="Only runs whose last record is no older than this.",
+    )  # fmt: skip
+    older: float | None = option(
+        "--older", type=AGE, metavar="DURATION",
+        help="Only runs whose last record is older than this.",
+    )  # fmt: skip
+    children: bool = option("--children", is_flag=True, help="Include child runs.")
 
-    def filter(self, now: float) -> RunFilter:
+    def filter(self, now: float) -> journal_pages.RunFilter:
         """The filter for a journal, with the ages of the options as points in time."""
-        from chartloop.run.journal_pages import RunFilter
-
         ago: Callable[[float | None], float | None] = lambda age: None if age is None else now - age  # noqa: E731
-        return RunFilter(
+        return journal_pages.RunFilter(
             machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
             session=self.session, tenant=self.tenant, waiting=self.waiting or None,
             created_from=ago(self.since), created_to=ago(self.until),
             updated_from=ago(self.active), updated_to=ago(self.older), children=bool(self.children),
         )  # fmt: skip
+
+
+_filters = parameters.together(
+    parameters.options_of(RunsOptions, "machine"),
+    parameters.of_runs,
+    parameters.options_of(RunsOptions, *"reason waiting since until active older children".split()),
+)
 
 
 @click.group(
@@ -121,9 +119,6 @@ def runs(
     ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions
 ) -> None:  # fmt: skip
     """List, remove and export recorded runs."""
-    from chartloop.cli import queue_report
-    from chartloop.run.sync import by_hand
-
     if ctx.invoked_subcommand is not None:
         return
     journal = _open_or_none(options)
@@ -133,12 +128,12 @@ def runs(
     if options.is_json:
         console.result(console.as_json([_public(row) for row in rows]))
         return
-    print_lines(_table(rows, 0.0 if journal is None else by_hand(journal.now())))
+    print_lines(_table(rows, 0.0 if journal is None else sync.by_hand(journal.now())))
     if more:
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not rows:
         console.say("no runs", "dim")
-    for line in () if journal is None else queue_report.troubles(by_hand(journal.backlog())):
+    for line in () if journal is None else queue_report.troubles(sync.by_hand(journal.backlog())):
         console.say(console.plain(line), "yellow")
 
 
@@ -161,25 +156,20 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
 
     Whatever their status: `chartloop journal prune` leaves what a run may still need.
     """
-    from chartloop.cli.journal_access import find_run, name_of, open_journal
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.run.retention import in_parts
-    from chartloop.run.sync import by_hand
-
     older = options.older
     if not names and older is None:
         raise click.UsageError("name runs, or give their age: --older 30d")
     journal = open_journal(options)
     rows = [find_run(journal, n) for n in names] if names else _every_row(journal, options)
-    now = by_hand(journal.now())
+    now = sync.by_hand(journal.now())
     before = now - older if older is not None else None
     chosen = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
     if chosen and not yes:
         _confirm(chosen, name_of(journal), now)
     count = 0
     with progress_bar("removing", len(chosen)) as advance:
-        for part in in_parts([r.run_id for r in chosen]):
-            count += by_hand(journal.remove(part))
+        for part in retention.in_parts([r.run_id for r in chosen]):
+            count += sync.by_hand(journal.remove(part))
             for _ in part:
                 advance()
     if options.is_json:
@@ -212,15 +202,11 @@ def export(run: str, options: RunOptions) -> None:
 
     For programs that read or study it. `chartloop journal export` adds what an import needs.
     """
-    from chartloop.cli.journal_access import find_run, open_journal
-    from chartloop.run.recorded import check_chain, export_lines
-    from chartloop.run.sync import by_hand
-
     journal = open_journal(options)
     row = find_run(journal, run)
-    for line in by_hand(export_lines(journal, row)):
+    for line in sync.by_hand(recorded.export_lines(journal, row)):
         console.result(console.printable_json(line))
-    checked = by_hand(check_chain(journal, row.run_id))
+    checked = sync.by_hand(recorded.check_chain(journal, row.run_id))
     if checked is not None and checked.fault:
         console.say(
             f"run `{row.run_id}` was {checked.line().text}: exported without digests", "red"
@@ -228,9 +214,6 @@ def export(run: str, options: RunOptions) -> None:
 
 
 def _open_or_none(options: RunsOptions) -> Journal | None:
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.core.errors import UnknownRunError
-
     try:
         return open_journal(options)
     except UnknownRunError as missing:
@@ -244,30 +227,27 @@ def _page(
     journal: Journal, options: RunsOptions, after: str | None, limit: int
 ) -> tuple[list[RunRow], bool]:
     """One page of runs, and whether more follow."""
-    from chartloop.cli.journal_access import find_run
-    from chartloop.run.journal_pages import run_cursor
-    from chartloop.run.sync import by_hand
-
     cursor = ""
     if after is not None:
         last = find_run(journal, after)
-        cursor = run_cursor(last.created, last.run_id)
-    rows, following = by_hand(journal.page(options.filter(by_hand(journal.now())), cursor, limit))
+        cursor = journal_pages.run_cursor(last.created, last.run_id)
+    rows, following = sync.by_hand(
+        journal.page(options.filter(sync.by_hand(journal.now())), cursor, limit)
+    )
     return rows, bool(following)
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
-    from chartloop.run.retention import every_run
-    from chartloop.run.sync import by_hand
-
     async def every() -> list[RunRow]:
-        return [row async for row in every_run(journal, options.filter(await journal.now()))]
+        return [
+            row async for row in retention.every_run(journal, options.filter(await journal.now()))
+        ]
 
-    return by_hand(every())
+    return sync.by_hand(every())
 
 
 def _public(row: RunRow) -> dict[str, Any]:
-    """The public shape of one run in a listing. Source: design "language", section 11."""
+    """The public shape of one run in a listing."""
     asked = row.question
     return {
         "run": row.run_id, "tenant": row.tenant, "machine": row.machine, "priority": row.priority,
@@ -282,9 +262,6 @@ def _public(row: RunRow) -> dict[str, Any]:
 
 
 def _table(rows: list[RunRow], now: float) -> list[Line]:
-    from chartloop.cli.journal_access import ago
-    from chartloop.run.journal_records import PRIORITY
-
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
         f" (wait {r.question.wait})" if r.question and r.question.wait else ""
     )
@@ -301,9 +278,9 @@ def _table(rows: list[RunRow], now: float) -> list[Line]:
         "run", "machine", "status", "state", "reason", "steps", "last record",
     )  # fmt: skip
     coloured = [Row(cells(r), _STATUS.get(r.status, "")) for r in rows]
-    if any(r.priority != PRIORITY for r in rows):
+    if any(r.priority != journal_records.PRIORITY for r in rows):
         head = (*head, "priority")
-        ranks = ("" if r.priority == PRIORITY else str(r.priority) for r in rows)
+        ranks = ("" if r.priority == journal_records.PRIORITY else str(r.priority) for r in rows)
         coloured = [
             row._replace(cells=(*row.cells, rank))
             for row, rank in zip(coloured, ranks, strict=True)

@@ -10,10 +10,21 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import open_journal, say_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
+from chartloop.cli.options import AGE, RUN_ID, RunOptions, option, pass_options
 from chartloop.cli.printing import Row, print_table
 from chartloop.core.errors import nearest
 from chartloop.core.units import write_duration
+
+with at_first_use(__name__):
+    from chartloop.adapters import cron as cron_times
+    from chartloop.cli import inputs as task_inputs
+    from chartloop.cli import run_factory
+    from chartloop.hosting import ticks
+    from chartloop.run import cron as cron_jobs
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.run.cron import CronSchedule, Missed, Overlap
@@ -24,12 +35,49 @@ if TYPE_CHECKING:
 class ScheduleOptions(RunOptions):
     """The options of `schedule add`."""
 
-    inputs: str | None = None
-    cron: str = ""
-    every: float | None = None
-    timezone: str = "UTC"
-    missed: Missed = "last"
-    overlap: Overlap = "skip"
+    cron: str = option(
+        "--cron",
+        metavar="FIELDS",
+        default="",
+        help="When: minute, hour, day of the month, month, day of the week. `0 9 * * 1-5` is at"
+        " nine on"
+        " working days. Needs the extra `cron`.",
+    )
+    timezone: str = option(
+        "--timezone",
+        metavar="ZONE",
+        default="UTC",
+        show_default=True,
+        help="The time zone of --cron, such as Europe/Berlin.",
+    )
+    every: float | None = option(
+        "--every",
+        type=AGE,
+        metavar="DURATION",
+        help="In place of --cron: 15m, 1d. The first time is that long after now.",
+    )
+    inputs: str | None = option(
+        "--inputs",
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+        metavar="FILE.jsonl",
+        help="Each time a run for each line of a file, as it is now; - is stdin.",
+    )
+    missed: Missed = option(
+        "--missed",
+        type=click.Choice(["last", "skip", "all"]),
+        default="last",
+        show_default=True,
+        help="What is started later of the times at which no worker was there: the last, none, or"
+        " all,"
+        " but not more than the last 100.",
+    )
+    overlap: Overlap = option(
+        "--overlap",
+        type=click.Choice(["skip", "allow"]),
+        default="skip",
+        show_default=True,
+        help="What becomes of a time at which a run of the time before has not ended.",
+    )
 
 
 @click.group(
@@ -51,35 +99,10 @@ def schedule() -> None:
 
 
 @schedule.command()
-@click.argument("name", type=parameters.RUN_ID)
+@click.argument("name", type=RUN_ID)
 @parameters.machine_argument
 @click.argument("task", default="", required=False)
-@click.option(
-    "--cron", metavar="FIELDS", default="",
-    help="When: minute, hour, day of the month, month, day of the week. `0 9 * * 1-5` is at nine on"
-    " working days. Needs the extra `cron`.",
-)  # fmt: skip
-@click.option(
-    "--timezone", metavar="ZONE", default="UTC", show_default=True,
-    help="The time zone of --cron, such as Europe/Berlin.",
-)  # fmt: skip
-@click.option(
-    "--every", type=parameters.AGE, metavar="DURATION",
-    help="In place of --cron: 15m, 1d. The first time is that long after now.",
-)  # fmt: skip
-@click.option(
-    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
-    help="Each time a run for each line of a file, as it is now; - is stdin.",
-)  # fmt: skip
-@click.option(
-    "--missed", type=click.Choice(["last", "skip", "all"]), default="last", show_default=True,
-    help="What is started later of the times at which no worker was there: the last, none, or all,"
-    " but not more than the last 100.",
-)  # fmt: skip
-@click.option(
-    "--overlap", type=click.Choice(["skip", "allow"]), default="skip", show_default=True,
-    help="What becomes of a time at which a run of the time before has not ended.",
-)  # fmt: skip
+@parameters.options_of(ScheduleOptions)
 @parameters.tools_option
 @parameters.value_options
 @parameters.define_option
@@ -96,15 +119,6 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
     MACHINE is a file or the name of a shipped machine. A changed file changes no schedule: remove
     it and add it again.
     """
-    from chartloop.adapters.cron import local_time, next_tick
-    from chartloop.cli.inputs import Job, read_jobs
-    from chartloop.cli.journal_access import open_journal, say_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.run_factory import start_values
-    from chartloop.hosting.ticks import draft
-    from chartloop.run.cron import CronSchedule, tick_id
-    from chartloop.run.sync import by_hand
-
     if bool(options.cron.strip()) == (options.every is not None):
         raise click.UsageError('say when, either --cron "0 9 * * 1-5" or --every 15m')
     if options.every is not None and (options.every < 1 or options.every % 1):
@@ -116,24 +130,28 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
     if options.run_id or (options.inputs is not None and task):
         raise click.UsageError("leave --run-id out, and TASK with --inputs")
     loaded = load_machine(machine, options)
-    jobs = [Job(1, task)] if options.inputs is None else read_jobs(options.inputs)
+    jobs = (
+        [task_inputs.Job(1, task)]
+        if options.inputs is None
+        else task_inputs.read_jobs(options.inputs)
+    )
     own = [{"limits": job.limits, "vars": job.vars} for job in jobs]
     starts = [
-        {"task": job.task, **start_values(loaded, options, more)}
+        {"task": job.task, **run_factory.start_values(loaded, options, more)}
         for job, more in zip(jobs, own, strict=True)
     ]
     journal = open_journal(options, make=True)
-    now = by_hand(journal.now()) // 1
-    new = CronSchedule(
+    now = sync.by_hand(journal.now()) // 1
+    new = cron_jobs.CronSchedule(
         name, loaded.name, loaded.hash, (*starts,), now, now, " ".join(options.cron.split()),
         options.timezone, options.every or 0.0, options.missed, options.overlap,
     )  # fmt: skip
-    new = new.replace(next=next_tick(new, now))
-    drafts = [draft(loaded, start, tick_id(new, now, 0), now) for start in starts]
+    new = new.replace(next=cron_times.next_tick(new, now))
+    drafts = [ticks.draft(loaded, start, cron_jobs.tick_id(new, now, 0), now) for start in starts]
     new = new.replace(plugins=drafts[0].plugins)
     for text in dict.fromkeys(text for each in drafts for text in each.texts):
-        by_hand(journal.put_blob(text))
-    if not by_hand(journal.put_cron(None, new)):
+        sync.by_hand(journal.put_blob(text))
+    if not sync.by_hand(journal.put_cron(None, new)):
         raise MisuseError(
             f"there is a schedule `{name}` already",
             hint=f"`chartloop schedule remove {name}` removes it, or choose another name",
@@ -141,8 +159,8 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
     if options.is_json:
         console.result(console.as_json(_as_data(new, "", "")))
         return
-    console.say(f"schedule {name} starts its first run at {local_time(new, new.next)}")
-    if not by_hand(journal.backlog()).workers:
+    console.say(f"schedule {name} starts its first run at {cron_times.local_time(new, new.next)}")
+    if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` starts and drives its runs", "yellow")
     say_journal(journal)
 
@@ -153,16 +171,12 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
 @pass_options(RunOptions)
 def list_(options: RunOptions) -> None:
     """List the schedules, with the next tick and the runs of the last."""
-    from chartloop.adapters.cron import local_time
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.run.sync import by_hand
-
     journal = open_journal(options)
-    schedules = by_hand(journal.cron_schedules())
-    workers = by_hand(journal.backlog()).workers
+    schedules = sync.by_hand(journal.cron_schedules())
+    workers = sync.by_hand(journal.backlog()).workers
     rows, troubles, data = list[Row](), list[str](), list[dict[str, Any]]()
     for one in schedules:
-        runs = [by_hand(journal.row(run_id)) for run_id in one.runs]
+        runs = [sync.by_hand(journal.row(run_id)) for run_id in one.runs]
         found = [row.reason or row.status for row in runs if row is not None]
         status = ", ".join(dict.fromkeys(found)) or ("removed" if runs else "")
         lacks = [worker.lacks.get(one.needs, "") for worker in workers]
@@ -173,8 +187,8 @@ def list_(options: RunOptions) -> None:
             troubles.append(f"{one.name}: {one.note}")
         when = one.cron or f"every {write_duration(one.every)}"
         when += "" if one.timezone == "UTC" else f" {one.timezone}"
-        coming = "paused" if one.paused else local_time(one, one.next)
-        last = local_time(one, one.last) if one.last else ""
+        coming = "paused" if one.paused else cron_times.local_time(one, one.next)
+        last = cron_times.local_time(one, one.last) if one.last else ""
         newest = one.runs[-1] if one.runs else ""
         colour = "red" if trouble else "dim" if one.paused else ""
         rows.append(Row((one.name, one.machine, when, coming, last, newest, status), colour))
@@ -196,15 +210,13 @@ def list_(options: RunOptions) -> None:
 
 def _as_data(one: CronSchedule, status: str, trouble: str) -> dict[str, Any]:
     """A schedule as JSON data."""
-    from chartloop.run.cron import say_tick
-
     return {
         "name": one.name, "machine": one.machine, "hash": one.machine_hash, "cron": one.cron,
         "timezone": one.timezone, "every_seconds": one.every, "missed": one.missed,
         "overlap": one.overlap, "paused": one.paused, "runs_each_time": len(one.starts),
-        "next": None if one.paused else say_tick(one.next),
-        "last": say_tick(one.last) if one.last else None, "runs": [*one.runs], "status": status,
-        "note": one.note, "lacks": trouble,
+        "next": None if one.paused else cron_jobs.say_tick(one.next),
+        "last": cron_jobs.say_tick(one.last) if one.last else None, "runs": [*one.runs],
+        "status": status, "note": one.note, "lacks": trouble,
     }  # fmt: skip
 
 
@@ -217,18 +229,15 @@ def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], A
     @parameters.format_option()
     @pass_options(RunOptions)
     def command(name: str, options: RunOptions) -> None:
-        from chartloop.cli.journal_access import open_journal
-        from chartloop.run.sync import by_hand
-
         journal, done = open_journal(options), False
         while not done:  # a worker may take a tick between the two
             known: Mapping[str, CronSchedule] = {
-                one.name: one for one in by_hand(journal.cron_schedules())
+                one.name: one for one in sync.by_hand(journal.cron_schedules())
             }
             if name not in known:
                 hint = nearest(name, known, otherwise="`chartloop schedule list` lists them")
                 raise MisuseError(f"there is no schedule `{name}`", hint=hint)
-            done = by_hand(journal.put_cron(known[name], change(known[name], journal)))
+            done = sync.by_hand(journal.put_cron(known[name], change(known[name], journal)))
         if options.is_json:
             console.result(console.as_json({"schedule": name, "done": verb}))
         else:
@@ -236,11 +245,8 @@ def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], A
 
 
 def _resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
-    from chartloop.adapters.cron import next_tick
-    from chartloop.run.sync import by_hand
-
-    now = by_hand(journal.now())
-    return one.replace(paused=False, next=next_tick(one, now)) if one.paused else one
+    now = sync.by_hand(journal.now())
+    return one.replace(paused=False, next=cron_times.next_tick(one, now)) if one.paused else one
 
 
 _changing("pause", "Start no runs of a schedule until it is resumed.",

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import click
 
+from chartloop import actions as built_in
 from chartloop.cli import console, parameters
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
+
+with at_first_use(__name__):
+    from chartloop.language.file import schema as schemas
 
 
 @click.command(
@@ -22,8 +27,5 @@ Editors find it by the first line of a machine file:
 @pass_options(RunOptions)
 def schema(options: RunOptions) -> None:
     """Print the JSON Schema of machine files, for editors."""
-    from chartloop.actions import builtin
-    from chartloop.language.file.schema import schema as made
-
     del options  # a schema is JSON in either format
-    console.result(console.as_json(made(builtin().actions.values())))
+    console.result(console.as_json(schemas.schema(built_in.builtin().actions.values())))

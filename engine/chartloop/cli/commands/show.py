@@ -9,10 +9,19 @@ import click
 
 from chartloop.cli import completion, console, costs, parameters
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.journal_access import ago, find_run, machine_of, moment, open_journal
+from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, print_table
+from chartloop.cli.terminal_picture import colour_lines
 from chartloop.core.errors import nearest
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.visible import cut
+
+with at_first_use(__name__):
+    from chartloop.run import migrate, sync
+    from chartloop.ui.view_model import build, state_drawing
+    from chartloop.ui.view_model import text as run_text
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
@@ -49,10 +58,6 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
     RUN is an id, the beginning of one, or `last`. The record numbers are those of `why --record`
     and `fork --at`.
     """
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.ui.view_model.build import record_view
-    from chartloop.ui.view_model.text import record_lines
-
     journal = open_journal(options)
     row = find_run(journal, run)
     machine = machine_of(journal, row, options)
@@ -71,9 +76,9 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
     beside = [("child", line) for line in _children(journal, row)]
     beside += [("inbox", line) for line in _inbox(journal, opened)]
     print_table(_head(row, machine, opened, _parent(row, records), beside))
-    views = [record_view(machine.chart, record) for record in records]
+    views = [build.record_view(machine.chart, record) for record in records]
     path = " → ".join(opened.result.path)
-    table = record_lines(views, console.width())
+    table = run_text.record_lines(views, console.width())
     print_lines([Line(""), *table, Line(""), Line(f"path  {path}")])
 
 
@@ -90,25 +95,19 @@ def _show_question(run: Run, options: RunOptions) -> None:
 
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
-    from chartloop.cli.terminal_picture import colour_lines
-    from chartloop.ui.view_model.state_drawing import state_as_left
-
     states = run.machine.spec.states
     if options.is_json:
         raise click.UsageError("--state draws: leave --format json")
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
-    drawn = state_as_left(run, state, run.draw(look="live").chart)
+    drawn = state_drawing.state_as_left(run, state, run.draw(look="live").chart)
     for line in colour_lines(drawn(console.width()).lines) if drawn is not None else ():
         console.result(line)
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
     """Lines about the child runs, the oldest first, with their stop reasons."""
-    from chartloop.run.sync import by_hand
-    from chartloop.ui.view_model.build import children_of
-
-    own = by_hand(children_of(journal, row.run_id))
+    own = sync.by_hand(build.children_of(journal, row.run_id))
     lines = [f"{r.run} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
     more = len(own) - len(lines)
     return [*lines, *([f"and {more} more: chartloop runs --children"] if more else [])]
@@ -116,9 +115,7 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
     """The run that this one was forked from; with a changed file, also the verdict on it."""
-    from chartloop.run.migrate import ORIGIN
-
-    origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
+    origin: Any = records[0].input.data.get(migrate.ORIGIN, {}) if records else {}
     message = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
     changed = row.parent and origin.get("run") == row.parent and "verdict" in origin
     return f"{message}, with a changed file: {origin['verdict']}" if changed else message
@@ -127,8 +124,6 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 def _head(
     row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
 ) -> list[Row]:
-    from chartloop.cli.journal_access import ago, moment
-
     result, title = run.result, machine.spec.title
     took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
     calls = costs.calls_and_cost(result.facts, run.session.tally.failed_calls)
@@ -158,29 +153,23 @@ def _head(
 
 def _asked(run: Run) -> Iterator[tuple[str, str]]:
     """The question of a run, as much as is shown at once, and the id of its wait."""
-    from chartloop.ui.view_model.text import question_lines
-
     if (asked := run.question) is None:
         return
     how = f"chartloop show {run.id} --question"
-    for name, line in question_lines(asked.begin(), asked.rest, how):
+    for name, line in run_text.question_lines(asked.begin(), asked.rest, how):
         yield ("waits" if name == "asks" else name), line
     yield "wait", asked.wait
 
 
 def _last_text(result: Result) -> str:
-    from chartloop.ui.view_model.text import withheld_text
-
-    text = withheld_text(result)
+    text = run_text.withheld_text(result)
     return text and f"{text} (not the result)"
 
 
 def _inbox(journal: Journal, run: Run) -> list[str]:
     """Lines about the answers in the inbox that the run has not taken."""
-    from chartloop.run.sync import by_hand
-
     lines: list[str] = []
-    for message in by_hand(journal.inbox(run.id)):
+    for message in sync.by_hand(journal.inbox(run.id)):
         data = message.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
@@ -206,4 +195,4 @@ def _short(value: object) -> str:
         if value is None
         else console.as_json(value, indent=None)
     )
-    return text if len(text) <= 400 else text[:399] + "…"
+    return cut(text, 400)

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chartloop.cli import completion, console, parameters
-from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import pass_options
+from chartloop.cli.error_report import ERROR, MisuseError
+from chartloop.cli.journal_access import open_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import read_machine
+from chartloop.cli.options import PAIR, option, pass_options
 from chartloop.cli.printing import Line, print_lines, print_result
 from chartloop.cli.run_selection import SelectionOptions
+from chartloop.core.errors import SetupError
 from chartloop.core.units import parse_fraction
+
+with at_first_use(__name__):
+    from chartloop.api import caller_values
+    from chartloop.cli import run_selection, value_options
+    from chartloop.pictures import save as saving
+    from chartloop.pictures.live import progress
+    from chartloop.pictures.report import run_picture
+    from chartloop.studies.simulation import limits, world_file
+    from chartloop.studies.simulation import simulate as playing
+    from chartloop.ui.view_model import build
+    from chartloop.ui.view_model import text as run_text
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -50,18 +65,104 @@ SHARE = Share()
 class SimulateOptions(SelectionOptions):
     """The options of `simulate`."""
 
-    world: str | None = None
-    learn_from: tuple[str, ...] = ()
-    smooth: float = 0.0
-    write_world: str | None = None
-    guards: tuple[tuple[str, str], ...] = ()
-    runs: int = 10_000
-    seed: int = 0
-    jobs: int = 1
-    at_most: float | None = None
-    longest: int = 10_000
-    keep: bool = False
-    plot: str | None = None
+    world: str | None = option(
+        "--world",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="The events from outside, with their probabilities.",
+    )
+    learn_from: tuple[str, ...] = option(
+        "--from",
+        metavar="RUN",
+        multiple=True,
+        shell_complete=completion.runs,
+        help="Learn the world from a recorded run: an id, `last`, an exported .jsonl file, or `all`"
+        " runs of the machine in the journal. Repeatable.",
+    )
+    smooth: float = option(
+        "--smooth",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="N",
+        help="With --from: add N samples of the default assumptions for each state.",
+    )
+    write_world: str | None = option(
+        "--write-world",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Write the world, learnt or given, to a file that you can edit; simulate nothing.",
+    )
+    guards: tuple[tuple[str, str], ...] = option(
+        "--guard",
+        type=PAIR,
+        multiple=True,
+        metavar="NAME=SHARE",
+        help="How often a Python guard holds: is_sound=90%. Repeatable.",
+    )
+    runs: int = option(
+        "--runs",
+        type=click.IntRange(min=1),
+        default=10_000,
+        show_default=True,
+        metavar="N",
+        help="Play this many runs.",
+    )
+    seed: int = option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="The random seed; the same seed gives the same runs.",
+    )
+    jobs: int = option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Split the runs among N processes.",
+    )
+    at_most: float | None = option(
+        "--at-most",
+        type=SHARE,
+        metavar="SHARE",
+        help="Suggest limits that stop at most this share of the runs that would end by"
+        " themselves.",
+    )
+    longest: int = option(
+        "--longest",
+        type=click.IntRange(min=1),
+        default=10_000,
+        show_default=True,
+        metavar="STEPS",
+        help="End a run after this number of steps.",
+    )
+    number: int | None = option(
+        "--run",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Show run number N, record by record.",
+    )
+    keep: bool = option(
+        "--keep",
+        is_flag=True,
+        help="With --run: keep the run in the journal, for `why`, `draw --run`, `fork`.",
+    )
+    output: str | None = option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Draw a heat map of how often the runs took each edge: heat.svg, heat.png.",
+    )
+    plot: str | None = option(
+        "--plot",
+        type=click.Path(),
+        metavar="PATH",
+        help="Plot stop reasons and the distributions of calls, cost and time: one page for a"
+        " .svg or"
+        " .png; else PATH is a folder for one file per plot. Needs the extra `plots`.",
+    )
 
 
 @click.command(
@@ -84,64 +185,7 @@ Exit codes: 0, or 1 if a run exceeded its proven bound.
 """
 )
 @parameters.machine_argument
-@click.option(
-    "--world", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="The events from outside, with their probabilities.",
-)  # fmt: skip
-@click.option(
-    "--from", "learn_from", metavar="RUN", multiple=True, shell_complete=completion.runs,
-    help="Learn the world from a recorded run: an id, `last`, an exported .jsonl file, or `all`"
-    " runs of the machine in the journal. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--smooth", type=click.FloatRange(min=0), default=0.0, metavar="N",
-    help="With --from: add N samples of the default assumptions for each state.",
-)  # fmt: skip
-@click.option(
-    "--write-world", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write the world, learnt or given, to a file that you can edit; simulate nothing.",
-)  # fmt: skip
-@click.option(
-    "--guard", "guards", type=parameters.PAIR, multiple=True, metavar="NAME=SHARE",
-    help="How often a Python guard holds: is_sound=90%. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--runs", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N",
-    help="Play this many runs.",
-)  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-    help="The random seed; the same seed gives the same runs.",
-)  # fmt: skip
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, metavar="N",
-    help="Split the runs among N processes.",
-)  # fmt: skip
-@click.option(
-    "--at-most", type=SHARE, metavar="SHARE",
-    help="Suggest limits that stop at most this share of the runs that would end by themselves.",
-)  # fmt: skip
-@click.option(
-    "--longest", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="STEPS",
-    help="End a run after this number of steps.",
-)  # fmt: skip
-@click.option(
-    "--run", "number", type=click.IntRange(min=0), metavar="N",
-    help="Show run number N, record by record.",
-)  # fmt: skip
-@click.option(
-    "--keep", is_flag=True,
-    help="With --run: keep the run in the journal, for `why`, `draw --run`, `fork`.",
-)  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw a heat map of how often the runs took each edge: heat.svg, heat.png.",
-)  # fmt: skip
-@click.option(
-    "--plot", type=click.Path(), metavar="PATH",
-    help="Plot stop reasons and the distributions of calls, cost and time: one page for a .svg or"
-    " .png; else PATH is a folder for one file per plot. Needs the extra `plots`.",
-)  # fmt: skip
+@parameters.options_of(SimulateOptions)
 @parameters.limit_option
 @parameters.var_option
 @parameters.tasks_option
@@ -150,39 +194,38 @@ Exit codes: 0, or 1 if a run exceeded its proven bound.
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(SimulateOptions)
-def simulate(
-    machine: str, number: int | None, output: str | None, options: SimulateOptions
-) -> None:
+def simulate(machine: str, options: SimulateOptions) -> None:
     """Play thousands of runs of a machine, without a model.
 
     The clock is simulated and nothing is called. Shows how often each stop reason occurs, and what
     runs cost and how long they take, next to the proven bound.
     """
-    from chartloop.cli.machine_loader import read_machine
-    from chartloop.cli.value_options import values_of
-    from chartloop.studies.simulation.simulate import simulate as play
-
     loaded = read_machine(machine, options)
     world = _world(loaded, options)
     if options.write_world is not None:
-        _write(world, Path(options.write_world))
+        path = Path(options.write_world)
+        saving.write_whole(path, world_file.write_world(world).encode())
+        about = f"a world of {len(world.states)} states. {world.about}".rstrip()
+        console.say(f"{path}: {about}", "dim")
         return
-    spec = loaded.spec
+    spec, tasks = loaded.spec, options.tasks
+    typed = value_options.values_of
     settings: dict[str, Any] = {
-        "seed": options.seed, "tasks": _tasks(loaded, options),
-        "limits": values_of({n: x.type for n, x in spec.limits.items()}, options.limit),
-        "vars": values_of({n: v.type for n, v in spec.vars.items()}, options.var),
+        "seed": options.seed,
+        "tasks": None if tasks is None else caller_values.read_tasks_file(Path(tasks), spec),
+        "limits": typed({n: x.type for n, x in spec.limits.items()}, options.limit),
+        "vars": typed({n: v.type for n, v in spec.vars.items()}, options.var),
     }  # fmt: skip
-    if number is not None:
-        _show_run(loaded, number, world, settings, options)
+    if options.number is not None:
+        _show_run(loaded, options.number, world, settings, options)
         return
     with _progress(_plays(spec, options), options) as tick:
-        simulation = play(
+        simulation = playing.simulate(
             loaded, world, runs=options.runs, jobs=options.jobs, at_most=options.at_most,
             longest=options.longest, progress=tick, **settings,
         )  # fmt: skip
-    if output is not None:
-        _draw(loaded, simulation, Path(output))
+    if options.output is not None:
+        _draw(loaded, simulation, Path(options.output))
     if options.plot is not None:
         for file in simulation.plot(options.plot):
             console.say(f"wrote {console.plain(str(file))}", "dim")
@@ -194,15 +237,10 @@ def simulate(
 
 
 def _world(machine: Machine, options: SimulateOptions) -> World:
-    from dataclasses import replace
-
-    from chartloop.cli.error_report import MisuseError
-    from chartloop.studies.simulation.simulate import world_for
-
     if options.world is not None and options.learn_from:
         raise MisuseError("a world is given or learnt", hint="leave out --world or --from")
     runs = _select_recorded(machine, options.learn_from, options) if options.learn_from else []
-    world = world_for(machine, options.world, runs, options.smooth)
+    world = playing.world_for(machine, options.world, runs, options.smooth)
     if not options.guards:
         return world
     shares = {name: SHARE.convert(text, None, None) for name, text in options.guards}
@@ -212,10 +250,7 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
 def _select_recorded(
     machine: Machine, names: tuple[str, ...], options: SimulateOptions
 ) -> list[RecordedRun]:
-    from chartloop.cli.run_selection import select_runs
-    from chartloop.core.errors import SetupError
-
-    selection = select_runs(names, options, machine.name)
+    selection = run_selection.select_runs(names, options, machine.name)
     runs = [run for run in selection if run.row.machine == machine.name]
     selection.say_unread()
     if not runs:
@@ -224,26 +259,10 @@ def _select_recorded(
     return runs
 
 
-def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] | None:
-    from chartloop.api.caller_values import read_tasks_file
-
-    return None if options.tasks is None else read_tasks_file(Path(options.tasks), machine.spec)
-
-
 def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
     """The number of runs to play. `--at-most` adds three batches of `RUNS` for each limit."""
-    from chartloop.studies.simulation.limits import RUNS, limits_watched
-
-    suggested = 0 if options.at_most is None else 3 * RUNS * len(limits_watched(spec))
+    suggested = 0 if options.at_most is None else 3 * limits.RUNS * len(limits.limits_watched(spec))
     return options.runs + suggested
-
-
-def _write(world: World, path: Path) -> None:
-    from chartloop.pictures.save import write_whole
-    from chartloop.studies.simulation.world_file import write_world
-
-    write_whole(path, write_world(world).encode())
-    console.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
 
 
 class _progress:  # noqa: N801  used as a function
@@ -268,31 +287,25 @@ class _progress:  # noqa: N801  used as a function
 def _show_run(
     machine: Machine, number: int, world: World, settings: dict[str, Any], options: SimulateOptions
 ) -> None:
-    from chartloop.cli.journal_access import open_journal
-    from chartloop.studies.simulation.simulate import simulated_run
-    from chartloop.ui.view_model.build import record_view
-    from chartloop.ui.view_model.text import record_lines
-
     journal = open_journal(options, make=True) if options.keep else None
-    run = simulated_run(machine, number, world, journal=journal, **settings)
+    run = playing.simulated_run(machine, number, world, journal=journal, **settings)
     records = run.records
     if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         console.result(console.as_json({**run.result.to_dict(), "records": listed}))
         return
-    views = [record_view(machine.chart, record) for record in records]
-    print_lines([*record_lines(views, console.width()), Line(""), Line(run.result.explain())])
+    views = [build.record_view(machine.chart, record) for record in records]
+    print_lines(
+        [*run_text.record_lines(views, console.width()), Line(""), Line(run.result.explain())]
+    )
     if journal is not None:
         console.say(f"kept as {run.id}: `chartloop why {run.id} --record 1`", "dim")
 
 
 def _draw(machine: Machine, simulation: Simulation, path: Path) -> None:
-    from chartloop.pictures.live.progress import Standing
-    from chartloop.pictures.report.run_picture import RunPicture
-
-    standing = Standing(
+    standing = progress.Standing(
         visits=simulation.sample.visits, taken=simulation.sample.taken,
         caption=f"{simulation.runs:,} simulated runs",
     )  # fmt: skip
-    RunPicture(machine.draw().chart, standing).save(path)
+    run_picture.RunPicture(machine.draw().chart, standing).save(path)
     console.say(f"{path}: how often {simulation.runs:,} runs took each edge", "dim")

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chartloop import catalog
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import seen_machine
 from chartloop.cli.options import pass_options
 from chartloop.cli.printing import Line, print_lines
+from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import SelectionOptions, choice_options, select_runs
+
+with at_first_use(__name__):
+    from chartloop import api
+    from chartloop.actions import undeclared
+    from chartloop.run import recorded, session
+    from chartloop.studies.stats import stats as run_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,83 +65,50 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     fails. Covers the runs of MACHINE, a file or a shipped name; without it, those of every machine
     in the journal, machine by machine. RUN names single runs.
     """
-    from chartloop.studies.stats.stats import csv_text
-
-    machine, names = _machine_first(subjects, options)
-    figures = _figures(machine, names, options)
+    first = subjects[0] if subjects else ""
+    named = first in catalog.shipped_machines() or Path(first).suffix in (".yaml", ".yml")
+    machine, names = (seen_machine(first, options), subjects[1:]) if named else (None, subjects)
+    selection = select_runs(names, options, machine.name if machine is not None else "")
+    with progress_bar("reading runs", len(selection)) as tick:
+        if machine is not None:
+            figures = [run_stats.stats_of(machine, selection, tick)]
+            selection.unread += figures[0].unread
+        else:
+            groups = _by_machine(selection, selection.unread)
+            figures = [run_stats.stats_of(one, runs, tick) for one, runs in groups]
+    selection.say_unread()
     if plot is not None:  # before printing: a closed pipe ends the command
         _plot(figures, Path(plot))
     if options.format == "json":
         data = [one.to_dict() for one in figures]
         console.result(console.as_json(data[0] if machine is not None else data))
     elif options.format == "csv":
-        console.result(csv_text(figures).rstrip("\n"))
+        console.result(run_stats.csv_text(figures).rstrip("\n"))
     else:
         _print(figures)
-
-
-def _machine_first(
-    subjects: tuple[str, ...], options: SelectionOptions
-) -> tuple[Machine | None, tuple[str, ...]]:
-    """Split the arguments into the machine, if the first names one, and the names of runs."""
-    from chartloop import catalog
-    from chartloop.cli.machine_loader import seen_machine
-
-    first = subjects[0] if subjects else ""
-    named = first in catalog.shipped_machines() or Path(first).suffix in (".yaml", ".yml")
-    return (seen_machine(first, options), subjects[1:]) if named else (None, subjects)
-
-
-def _figures(
-    machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
-) -> list[Stats]:
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.studies.stats.stats import stats_of
-
-    selection = select_runs(names, options, machine.name if machine is not None else "")
-    with progress_bar("reading runs", len(selection)) as tick:
-        if machine is not None:
-            figures = [stats_of(machine, selection, tick)]
-            selection.unread += figures[0].unread
-        else:
-            figures = [
-                stats_of(one, runs, tick) for one, runs in _by_machine(selection, selection.unread)
-            ]
-    selection.say_unread()
-    return figures
 
 
 def _by_machine(
     runs: Iterable[RecordedRun], unread: list[Any]
 ) -> Iterable[tuple[Machine, list[Recorded]]]:
     """Group runs by machine, with the machine of the newest run that can be read."""
-    from chartloop.run.recorded import Unread
-
     runs_of: dict[str, list[Recorded]] = {}
     machines: dict[str, Machine | None] = {}
     for run in runs:
         name = run.row.machine
         if machines.get(name) is None and run.machine:
-            machines[name] = _recorded_machine(run)
+            # undeclared tools, actions and guards are accepted
+            own = undeclared.upkeep_stand_ins(session.upkeep_of(run.records[0].input))
+            text = run.machine if "\n" in run.machine else f"{run.machine}\n"
+            machines[name], _ = api.find_faults(text, tools=own, assume=True)
         runs_of.setdefault(name, []).append(run)
     for name, own_runs in runs_of.items():
         machine = machines.get(name)
         if machine is None:
             why = f"the machine `{name}` cannot be read from the journal: name its file"
-            unread += [Unread(run.run_id, why) for run in own_runs]
+            unread += [recorded.Unread(run.run_id, why) for run in own_runs]
         else:
             yield machine, own_runs
-
-
-def _recorded_machine(run: RecordedRun) -> Machine | None:
-    """Load the recorded machine of a run. Undeclared tools, actions and guards are accepted."""
-    from chartloop.actions.undeclared import upkeep_stand_ins
-    from chartloop.api import find_faults
-    from chartloop.run.session import upkeep_of
-
-    text, own = run.machine, upkeep_stand_ins(upkeep_of(run.records[0].input))
-    machine, _ = find_faults(text if "\n" in text else f"{text}\n", tools=own, assume=True)
-    return machine
 
 
 def _print(figures: list[Stats]) -> None:

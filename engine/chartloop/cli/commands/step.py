@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import INTERRUPTED, exit_code
+from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.extras import install
+
+with at_first_use(__name__):
+    from chartloop.cli import ask, drive, live_view, run_factory, step_screen
+    from chartloop.cli import prompt as prompts
+    from chartloop.run import loop, sync
+    from chartloop.ui.tui import app as full_screen
+    from chartloop.ui.view_model import build
+    from chartloop.ui.view_model import text as run_text
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -52,10 +64,8 @@ def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptio
     A full screen or a prompt shows where the run is, the next action and the decision that would
     follow.
     """
-    from chartloop.cli.live_view import Echo
-
     at_screen = _has_screen(plain=plain)
-    echo = Echo()
+    echo = live_view.Echo()
     if at_screen and task != "-":
         echo.off()  # keys typed before the screen opens would stay on the terminal
     try:
@@ -67,19 +77,10 @@ def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptio
 
 def _step(machine: str, task: str, to: str | None, at_screen: bool, options: RunOptions) -> int:
     """Start the run, step it, and say how to continue; return the exit code."""
-    from chartloop.cli.error_report import INTERRUPTED, exit_code
-    from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.run_factory import script_of, start
-    from chartloop.run.loop import leave
-    from chartloop.run.sync import wait
-    from chartloop.ui.view_model.build import standing_of
-    from chartloop.ui.view_model.text import standing_lines
-
     loaded = load_machine(machine, options)
-    script = script_of(options)
+    script = run_factory.script_of(options)
     given_task = sys.stdin.read() if task == "-" else task
-    run = start(
+    run = run_factory.start(
         loaded, given_task, options, lambda: open_journal(options, make=True), script=script
     )
     remember(run, machine, options)
@@ -88,11 +89,11 @@ def _step(machine: str, task: str, to: str | None, at_screen: bool, options: Run
         console.say("the script's events are yours to send: `answer EVENT`", "dim")
     run.advance()
     left, run = _on_screen(run, to, options) if at_screen else _at_prompt(run, to)
-    wait(leave(run.session), suspends=run.suspends)
+    sync.wait(loop.leave(run.session), suspends=run.suspends)
     if not run.ended and not options.in_memory:
         console.say(f"continue with:  {line_for('resume', run.id, options)}")
     elif at_screen:
-        for line in standing_lines(standing_of(run), console.width()):
+        for line in run_text.standing_lines(build.standing_of(run), console.width()):
             console.say(line.text, line.colour)
     code = exit_code(run.result) if run.ended else 0
     return INTERRUPTED if left else code
@@ -110,19 +111,14 @@ def _has_screen(*, plain: bool) -> bool:
 
 def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run]:
     """Step on a full screen; return whether Ctrl-C ended it, and the current run."""
-    from chartloop.cli.ask import forget_typed
-    from chartloop.cli.drive import leave_now
-    from chartloop.cli.step_screen import StepControls
-    from chartloop.ui.tui.app import StepApp
-
-    stepping = StepControls(run)
-    app = StepApp(stepping)
+    stepping = step_screen.StepControls(run)
+    app = full_screen.StepApp(stepping)
     if to is not None:
         app.worker.order(f"run to {to}")
-    forget_typed()
+    ask.forget_typed()
     app.run()
     if not app.rested:
-        leave_now(stepping.run, options)
+        drive.leave_now(stepping.run, options)
     if app.crash is not None:
         raise app.crash
     return False, stepping.run
@@ -130,9 +126,7 @@ def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run
 
 def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
     """Step at the prompt; return whether Ctrl-C ended it, and the current run."""
-    from chartloop.cli.prompt import Prompt, reader
-
-    prompt = Prompt(run, reader())
+    prompt = prompts.Prompt(run, prompts.reader())
     if to is not None:
         prompt.execute(f"run to {to}")
     left = _loop(prompt)

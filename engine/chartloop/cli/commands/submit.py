@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.journal_access import open_journal, say_journal
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import load_machine
+from chartloop.cli.options import RunOptions, option, pass_options
+from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.units import say_count
+from chartloop.run.tenants import in_tenant
+
+with at_first_use(__name__):
+    from chartloop.cli import inputs as task_inputs
+    from chartloop.cli import run_factory
+    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.cli.inputs import Job
@@ -21,8 +31,18 @@ if TYPE_CHECKING:
 class SubmitOptions(RunOptions):
     """The options of `submit`."""
 
-    inputs: str | None = None
-    key: str = ""
+    inputs: str | None = option(
+        "--inputs",
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+        metavar="FILE.jsonl",
+        help="Submit a run for each line of a file; - is stdin.",
+    )
+    key: str = option(
+        "--key",
+        metavar="TEXT",
+        default="",
+        help="Tells this submit from another one of the same lines.",
+    )
 
 
 @click.command(
@@ -39,14 +59,7 @@ with the same machine, lines and key submits nothing twice, and what is missing 
 )
 @parameters.machine_argument
 @click.argument("task", default="", required=False)
-@click.option(
-    "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
-    help="Submit a run for each line of a file; - is stdin.",
-)  # fmt: skip
-@click.option(
-    "--key", metavar="TEXT", default="",
-    help="Tells this submit from another one of the same lines.",
-)  # fmt: skip
+@parameters.options_of(SubmitOptions)
 @parameters.tools_option
 @parameters.value_options
 @parameters.define_option
@@ -63,25 +76,21 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
 
     MACHINE is a file or the name of a shipped machine. TASK is the text of the task.
     """
-    from chartloop.cli.inputs import Job, read_jobs
-    from chartloop.cli.journal_access import open_journal, say_journal
-    from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.progress_bar import progress_bar
-    from chartloop.cli.run_factory import submit_run
-    from chartloop.run.sync import by_hand
-    from chartloop.run.tenants import in_tenant
-
     if options.inputs is not None and (task or options.run_id):
         raise click.UsageError("--inputs holds the tasks: leave TASK and --run-id out")
     loaded = load_machine(machine, options)
-    jobs = [Job(1, task)] if options.inputs is None else read_jobs(options.inputs)
+    jobs = (
+        [task_inputs.Job(1, task)]
+        if options.inputs is None
+        else task_inputs.read_jobs(options.inputs)
+    )
     journal = open_journal(options, make=True)
     ids, new = list[str](), 0
     with progress_bar("submitting", len(jobs)) as advance:
         for job in jobs:
             name = options.run_id or _run_id(loaded.hash, job, options.key)
             run_id = in_tenant(options.tenant, name)
-            new += submit_run(loaded, job, replace(options, run_id=run_id), journal)
+            new += run_factory.submit_run(loaded, job, replace(options, run_id=run_id), journal)
             ids.append(run_id)
             advance()
     if options.is_json:
@@ -90,7 +99,7 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
     known = len(ids) - new
     again = f", {known} submitted before" if known else ""
     console.say(f"{say_count(new, 'run')} submitted{again}")
-    if not by_hand(journal.backlog()).workers:
+    if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` drives them", "yellow")
     say_journal(journal)
 

@@ -8,9 +8,13 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR, UntrustedError
+from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import locate
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.units import say_count
+
+with at_first_use(__name__):
+    from chartloop.api import tool_lock
 
 
 @click.group(
@@ -48,14 +52,12 @@ def lock(machine: str, check: bool, options: RunOptions) -> None:
     The lock holds the name, description and schemas of each tool that the file names. Changes are
     shown before they are written.
     """
-    from chartloop.api.tool_lock import declared_in, lock_tools, locked_nothing
-
     locate(machine)
-    declared = declared_in(machine)
+    declared = tool_lock.declared_in(machine)
     if not options.trust:
         wants = "; ".join(one.server.reaches for one in declared.values())
         raise UntrustedError(f"{machine} {wants}", hint="read the file, then add --trust")
-    found = lock_tools(machine)
+    found = tool_lock.lock_tools(machine)
     if options.is_json:
         data = {"lock": str(found.path), "found": found.found, "differences": found.differences}
         console.result(console.as_json(data))
@@ -64,7 +66,7 @@ def lock(machine: str, check: bool, options: RunOptions) -> None:
     else:
         for line in found.differences:
             console.result(console.plain(line))
-    for name in locked_nothing(declared, found):
+    for name in tool_lock.locked_nothing(declared, found):
         console.say(f"no tool fits `{console.plain(name)}`", "yellow")
     if check and not found.fits:
         console.say(_why(found.found, found.path.name), "red")

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import console, parameters
+from chartloop.cli import completion, console, parameters
 from chartloop.cli.commands.diff import save
+from chartloop.cli.compare_inputs import machines_at
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
-from chartloop.cli.options import pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import option, pass_options
 from chartloop.cli.printing import print_result
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import (
@@ -25,6 +27,9 @@ from chartloop.cli.run_selection import (
     select_runs,
 )
 from chartloop.core.errors import ChartloopError
+
+with at_first_use(__name__):
+    from chartloop.studies import upgrade as upgrades
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -39,8 +44,21 @@ OWN = "-"
 class UpgradeOptions(SelectionOptions):
     """The options of `upgrade`."""
 
-    first: int = 20
-    unfinished: bool = False
+    write_map: str | None = option(
+        "--write-map",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
+    )
+    first: int = option(
+        "--first",
+        type=click.IntRange(min=1),
+        default=20,
+        metavar="N",
+        show_default=True,
+        help="List at most this many runs and reasons, the worst first.",
+    )
+    unfinished: bool = option("--unfinished", is_flag=True, help="Only runs that have not ended.")
 
 
 @click.command(
@@ -66,26 +84,16 @@ unsafe             a record is decided differently, or data of the run do not fi
 Exit codes: 0 every run can continue, 1 some cannot, 2 a machine or a run cannot be read.
 """
 )
-@click.argument("old", shell_complete=parameters.completion.machines)
-@click.argument("new", shell_complete=parameters.completion.machines)
+@click.argument("old", shell_complete=completion.machines)
+@click.argument("new", shell_complete=completion.machines)
 @runs_argument
-@click.option(
-    "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
-    help="Write the `renamed:` block that NEW needs to this file; `-` prints it alone.",
-)  # fmt: skip
-@click.option(
-    "--first", type=click.IntRange(min=1), default=20, metavar="N", show_default=True,
-    help="List at most this many runs and reasons, the worst first.",
-)  # fmt: skip
-@click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
+@parameters.options_of(UpgradeOptions)
 @choice_options
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
 @pass_options(UpgradeOptions)
-def upgrade(
-    old: str, new: str, runs: tuple[str, ...], write_map: str | None, options: UpgradeOptions
-) -> None:
+def upgrade(old: str, new: str, runs: tuple[str, ...], options: UpgradeOptions) -> None:
     """Show which recorded runs can continue with a changed file."""
     try:
         sides = _sides(old, new, options)
@@ -95,19 +103,24 @@ def upgrade(
         raise click.exceptions.Exit(USAGE) from None
     if result is None:
         raise click.exceptions.Exit(USAGE)
-    if write_map == "-" and not options.is_json:
+    if options.write_map == "-" and not options.is_json:
         console.say(result.summary)
     else:
         print_result(result, options, listed=options.first, skipped=False)
-    if write_map is not None:
-        _write_map(result, write_map)
+    if options.write_map is not None:
+        block = result.map_block()
+        if not block:
+            console.say("no run needs a state map: nothing is written", "dim")
+        elif options.write_map == "-":
+            console.result(block.rstrip("\n"))
+        else:
+            save(Path(options.write_map), block)
+            console.say(f"{options.write_map}: the `renamed:` block for the new file", "dim")
     raise click.exceptions.Exit(OK if result.all_go_on else ERROR)
 
 
 def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
     """Load the old machine (None for `-`) and the new one. None if either is not a machine."""
-    from chartloop.cli.compare_inputs import machines_at
-
     machines = machines_at((new,) if old == OWN else (old, new), options)
     if machines is None:
         return None
@@ -119,15 +132,13 @@ def _judge(
     old: Machine | None, new: Machine, runs: tuple[str, ...], options: UpgradeOptions
 ) -> Upgraded:
     """Judge the selected runs. Skipped runs are reported on stderr."""
-    from chartloop.studies.upgrade import upgrade as judge_runs
-
     for machine in (new, old):
         if machine is not None:
             refuse_undeclared(machine.spec)
     selection: Selection = select_runs(runs, options, (new if old is None else old).name)
     with progress_bar("deciding again", len(selection)) as tick:
         judged = _each(selection, tick, only_unfinished=options.unfinished)
-        result = judge_runs(new, old, judged, now=time.time())
+        result = upgrades.upgrade(new, old, judged, now=time.time())
     selection.unread += result.passed_over
     selection.say_unread()
     return replace(result, passed_over=tuple(selection.unread))
@@ -140,14 +151,3 @@ def _each(
         tick()
         if not (only_unfinished and run.row.ended):
             yield run
-
-
-def _write_map(result: Upgraded, file: str) -> None:
-    block = result.map_block()
-    if not block:
-        console.say("no run needs a state map: nothing is written", "dim")
-    elif file == "-":
-        console.result(block.rstrip("\n"))
-    else:
-        save(Path(file), block)
-        console.say(f"{file}: the `renamed:` block for the new file", "dim")

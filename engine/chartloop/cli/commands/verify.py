@@ -7,14 +7,17 @@ import click
 from chartloop.cli import parameters
 from chartloop.cli.charts import (
     ChartOptions,
-    chart_option,
     find_chart,
-    repair_option,
 )
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
+from chartloop.cli.late import at_first_use
+from chartloop.cli.machine_loader import read_machine
 from chartloop.cli.options import pass_options
 from chartloop.cli.printing import print_result, say_lines
 from chartloop.core.errors import SpecError
+
+with at_first_use(__name__):
+    from chartloop.interchange import verify as verifying
 
 
 @click.command(
@@ -37,8 +40,7 @@ exist; 2 the document or the machine cannot be read.
 )
 @click.argument("document", type=click.Path(dir_okay=False))
 @parameters.machine_argument
-@chart_option
-@repair_option
+@parameters.options_of(ChartOptions)
 @parameters.tools_option
 @parameters.format_option()
 @pass_options(ChartOptions)
@@ -48,12 +50,9 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
     or a .scxml file.
     """
-    from chartloop.cli.machine_loader import read_machine
-    from chartloop.interchange.verify import verify as compared
-
     try:
         chart = find_chart(document, options)
-        verdict = compared(chart, read_machine(machine, options), repair=options.repair)
+        verdict = verifying.verify(chart, read_machine(machine, options), repair=options.repair)
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None

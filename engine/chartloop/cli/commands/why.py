@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from chartloop.cli import console, parameters
+from chartloop.cli.journal_access import find_run, machine_of, open_journal
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import print_lines
 
@@ -35,8 +36,6 @@ def why(run: str, record: int | None, options: RunOptions) -> None:
 
     Every rule and edge that was evaluated, with the values that its guard read, taken or not.
     """
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal
-
     journal = open_journal(options)
     row = find_run(journal, run)
     opened = machine_of(journal, row, options).open(row.run_id, journal=journal)

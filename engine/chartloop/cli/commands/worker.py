@@ -11,18 +11,19 @@ import click
 
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import console, parameters
-from chartloop.cli.options import ServerOptions, pass_options
+from chartloop.cli.late import at_first_use
+from chartloop.cli.options import ServerOptions, option, pass_options
 from chartloop.core.units import say_count
 
-
-@dataclass(frozen=True, kw_only=True)
-class WorkerOptions(ServerOptions):
-    """The options of `worker`."""
-
-    concurrency: int = 20
-    until_idle: bool = False
-    schedule: ScheduleName | None = None
-    health: tuple[str, int] | None = None
+with at_first_use(__name__):
+    from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.adapters.schedule import opening as schedules
+    from chartloop.cli import run_factory
+    from chartloop.hosting import health as health_server
+    from chartloop.hosting import machines
+    from chartloop.hosting import runs as hosted_runs
+    from chartloop.hosting import workers as hosted_workers
+    from chartloop.run import sync
 
 
 def _address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -33,6 +34,48 @@ def _address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     if not port.isdecimal() or int(port) > 65_535:
         raise click.BadParameter(f"`{value}` is not a port: `8081`, or `0.0.0.0:8081`")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(ServerOptions):
+    """The options of `worker`."""
+
+    machines: tuple[str, ...] = option(
+        "--machines",
+        multiple=True,
+        metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False),
+        help="Drive only runs of the machine files in this folder, as they are now. Repeatable."
+        " Default: every run whose tools are here, with its machine from the journal.",
+    )
+    concurrency: int = option(
+        "--concurrency",
+        type=click.IntRange(1, 1000),
+        metavar="N",
+        default=20,
+        show_default=True,
+        help="Drive this many runs at once.",
+    )
+    until_idle: bool = option(
+        "--until-idle",
+        is_flag=True,
+        help="End when no run is due that it can drive, and none is being driven: for cron.",
+    )
+    schedule: ScheduleName | None = option(
+        "--schedule",
+        type=click.Choice(SCHEDULES),
+        help="Who delivers the runs that are due: the journal's own table, or DBOS in a PostgreSQL"
+        " database. Default: what `chartloop journal migrate --schedule` has prepared the journal"
+        " for.",
+    )
+    health: tuple[str, int] | None = option(
+        "--health",
+        metavar="[ADDRESS:]PORT",
+        callback=_address,
+        help="Answer /livez, /readyz and /metrics there, for probes and Prometheus, without a"
+        " token."
+        " Default address: 127.0.0.1.",
+    )
 
 
 @click.command(
@@ -48,50 +91,26 @@ workers as you like on one journal: each due run is claimed by one of them. You 
 any moment; another one takes its runs up. SIGTERM: claim no more, end the step, hand back.
 """
 )
-@click.option(
-    "--machines", multiple=True, metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
-    help="Drive only runs of the machine files in this folder, as they are now. Repeatable."
-    " Default: every run whose tools are here, with its machine from the journal.",
-)  # fmt: skip
-@click.option(
-    "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=20, show_default=True,
-    help="Drive this many runs at once.",
-)  # fmt: skip
-@click.option(
-    "--until-idle", is_flag=True,
-    help="End when no run is due that it can drive, and none is being driven: for cron.",
-)  # fmt: skip
-@click.option(
-    "--schedule", type=click.Choice(SCHEDULES),
-    help="Who delivers the runs that are due: the journal's own table, or DBOS in a PostgreSQL"
-    " database. Default: what `chartloop journal migrate --schedule` has prepared the journal for.",
-)  # fmt: skip
-@click.option(
-    "--health", metavar="[ADDRESS:]PORT", callback=_address,
-    help="Answer /livez, /readyz and /metrics there, for probes and Prometheus, without a token."
-    " Default address: 127.0.0.1.",
-)  # fmt: skip
+@parameters.options_of(WorkerOptions)
 @parameters.grace_option(25.0)
 @parameters.server_options
 @pass_options(WorkerOptions)
 def worker(options: WorkerOptions) -> None:
     """Drive the runs of a journal that are due, until SIGTERM."""
-    from chartloop.adapters.journal.opening import at_start, journal_of
-    from chartloop.adapters.schedule.opening import engine_of
-    from chartloop.cli.run_factory import server_settings
-    from chartloop.hosting.health import Health, HealthServer, Notifier
-    from chartloop.hosting.machines import Machines
-    from chartloop.hosting.runs import Runs
-    from chartloop.hosting.workers import AGAIN, POLL, Workers
-    from chartloop.run.sync import by_hand
-
-    settings = server_settings(options, face="chartloop worker", concurrency=options.concurrency)
-    journal = journal_of(settings.journal)
-    runs = Runs(settings, journal, Machines(settings, journal))
-    with at_start():  # what may not be done is refused before anything is
-        workers = Workers(runs, lambda _, __: None, engine_of(journal, options.schedule))
-        health, notifier, stopped = Health(workers), Notifier(), threading.Event()
-        probes = None if options.health is None else HealthServer(health, *options.health)
+    settings = run_factory.server_settings(
+        options, face="chartloop worker", concurrency=options.concurrency
+    )
+    journal = journal_opening.journal_of(settings.journal)
+    runs = hosted_runs.Runs(settings, journal, machines.Machines(settings, journal))
+    with journal_opening.at_start():  # what may not be done is refused before anything is
+        workers = hosted_workers.Workers(
+            runs, lambda _, __: None, schedules.engine_of(journal, options.schedule)
+        )
+        health, notifier = health_server.Health(workers), health_server.Notifier()
+        stopped = threading.Event()
+        probes = (
+            None if options.health is None else health_server.HealthServer(health, *options.health)
+        )
         asyncio.run(workers.keep())
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda _, __: stopped.set())
@@ -100,12 +119,14 @@ def worker(options: WorkerOptions) -> None:
     if probes is not None:
         console.say(f"probes and metrics at http://{probes.host}:{probes.port}", "dim")
     notifier.tell("READY=1")
-    while not stopped.wait(POLL if options.until_idle else notifier.every or AGAIN):
+    while not stopped.wait(
+        hosted_workers.POLL if options.until_idle else notifier.every or hosted_workers.AGAIN
+    ):
         # a signal that another thread got is handled when this one wakes up
         if notifier.every is not None and health.alive().ok:
             notifier.tell("WATCHDOG=1")
         if options.until_idle:
-            backlog = by_hand(journal.backlog())
+            backlog = sync.by_hand(journal.backlog())
             mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
             if not (backlog.held or mine):
                 break

@@ -53,7 +53,13 @@ def form_of(question: Question) -> Form:
         fields[name] = _field(name, typed)
     for place in _call_fields(question):
         fields[place.field] = place.shape
-    required = [event] if event else [n for n, t in _only(answers).items() if not t.nullable]
+    required = (
+        [event]
+        if event
+        else [
+            n for n, t in next(iter(answers.values()), dict[str, Type]()).items() if not t.nullable
+        ]
+    )
     schema: Json = {"type": "object", "properties": fields}
     if required:
         schema["required"] = required
@@ -130,10 +136,6 @@ def _decisions(question: Question, event: str, content: Mapping[str, Any]) -> tu
         return event, {}
     words = {call["key"]: words.get(call["key"], event) for call in question.calls}
     return ACCEPT if ACCEPT in words.values() else DENY, {CALLS: words}
-
-
-def _only(answers: Mapping[str, Mapping[str, Type]]) -> Mapping[str, Type]:
-    return next(iter(answers.values()), dict[str, Type]())
 
 
 def _event_field(answers: Mapping[str, Mapping[str, Type]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chartloop.api import Machine
 from chartloop.api.caller_values import wants_task
-from chartloop.core.errors import ArgumentsError, SetupError
+from chartloop.core.errors import ArgumentsError
 from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
 from chartloop.language.json_schema.of_type import schema_of_type
@@ -118,15 +118,6 @@ def machine_tool(machine: Machine) -> ToolShape:
     spec = machine.spec
     about = " ".join((spec.about or spec.title or f"Runs the machine `{spec.name}`.").split())
     message = f"{about} Gives the run's output, or its question where it waits for a person."
-    return ToolShape(
-        spec.name, spec.title or spec.name, message, start_schema(machine),
-        run_schema(output_schema(spec)),
-    )  # fmt: skip
-
-
-def start_schema(machine: Machine) -> Json:
-    """The input schema of a machine's tool: the task and initial values of variables."""
-    spec = machine.spec
     task: Json = {
         "type": "string", "maxLength": LONGEST_TASK, "description": "What the run is to do."
     }  # fmt: skip
@@ -141,7 +132,9 @@ def start_schema(machine: Machine) -> Json:
             },
             "additionalProperties": False,
         }
-    return _object(fields, ["task"] if wants_task(machine.spec, machine.canonical()) else [])
+    given = _object(fields, ["task"] if wants_task(spec, machine.canonical()) else [])
+    taken = run_schema(output_schema(spec))
+    return ToolShape(spec.name, spec.title or spec.name, message, given, taken)
 
 
 def _object(fields: Json, required: Iterable[str] = ()) -> Json:
@@ -262,16 +255,6 @@ OWN: Mapping[str, ToolShape] = {
     )
 }  # fmt: skip
 """The server's own tools, by name."""
-
-
-def refuse_taken(names: Iterable[str]) -> None:
-    """Raise `SetupError` for a machine with the name of one of the server's own tools."""
-    for name in names:
-        if name in OWN:
-            raise SetupError(
-                f"the machine `{name}` has the name of a tool of this server",
-                hint="give the machine another name: `machine: NAME` in its file",
-            )
 
 
 def refuse_arguments(shape: ToolShape, arguments: Json) -> None:

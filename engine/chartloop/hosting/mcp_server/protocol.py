@@ -24,7 +24,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from chartloop.api import Machine, new_run_id
+from chartloop.api import new_run_id
 from chartloop.core.errors import AnswerError, ArgumentsError, WaitError
 from chartloop.core.version import __version__
 from chartloop.hosting.mcp_server.elicitation_form import form_of, read_form
@@ -108,7 +108,11 @@ class ProtocolServer:
         _need(ctx, "drive")
         if params.request_state is not None:
             return await self._retry(ctx, params)
-        shape = machine_tool(await self._machine_named(params.name))
+        try:
+            shape = machine_tool(await self._calls.machine(params.name))
+        except ArgumentsError as error:  # no such machine: to the protocol, an unknown tool
+            message = f"there is no tool `{params.name}`: {error.hint}"
+            raise MCPError(types.INVALID_PARAMS, message) from None
         refuse_arguments(shape, arguments)
         run_id = _reach(ctx).whole(new_run_id())
         return await self._drive(
@@ -116,13 +120,6 @@ class ProtocolServer:
             run_id,
             partial(self._calls.start, params.name, arguments, run_id, _person(ctx)),
         )
-
-    async def _machine_named(self, name: str) -> Machine:
-        try:
-            return await self._calls.machine(name)
-        except ArgumentsError as error:  # no such machine: to the protocol, an unknown tool
-            message = f"there is no tool `{name}`: {error.hint}"
-            raise MCPError(types.INVALID_PARAMS, message) from None
 
     async def _drive(
         self, ctx: Context, run_id: str, begin: Begin | None = None, past: str = ""

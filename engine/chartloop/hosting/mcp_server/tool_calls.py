@@ -27,6 +27,7 @@ from chartloop.core.errors import (
     ArgumentsError,
     ChartloopError,
     Driven,
+    SetupError,
     SpecError,
     StatusError,
     UnknownRunError,
@@ -39,7 +40,6 @@ from chartloop.hosting.mcp_server.machine_tools import (
     ToolShape,
     machine_tool,
     output_schema,
-    refuse_taken,
 )
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Caller, Runs
@@ -119,7 +119,12 @@ class Calls:
         journal = journal_of(settings.journal)
         self.settings = settings
         self.machines = Machines(settings, journal)
-        refuse_taken(file.name for file in self.machines.listing())
+        for file in self.machines.listing():
+            if file.name in OWN:
+                raise SetupError(
+                    f"the machine `{file.name}` has the name of a tool of this server",
+                    hint="give the machine another name: `machine: NAME` in its file",
+                )
         self.runs = Runs(settings, journal, self.machines)
         self.workers = Workers(self.runs, _ignore_event, engine_of(journal))
         self._starting: dict[str, threading.Event] = {}

@@ -104,9 +104,11 @@ def _add_errors(app: FastAPI) -> None:
         return problem_answer(problem_of(error))
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
-        return problem_answer(
-            problem_of(_validation_refusal(cast("RequestValidationError", error)))
-        )
+        errors = cast("RequestValidationError", error).errors()
+        wrong = list(_field_errors(cast("Sequence[dict[str, Any]]", errors)))
+        first = wrong[0] if wrong else Wrong("", "the request is not accepted")
+        where = f"{first.at}: " if first.at else ""
+        return problem_answer(problem_of(Refusal(422, f"{where}{first.message}", wrong=wrong)))
 
     async def unknown(_: Request, error: Exception) -> JSONResponse:
         status: int = getattr(error, "status_code", 500)
@@ -123,26 +125,15 @@ def _add_errors(app: FastAPI) -> None:
         app.add_exception_handler(status, unknown)
 
 
-def _validation_refusal(error: RequestValidationError) -> Refusal:
-    wrong = list(_field_errors(cast("Sequence[dict[str, Any]]", error.errors())))
-    first = wrong[0] if wrong else Wrong("", "the request is not accepted")
-    where = f"{first.at}: " if first.at else ""
-    return Refusal(422, f"{where}{first.message}", wrong=wrong)
-
-
 def _field_errors(errors: Sequence[dict[str, Any]]) -> Iterator[Wrong]:
     for error in errors:
         root, *rest = error["loc"]
         if root == "body":
-            at = "".join(f"/{_escape(str(part))}" for part in rest)
+            # each is a token of a JSON pointer, RFC 6901
+            at = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in rest)
         else:
             at = ".".join(map(str, (root, *rest)))
         yield Wrong(at, str(error["msg"]))
-
-
-def _escape(part: str) -> str:
-    """Escape one token of a JSON pointer, RFC 6901."""
-    return part.replace("~", "~0").replace("/", "~1")
 
 
 # the server itself ------------------------------------------------------------------------------

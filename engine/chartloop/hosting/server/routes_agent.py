@@ -185,15 +185,6 @@ def _adapters(parts: Parts, classes: Sequence[Any] | None) -> list[ToolSpec]:
     return [known[name] for name in classes]
 
 
-def _conditions(body: ConditionsBody) -> AgentStoppingConditions:
-    if body.custom_condition is not None:
-        raise _python(
-            "/stopping_conditions/custom_condition",
-            "write the condition as a rule of a machine, and start that with `POST /runs`",
-        )
-    return AgentStoppingConditions(**body.model_dump())
-
-
 def _python(at: str, hint: str) -> Refusal:
     return Refusal(422, f"{at}: {_PYTHON}", hint=hint, wrong=[Wrong(at, _PYTHON, hint)])
 
@@ -257,7 +248,14 @@ async def complete_text(body: TextBody, parts: TheParts, reach: TheReach) -> Any
 
 def _executor(parts: Parts, reach: Reach, body: ExecuteBody) -> AgentExecutor:
     agent = _agent(parts, reach, body.agent_settings, body.execution_classes)
-    return AgentExecutor(agent, _conditions(body.stopping_conditions), journal=parts.journal)
+    given = body.stopping_conditions
+    if given.custom_condition is not None:
+        raise _python(
+            "/stopping_conditions/custom_condition",
+            "write the condition as a rule of a machine, and start that with `POST /runs`",
+        )
+    conditions = AgentStoppingConditions(**given.model_dump())
+    return AgentExecutor(agent, conditions, journal=parts.journal)
 
 
 def _updates(parts: Parts, executor: AgentExecutor, task: str) -> StreamingResponse:

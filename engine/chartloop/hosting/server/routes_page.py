@@ -143,14 +143,9 @@ def run_spending(run_id: RunPath, parts: TheParts) -> Json:
     """
     run = parts.runs.open(run_id)
     points = [list(point) for point in spending_of(run.session.tally)]
-    return {"points": points, "limits": _limits(run)}
-
-
-def _limits(run: Run) -> dict[str, float]:
-    """The limits that the machine's rules set for tokens and cost."""
     names = {"usage.total_tokens": "tokens", "usage.cost": "cost"}
-    limits: dict[str, float] = {}
+    limits: dict[str, float] = {}  # those that the machine's rules set
     for budget in budgets(run.machine.chart, run.facts):
         if budget.fact in names and budget.bound:
             limits.setdefault(names[budget.fact], budget.bound)
-    return limits
+    return {"points": points, "limits": limits}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -111,17 +111,12 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
         created_from=since, created_to=until, children=children,
     )  # fmt: skip
     page = await parts.grouped.page(wanted, after, limit)
-    drivers = await _drivers(parts, page.rows)
-    listed = [{**summary(row), "driver": drivers.get(row.run_id)} for row in page.rows]
-    return {"runs": listed, "next": page.next or None}
-
-
-async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
-    """The drivers of those runs that are being driven now, by run."""
-    moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
+    moving = [row.run_id for row in page.rows if row.status in ("running", "debugging")]
     leases = await asyncio.gather(*(parts.grouped.living_lease(run_id) for run_id in moving))
     found = zip(moving, leases, strict=True)
-    return {run_id: str(of[1].driver) for run_id, of in found if of is not None}
+    drivers = {run_id: str(of[1].driver) for run_id, of in found if of is not None}
+    listed = [{**summary(row), "driver": drivers.get(row.run_id)} for row in page.rows]
+    return {"runs": listed, "next": page.next or None}
 
 
 @router.post(

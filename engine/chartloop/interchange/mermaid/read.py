@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from chartloop.core.units import say_some
 from chartloop.interchange.mermaid.diagram import Diagram, Link, Refused, Vertex
 from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
@@ -65,9 +66,8 @@ class Note(NamedTuple):
     def __str__(self) -> str:
         if not self.lines:
             return self.text
-        more = f" and {len(self.lines) - 5} more" if len(self.lines) > 5 else ""
         word = "line" if len(self.lines) == 1 else "lines"
-        return f"{self.text} ({word} {', '.join(map(str, self.lines[:5]))}{more})"
+        return f"{self.text} ({word} {say_some(self.lines, 5)})"
 
 
 class Reading(NamedTuple):
@@ -189,7 +189,7 @@ class _Chart:
             self._note_text(link.text.text, link.text.kind, link.at)
 
     def _note_text(self, text: str, kind: str, at: int) -> None:
-        if has_tags(text):
+        if _TAG.search(_BREAK.sub("", text)) is not None:
             self._note("tags in a label are left out, but for breaks", at)
         if kind == "markdown" and set(text) & set("*_"):
             self._note("Markdown in a label stays as it is written", at)
@@ -276,8 +276,7 @@ def _arrow(link: Link, source: str, target: str) -> Arrow:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(f"`{name}`" for name in names[:3]) + more
+    return say_some([f"`{name}`" for name in names], 3)
 
 
 def _role(shape: Shape, fill: str | None, *, entered: bool, left: bool) -> Role:
@@ -300,11 +299,6 @@ def says(written: str) -> str:
     for mark, meant in (("ﬂ°°", "&#"), ("ﬂ°", "&"), ("¶ß", ";")):
         text = text.replace(mark, meant)
     return "\n".join(line.strip() for line in html.unescape(text).split("\n")).strip("\n")
-
-
-def has_tags(written: str) -> bool:
-    """Whether there are tags in it that are no breaks."""
-    return _TAG.search(_BREAK.sub("", written)) is not None
 
 
 def split_number(written: str) -> tuple[int | None, str]:

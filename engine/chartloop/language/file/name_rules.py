@@ -1,26 +1,20 @@
-"""Validation of the names that a file declares: states, limits, variables, events.
-
-It follows the validation of the shape. An invalid name is reported but kept, so that it does not
-become an unknown name as well.
-
-Source: design "language", section 1 (`machine`).
-"""
+"""The names that a file declares: states, limits, variables, events."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-from chartloop.language.file.base import LONGEST_NAME, NAME
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
+
+NAME = r"^[a-z][a-z0-9_]*$"
+LONGEST_NAME = 64
 
 RESERVED_STATES = frozenset({"return", "next"})
 """The state names that `next: return` and `failed: next` reserve."""
 
 _NAME = re.compile(NAME.removeprefix("^").removesuffix("$"))
-_NAMED = ("states", "limits", "vars", "memory", "define", "reasons", "machines", "output")
 
 
 class BadName(NamedTuple):
@@ -29,19 +23,6 @@ class BadName(NamedTuple):
     path: Path
     message: str
     hint: str
-
-
-def bad_names(machine: Mapping[str, Any], base: Path = ()) -> Iterator[BadName]:
-    """The invalid names of a machine and its inline children, in validated plain data."""
-    for key in _NAMED:
-        yield from _among(machine, (*base, key))
-    for name, state in _inside(machine, "states").items():
-        path = (*base, "states", name, "on")
-        yield from _among(state, path)
-        for event, edge in _inside(state, "on").items():
-            yield from _among(edge, (*path, event, "data"))
-    for name, child in _inside(machine, "machines").items():
-        yield from bad_names(child, (*base, "machines", name))
 
 
 def bad_name(path: Path, name: str, *, reserved: bool = False) -> BadName | None:
@@ -55,17 +36,3 @@ def bad_name(path: Path, name: str, *, reserved: bool = False) -> BadName | None
     if _NAME.fullmatch(better):
         hint += f": `{better}`"
     return BadName(path, f"`{short(name)}` is not a name", hint)
-
-
-def _among(holder: Any, path: Path) -> Iterator[BadName]:
-    key = path[-1]
-    for name in _inside(holder, str(key)):
-        reserved = key == "states" and name in RESERVED_STATES
-        if problem := bad_name((*path, name), name, reserved=reserved):
-            yield problem
-
-
-def _inside(holder: Any, key: str) -> dict[str, Any]:
-    """A mapping under a key; empty when there is none."""
-    found = cast(dict[str, Any], holder).get(key) if isinstance(holder, dict) else None
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}

@@ -1,46 +1,37 @@
-"""The shapes around the states: model, memory, tasks, limits, reasons, notes.
+"""The parts around the states: model, memory, tasks, limits, reasons, notes."""
 
-The texts below the keys become descriptions in the JSON Schema, which editors show.
-
-Source: design "language", section 1.
-"""
-
-# without `annotations` of `__future__`: pydantic would compile each of them anew at every start
+# without `annotations` of `__future__`: the annotations are part of the table
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Strict, Tag
-
 from chartloop.core.specs import CacheMark
-from chartloop.language.file.base import (
-    FINITE,
-    LIST,
-    MAPPING,
-    SCALAR,
-    Data,
+from chartloop.language.file.keys import (
+    REQUIRED,
     Flag,
+    IsNumber,
+    Json,
+    Part,
+    Prose,
     Scalar,
-    Shape,
     Text,
-    kind_of,
+    Whole,
+    key,
 )
 
 
-class ModelShape(Shape):
+class ModelShape(Part, title="model"):
     """The model that `infer` calls, and its settings."""
 
-    name: Text
+    name: Prose
     """A litellm model name such as `openai/gpt-4o-mini`, or `scripted`."""
-    temperature: Annotated[float, Field(ge=0, le=2), FINITE] | None = None
+    temperature: Annotated[float, IsNumber(least=0, most=2)] | None = None
     """The sampling temperature: 0 to 2."""
-    top_p: Annotated[float, Field(gt=0, le=1), FINITE] | None = None
+    top_p: Annotated[float, IsNumber(above=0, most=1)] | None = None
     """The share of likely tokens to sample from: above 0, up to 1."""
     max_tokens: Scalar | None = None
     """Longest reply, in tokens."""
-    stop: Annotated[
-        Annotated[Text, Tag(SCALAR)] | Annotated[list[Text], Tag(LIST)], Discriminator(kind_of)
-    ] | None = None  # fmt: skip
+    stop: Prose | list[Prose] | None = None
     """Where the model stops writing: a text, or a list of texts."""
-    seed: Annotated[int, Strict()] | None = None
+    seed: Whole | None = None
     """The seed for reproducible replies, as far as the provider supports it."""
     stream: Flag | None = None
     """Whether replies are streamed even without a listener."""
@@ -50,74 +41,74 @@ class ModelShape(Shape):
     """Longest pause between two pieces of a streamed reply. Default: `60s`."""
     reply_limit: Scalar | None = None
     """Longest reply, in characters of its text and tool arguments. Default: `1_000_000`."""
-    api_base: Text | None = None
+    api_base: Prose | None = None
     """The host to call instead of the provider's. Such a file needs `--trust`."""
-    api_key_env: Text | None = None
+    api_key_env: Prose | None = None
     """The environment variable that holds the key. Never the key itself."""
     context_window: Scalar | None = None
     """The model's window, in tokens: `128_000`."""
-    input_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
+    input_cost_per_token: Annotated[float, IsNumber(least=0)] | None = None
     """Price of a token that is sent, in USD."""
-    output_cost_per_token: Annotated[float, Field(ge=0), FINITE] | None = None
+    output_cost_per_token: Annotated[float, IsNumber(least=0)] | None = None
     """Price of a token that the model writes, in USD."""
-    fallbacks: list[Text] | None = None
+    fallbacks: list[Prose] | None = None
     """Models that are tried next when this one fails."""
     cache: list[CacheMark] | None = None
     """The parts marked for the provider's cache: `[instructions, tools]`."""
-    extra: dict[str, Data] | None = None
+    extra: dict[str, Json] | None = None
     """Passed to the provider unchanged."""
 
 
-class BlockShape(Shape):
+class BlockShape(Part, title="memory_block"):
     """A memory block with a limit, a label or a template. Source: 004 `make-memory-block`."""
 
-    value: Text = ""
+    value: Prose = ""
     """The text that the block starts with."""
     limit: Scalar | None = None
     """Longest value, in characters."""
-    label: Text | None = None
+    label: Prose | None = None
     """The block's name in the prompt; default: its name in the file."""
-    template: Text | None = None
+    template: Prose | None = None
     """The form of the block in the prompt: a template of `{{ value }}` and `{{ label }}`."""
     on_demand: Flag = False
     """The prompt only names the block; the model reads it with the tool `core_memory_read`."""
 
 
-class TypedValue(Shape):
+class TypedValue(Part, title="typed_value"):
     """A value with its type written out."""
 
-    type: Text
+    type: Text = key(cure='write `{type: "list[str]", value: []}`', default=REQUIRED)
     """`bool int float str duration fraction list[T] map[T] any`"""
-    value: Data = None
+    value: Json = None
     """The first value; `null` switches a limit off."""
 
 
-class TaskShape(Shape):
+class TaskShape(Part, title="task"):
     """One task of the queue. Source: 003 "Task Queue"."""
 
-    id: Text | None = None
+    id: Prose | None = None
     """Names the task in reports; default: `task_1` and so on."""
-    text: Text
+    text: Prose
     """The task, in words."""
     kind: Literal["primary", "improvement"] = "primary"
     """`primary` work must be done; `improvement` follows it."""
-    acceptance: Text = ""
+    acceptance: Prose = ""
     """The acceptance criteria: how to tell that it is done."""
-    by: dict[Literal["tool", "prompt", "machine"], Data] | None = None
+    by: dict[Literal["tool", "prompt", "machine"], Json] | None = None
     """The means to do it: one of `tool`, `prompt` or `machine`."""
 
 
-class TaskFile(Shape):
+class TaskFile(Part, title="tasks_file"):
     """Tasks in their own file, read when the run starts."""
 
     file: Text
     """A path, taken from the machine's folder."""
 
 
-class ReasonShape(Shape):
+class ReasonShape(Part, title="reason"):
     """A stop reason of this file, or a built-in one redefined."""
 
-    priority: Annotated[int, Strict(), Field(ge=0, le=9)] = 7
+    priority: Annotated[int, IsNumber(least=0, most=9, whole=True)] = 7
     """0 to 9: of several reasons the lowest number wins."""
     forced: Flag = True
     """Whether the run was cut short rather than finished."""
@@ -125,27 +116,27 @@ class ReasonShape(Shape):
     """The status with which the run ends."""
 
 
-class IgnoreShape(Shape):
+class IgnoreShape(Part, title="accepted_finding"):
     """A finding that is accepted."""
 
     code: Text
     """The finding's code: `CL316`."""
     at: Text | None = None
     """Where: `states.x`, `limits.x`, `rules.0`; anywhere when left out."""
-    reason: Text
+    reason: Prose
     """Why it is right."""
 
 
-class DeviationShape(Shape):
+class DeviationShape(Part, title="deviation"):
     """An accepted difference from the picture in `source`."""
 
-    difference: Text
+    difference: Prose
     """The difference."""
-    reason: Text
+    reason: Prose
     """Why it is right."""
 
 
-class ElicitationShape(Shape):
+class ElicitationShape(Part, title="mcp_elicitation"):
     """The questions that an MCP server may ask a person."""
 
     within: Scalar | None = None
@@ -154,7 +145,7 @@ class ElicitationShape(Shape):
     """The number of questions in one call of a tool; default: 10, and 0 refuses them."""
 
 
-class SamplingShape(Shape):
+class SamplingShape(Part, title="mcp_sampling"):
     """The calls of the run's model that an MCP server may make."""
 
     calls: Scalar
@@ -163,7 +154,7 @@ class SamplingShape(Shape):
     """The tokens of these calls together."""
 
 
-class McpShape(Shape):
+class McpShape(Part, title="mcp_server"):
     """An MCP server, in the shape that every client accepts, with a few keys of our own."""
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
@@ -180,39 +171,21 @@ class McpShape(Shape):
     """The address of a running server, over streamable HTTP."""
     headers: dict[str, Text] | None = None
     """Sent with each request; `${VAR}` is a variable of chartloop's environment."""
-    effect: Literal["pure", "local", "paid"] | None = None
+    effect: Literal["pure", "local", "paid"] | None = key("effect", "Actions")
     """The effect of repeating a call, for all of its tools; default: `paid`, never repeated."""
-    connect_timeout: Scalar | None = None
+    connect_timeout: Scalar | None = key("longest time to connect", "Actions")
     """How long it has to start and to list its tools; default: `30s`."""
-    timeout: Scalar | None = None
+    timeout: Scalar | None = key("longest time of a call", "Actions")
     """How long a call may take; default: `60s`."""
-    elicitation: ElicitationShape | None = None
+    elicitation: ElicitationShape | None = key("questions", "Actions")
     """Questions that it may ask: `{within: 10m, questions: 10}`."""
-    sampling: SamplingShape | None = None
+    sampling: SamplingShape | None = key("model calls", "Actions")
     """Calls of the run's model that it may make: `{calls: 5, tokens: 10_000}`; default: none."""
-    lock: dict[str, Data] | None = None
+    lock: dict[str, Json] | None = None
     """Its locked tools, in a recorded machine; your file has them in `*.tools.lock.json`."""
 
 
-Limit = Annotated[
-    Annotated[Scalar | None, Tag(SCALAR)]
-    | Annotated[TypedValue, Tag(MAPPING)]
-    | Annotated[list[Text], Tag(LIST)],
-    Discriminator(kind_of),
-]
-Var = Annotated[
-    Annotated[Scalar | None, Tag(SCALAR)]
-    | Annotated[TypedValue, Tag(MAPPING)]
-    | Annotated[list[Data], Tag(LIST)],
-    Discriminator(kind_of),
-]
-Block = Annotated[
-    Annotated[Text, Tag(SCALAR)] | Annotated[BlockShape, Tag(MAPPING)], Discriminator(kind_of)
-]
-Task = Annotated[
-    Annotated[Text, Tag(SCALAR)] | Annotated[TaskShape, Tag(MAPPING)], Discriminator(kind_of)
-]
-Tasks = Annotated[
-    Annotated[TaskFile, Tag(MAPPING)] | Annotated[list[Task], Tag(LIST)],
-    Discriminator(kind_of),
-]
+Limit = Scalar | TypedValue | list[Text] | None
+Var = Scalar | TypedValue | list[Json] | None
+Block = Text | BlockShape
+Tasks = TaskFile | list[Text | TaskShape]

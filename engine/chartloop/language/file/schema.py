@@ -1,8 +1,8 @@
-"""The JSON Schema of machine files for editors, made from the shapes and the actions.
+"""The JSON Schema of machine files for editors, made from the tables of keys and the actions.
 
 ``docs/machine.schema.json`` is its checked-in copy, which the first line of a machine file names;
-``docs/generate.py`` writes it. The description of a key is the text below it in the source of the
-shapes; that of a field of `with` is the one of its action.
+``docs/generate.py`` writes it. The description of a key is the text below it in the source of its
+part; that of a field of `with` is the one of its action.
 """
 
 from __future__ import annotations
@@ -10,40 +10,42 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Iterable, Mapping
-from types import ModuleType
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, cast
 
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.language.file import file, parts
-from chartloop.language.file.base import NAME
-from chartloop.language.file.file import NEEDS, FileShape
+from chartloop.language.file.file import NEEDS, EdgeShape, FileShape, MachineShape, RuleShape
+from chartloop.language.file.keys import (
+    REQUIRED,
+    Either,
+    IsFlag,
+    IsNumber,
+    IsPart,
+    IsScalar,
+    IsText,
+    Key,
+    Kind,
+    ListOf,
+    MapOf,
+    OneOf,
+    Part,
+)
+from chartloop.language.file.name_rules import LONGEST_NAME, NAME
 
 ID = "https://chartloop.invalid/machine.schema.json"
 
-_TITLES = {
-    "Append": "append", "ApproveShape": "approve", "BlockShape": "memory_block",
-    "DeviationShape": "deviation", "ElicitationShape": "mcp_elicitation",
-    "SamplingShape": "mcp_sampling",
-    "EdgeShape": "edge", "IgnoreShape": "accepted_finding", "MachineShape": "child_machine",
-    "McpShape": "mcp_server", "ModelShape": "model", "OnShape": "event", "ReasonShape": "reason",
-    "RetryShape": "retry", "RuleShape": "rule", "StateShape": "state", "TaskFile": "tasks_file",
-    "TaskShape": "task", "TypedValue": "typed_value",
-}  # fmt: skip
-_STRING = {"type": "string"}
+Node = dict[str, Any]
 
 
-def schema(actions: Iterable[ActionSpec]) -> dict[str, Any]:
+def schema(actions: Iterable[ActionSpec]) -> Node:
     """The schema as plain data, in a stable order, with the fields of these actions."""
-    made = FileShape.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
-    shapes: dict[str, Any] = {"FileShape": made, **made.pop("$defs")}
-    texts = {**_texts(parts), **_texts(file)}
-    for name, part in shapes.items():
-        _describe(part, texts, name)
-        _complete(part, name)
-    tidy = cast(dict[str, Any], _tidy({n: p for n, p in shapes.items() if n in _TITLES}))
-    tidy["StateShape"]["allOf"] = [
+    found = {**vars(parts), **vars(file)}.values()
+    named = [p for p in found if isinstance(p, type) and issubclass(p, Part) and p.called]
+    made = {p.called: _part(p) for p in sorted(named, key=lambda p: p.__name__)}
+    made["state"]["allOf"] = [
         {
             "if": {"properties": {"do": {"const": action.name}}, "required": ["do"]},
             "then": {"properties": {"with": _with(action)}},
@@ -51,16 +53,18 @@ def schema(actions: Iterable[ActionSpec]) -> dict[str, Any]:
         for action in actions
         if action.run is not None
     ]
-    whole = cast(dict[str, Any], _tidy(made))
+    whole = _part(FileShape)
     keys = whole["properties"]
-    first = {key: keys[key] for key in ("chartloop", "machine")}  # the required ones
+    about = {key: {"description": keys[key]["description"]} for key in ("chartloop", "machine")}
+    name = {"maxLength": LONGEST_NAME, "pattern": NAME, "type": "string", **about["machine"]}
+    first = {"chartloop": {"const": 1, **about["chartloop"]}, "machine": name}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         "title": "chartloop machine",
         **whole,
-        "properties": {**first, **keys},
-        "$defs": {_TITLES[n]: {"title": _TITLES[n], **p} for n, p in sorted(tidy.items())},
+        "properties": {**first, **{n: k for n, k in keys.items() if n not in first}},
+        "$defs": {title: {"title": title, **part} for title, part in made.items()},
     }
 
 
@@ -69,21 +73,126 @@ def text(actions: Iterable[ActionSpec]) -> str:
     return json.dumps(schema(actions), indent=2, ensure_ascii=False) + "\n"
 
 
-def _with(action: ActionSpec) -> dict[str, Any]:
+def _part(part: type[Part]) -> Node:
+    """A mapping with known keys, and the conditions that an editor can check."""
+    keys, texts = part.keys(), _texts(part)
+    required = [name for name, key in keys.items() if key.default is REQUIRED]
+    more: Node = {"required": required} if required else {}
+    more["type"] = "object"
+    if issubclass(part, MachineShape):
+        more["required"] = [*required, "states"]
+    if part is file.StateShape:
+        one = {k: list(n) for k, n in NEEDS.items() if len(n) == 1}
+        more["dependentRequired"] = {**one, "when": ["then", "else"], "of": ["cases"]}
+        more["dependentSchemas"] = {
+            k: {"anyOf": [{"required": [n]} for n in needs]}
+            for k, needs in NEEDS.items()
+            if len(needs) > 1
+        }
+    if issubclass(part, EdgeShape):
+        more["dependentRequired"] = {"message": ["stop"]}
+    if part is RuleShape:
+        more["anyOf"] = [{"required": [k]} for k in ("stop", "signal", "to")]
+    return {
+        "additionalProperties": False,
+        "description": inspect.cleandoc(part.__doc__ or ""),
+        "properties": {name: _key(part, name, key, texts[name]) for name, key in keys.items()},
+        **more,
+    }
+
+
+def _texts(part: type[Part]) -> dict[str, str]:
+    """The text below each key in the source of a part."""
+    out: dict[str, str] = {}
+    for cls in (c for c in reversed(part.__mro__) if c is not object):
+        body = cast("ast.ClassDef", ast.parse(inspect.getsource(cls)).body[0]).body
+        for node, below in pairwise(body):
+            if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
+                if isinstance(node.target, ast.Name) and isinstance(below.value, ast.Constant):
+                    text = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
+                    out[node.target.id.rstrip("_")] = text
+    return out
+
+
+def _key(part: type[Part], name: str, key: Key, about: str) -> Node:
+    if name in ("stop", "signal") and part is not parts.ModelShape:
+        highest = ["highest"] if part is file.StateShape else []
+        words = {"enum": [*highest, *REASONS]}
+        return {"description": about, "anyOf": [words, {"type": "string"}]}
+    made = _kind(key.kind)
+    if key.kind.nullable and made.keys() == {"type"} and isinstance(made["type"], str):
+        made = {"type": [made["type"]]}
+    if key.default not in (None, REQUIRED) and not isinstance(key.default, list):
+        made = {"default": key.default, **made}
+    least = {"minProperties": 1} if name == "states" else {}
+    return {**made, "description": about, **least}
+
+
+def _kind(kind: Kind) -> Node:
+    """The values of a kind, without null."""
+    match kind:
+        case IsText():
+            return {"type": "string"}
+        case IsFlag():
+            return {"type": "boolean"}
+        case IsScalar():
+            return {"type": ["string", "number", "boolean"]}
+        case IsNumber():
+            bounds = {
+                "exclusiveMinimum": kind.above, "maximum": kind.most, "minimum": kind.least,
+            }  # fmt: skip
+            given = {name: bound for name, bound in bounds.items() if bound is not None}
+            return {**given, "type": "integer" if kind.whole else "number"}
+        case OneOf(words=words):
+            allowed = {"enum": [*words]} if len(words) > 1 else {"const": "".join(words)}
+            return {**allowed, "type": "string"}
+        case ListOf():
+            least = {"minItems": kind.least} if kind.least else {}
+            return {"items": _or_null(kind.of), **least, "type": "array"}
+        case MapOf(names=names):
+            entry = _or_null(kind.of)
+            if names is not None and not names.words:
+                named = {NAME: entry}
+                return {"patternProperties": named, "type": "object", "additionalProperties": False}
+            words = {"propertyNames": {"enum": list(names.words)}} if names is not None else {}
+            return {"additionalProperties": entry or True, **words, "type": "object"}
+        case IsPart():
+            return {"$ref": f"#/$defs/{cast('type[Part]', kind.part).called}"}
+        case Either():
+            forms = (kind.scalar, kind.mapping, kind.list)
+            return {"oneOf": [_kind(form) for form in forms if form is not None]}
+        case _:
+            return {}
+
+
+def _or_null(kind: Kind) -> Node:
+    """The values of an entry, which may be empty."""
+    made = _kind(kind)
+    if not kind.nullable:
+        return made
+    if "oneOf" in made:
+        scalar, *others = made["oneOf"]
+        return {"oneOf": [{"type": [*scalar["type"], "null"]}, *others]}
+    return {"anyOf": [made, {"type": "null"}]}
+
+
+def _with(action: ActionSpec) -> Node:
     """The `with` of an action."""
-    node = {"description": f"{action.about} {action.details}".rstrip(), **_fields(action.args)}
+    node: Node = {
+        "description": f"{action.about} {action.details}".rstrip(), **_fields(action.args)
+    }  # fmt: skip
     if action.targets is not None:
-        entry: dict[str, Any] = {"description": action.with_variables}
+        entry: Node = {"description": action.with_variables}
         if action.entry:
-            whole: dict[str, Any] = {"type": "object", "minProperties": 1}
+            whole: Node = {"type": "object", "minProperties": 1}
             entry["anyOf"] = [{"const": "json"}, {**whole, **_fields(action.entry)}]
         node["patternProperties"] = {r"^vars\.": entry}
     return node
 
 
-def _fields(args: Iterable[ArgSpec]) -> dict[str, Any]:
+def _fields(args: Iterable[ArgSpec]) -> Node:
     """Fields with their meaning. An unknown one is refused, and so is a word that is not listed."""
-    fields: dict[str, Any] = {}
+    fields: Node = {}
     for arg in args:
         fields[arg.name] = {"description": f"{arg.about} Written as: {arg.written_as}."}
         if arg.choices:
@@ -91,88 +200,3 @@ def _fields(args: Iterable[ArgSpec]) -> dict[str, Any]:
         if arg.kind == "fields":
             fields[arg.name]["additionalProperties"] = _fields(arg.fields)
     return {"properties": fields, "additionalProperties": False}
-
-
-def _texts(module: ModuleType) -> dict[tuple[str, str], str]:
-    """The text below each field of the shapes in a module, by class and field."""
-    out: dict[tuple[str, str], str] = {}
-    for cls in ast.parse(inspect.getsource(module)).body:
-        if not isinstance(cls, ast.ClassDef):
-            continue
-        for node, below in zip(cls.body, cls.body[1:], strict=False):
-            if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
-                if isinstance(node.target, ast.Name) and isinstance(below.value, ast.Constant):
-                    text = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
-                    out[cls.name, node.target.id.rstrip("_")] = text
-    return out
-
-
-def _describe(part: dict[str, Any], texts: Mapping[tuple[str, str], str], name: str) -> None:
-    parents = {"FileShape": "MachineShape", "OnShape": "EdgeShape"}
-    for key, inner in part.get("properties", {}).items():
-        description = texts.get((name, key)) or texts.get((parents.get(name, ""), key))
-        if description:
-            inner["description"] = description
-
-
-def _complete(part: dict[str, Any], name: str) -> None:
-    """Add conditions that the readers check, and that an editor can check too."""
-    keys = part.get("properties", {})
-    for key in ("stop", "signal"):
-        if key in keys and name != "ModelShape":
-            words = ["highest"] if name == "StateShape" and key == "stop" else []
-            one_of = [{"enum": [*words, *REASONS]}, _STRING]
-            keys[key] = {"description": keys[key].get("description", ""), "anyOf": one_of}
-    if name == "StateShape":
-        keys["failed"]["description"] = keys["failed"].get("description", "")
-        part["dependentRequired"] = {k: list(n) for k, n in NEEDS.items() if len(n) == 1}
-        part["dependentRequired"] |= {"when": ["then", "else"], "of": ["cases"]}
-        part["dependentSchemas"] = {
-            k: {"anyOf": [{"required": [n]} for n in needs]}
-            for k, needs in NEEDS.items()
-            if len(needs) > 1
-        }
-    if name in ("EdgeShape", "OnShape"):
-        part["dependentRequired"] = {"message": ["stop"]}
-    if name == "RuleShape":
-        part["anyOf"] = [{"required": [k]} for k in ("stop", "signal", "to")]
-    if name in ("MachineShape", "FileShape"):
-        part["required"] = [*part.get("required", []), "states"]
-        keys["states"] = {**keys["states"], "minProperties": 1}
-    if name == "FileShape":
-        keys["chartloop"] = {"const": 1, "description": keys["chartloop"]["description"]}
-        keys["machine"]["pattern"] = NAME
-
-
-def _tidy(node: Any) -> Any:
-    """Remove generated titles and nulls, and rename the parts."""
-    if isinstance(node, list):
-        return [_tidy(n) for n in cast(list[Any], node)]
-    if not isinstance(node, dict):
-        return node
-    items = cast(dict[str, Any], node).items()
-    out = {k: _tidy(v) for k, v in items if not (k == "title" and isinstance(v, str))}
-    if isinstance(ref := out.get("$ref"), str):
-        name = ref.rpartition("/")[2]
-        out["$ref"] = f"#/$defs/{_TITLES.get(name, name)}"
-    if "patternProperties" in out:
-        out["additionalProperties"] = False
-        out.pop("propertyNames", None)
-    optional = out.get("default", ...) is None
-    if optional:
-        del out["default"]
-    return _one_of(out, optional=optional) if "anyOf" in out else out
-
-
-def _one_of(node: dict[str, Any], *, optional: bool) -> dict[str, Any]:
-    """Simplify alternatives: without null for optional keys, and without a list of one."""
-    options: list[dict[str, Any]] = node.pop("anyOf")
-    if optional:
-        options = [o for o in options if o != {"type": "null"}]
-    if all(o.keys() == {"type"} for o in options):
-        options = [{"type": [t for o in options for t in _types(o["type"])]}]
-    return {**options[0], **node} if len(options) == 1 else {**node, "anyOf": options}
-
-
-def _types(given: str | list[str]) -> list[str]:
-    return [given] if isinstance(given, str) else given

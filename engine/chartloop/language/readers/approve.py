@@ -17,7 +17,7 @@ from chartloop.language.yaml.reading import Path
 
 def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | None) -> MachineSpec:
     """Read `approve`, and expand the states of the machine."""
-    if shape is None or reader.is_gone(("approve",)):
+    if shape is None:
         return spec
     at: Path = ("approve", "tools")
     named = offered_names(reader, at, shape.tools)

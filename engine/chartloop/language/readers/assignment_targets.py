@@ -34,7 +34,7 @@ def read_targets(
     """
     for name, given in (shape or {}).items():
         at = (*path, name)
-        if reader.is_gone(at) or (type := reader.variable(at, name, unknown)) is None:
+        if given is file.LOST or (type := reader.variable(at, name, unknown)) is None:
             continue
         if not isinstance(given, file.Append):
             yield Target(at, name, type, False), given

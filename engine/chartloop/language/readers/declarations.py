@@ -34,7 +34,10 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
     out: dict[str, LimitSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("limits", name)
-        if isinstance(given, file.TypedValue):
+        if given is file.LOST:
+            reader.broken.add(f"limits.{name}")
+            out[name] = LimitSpec(nonneg(FLOAT).maybe(), None)
+        elif isinstance(given, file.TypedValue):
             type, value = _read_typed(reader, path, given, limit=True)
             out[name] = LimitSpec(nonneg(type).maybe(), value, True)
         elif given is None:
@@ -45,8 +48,6 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
             message = f"limit `{short(name)}` cannot be `{short(str(given))}`"
             _broken(reader, "CL209", path, message, _LIMIT_HINT)
             out[name] = LimitSpec(ANY, given)
-        if reader.is_gone(path):
-            reader.broken.add(f"limits.{name}")
     return out
 
 
@@ -55,7 +56,7 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
     out: dict[str, VarSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("vars", name)
-        if reader.is_gone(path):
+        if given is file.LOST:
             reader.broken.add(f"vars.{name}")
             out[name] = VarSpec(ANY)
         elif isinstance(given, file.TypedValue):
@@ -107,6 +108,11 @@ def _broken(reader: Reader, code: str, path: Path, message: str, hint: str) -> N
     reader.broken.add(f"{path[0]}.{path[1]}")
 
 
+def define_texts(shape: Mapping[str, Any] | None) -> dict[str, str]:
+    """The texts of `define`; empty for one that could not be read."""
+    return {n: t if isinstance(t, str) else repr(t or "") for n, t in (shape or {}).items()}
+
+
 def read_defines(
     reader: Reader, shape: Mapping[str, Any] | None, given: Mapping[str, str]
 ) -> dict[str, Expression]:
@@ -115,7 +121,7 @@ def read_defines(
     They are inlined and typed where they are used, so that a fact that may be None is judged
     there; here they are only read. Leaves the texts in the reader's scope.
     """
-    texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape or {}).items()}
+    texts = define_texts(shape)
     for name in given.keys() - texts.keys():
         place = Place(f"--define {name}", 1, 1, max(1, len(given[name])), given[name])
         message = f"the file defines no `{short(name)}`"
@@ -127,7 +133,7 @@ def read_defines(
             message = f"`{name}` cannot be defined: the name has a meaning already"
             reader.say("CL204", ("define", name), message, hint="take another name", key=True)
     reader.scope = replace(reader.scope, defines=texts)
-    reader.broken |= {n for n in texts if reader.is_gone(("define", n))}
+    reader.broken |= {n for n, text in (shape or {}).items() if text is file.LOST}
     out: dict[str, Expression] = {}
     for name, text in texts.items():
         if name in reader.broken:
@@ -164,8 +170,8 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
     out: dict[str, BlockSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("memory", name)
-        if isinstance(given, str):
-            out[name] = BlockSpec(given)
+        if given is file.LOST or isinstance(given, str):
+            out[name] = BlockSpec(given or "")
             continue
         limit = whole(reader, (*path, "limit"), given.limit)
         template = None
@@ -176,7 +182,8 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
             text = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
             hint = "raise `limit`, or shorten the text"
             reader.say("CL404", (*path, "value"), text, hint=hint)
-        if given.on_demand and READS_MEMORY not in reader.tools and not reader.lost_in(("tools",)):
+        listed = "tools" not in reader.shape.lost and file.is_whole(reader.shape.tools)
+        if given.on_demand and READS_MEMORY not in reader.tools and listed:
             text = f"block `{name}` is read on demand, and the machine has no tool that reads it"
             hint = f"list `{READS_MEMORY}` in `tools`"
             reader.say("CL405", (*path, "on_demand"), text, hint=hint)

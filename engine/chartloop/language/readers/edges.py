@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chartloop.core.types import ANY, Type, parse_type, struct
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
 from chartloop.language.readers.assignment_targets import read_targets
 from chartloop.language.readers.quantities import coerce
-from chartloop.language.readers.reader import UNREAD_GUARD, Reader
+from chartloop.language.readers.reader import UNREAD_GUARD, Reader, items
 from chartloop.language.spec import RETURN, Assign, Edge, EdgeRole
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import short
@@ -40,14 +40,14 @@ class Slot(NamedTuple):
 
 def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | None:
     """Read one edge; None if its target is unknown."""
-    if reader.is_gone(slot.path):
+    if shape is file.LOST:
         return None
     written = isinstance(shape, file.EdgeShape)
-    edge = shape if written else file.EdgeShape.model_construct(to=str(shape))
+    edge = shape if written else file.EdgeShape(to=str(shape))
     target = _target(reader, slot, (*slot.path, "to") if written else slot.path, edge.to)
     if not written:
         return target and _make_edge(slot, target)
-    when = _guard(reader, slot, edge.when, scope)
+    when = _guard(reader, slot, edge, scope)
     if when is not None:
         scope = scope.narrow(when.implies(True))
     sets = read_sets(reader, (*slot.path, "set"), edge.set, scope)
@@ -82,12 +82,13 @@ def _target(reader: Reader, slot: Slot, path: Path, name: str) -> Any:
     return reader.state(path, name)
 
 
-def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | None:
-    if when is None:
-        gone = slot.role in _GUARDED and reader.is_gone((*slot.path, "when"))
-        return UNREAD_GUARD if gone else None
+def _guard(
+    reader: Reader, slot: Slot, edge: file.EdgeShape, scope: Scope
+) -> Expression | None:  # fmt: skip
+    if edge.when is None:
+        return UNREAD_GUARD if slot.role in _GUARDED and "when" in edge.lost else None
     if slot.role in _GUARDED:
-        return reader.guard((*slot.path, "when"), when, scope)
+        return reader.guard((*slot.path, "when"), edge.when, scope)
     word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
     _clash(reader, (*slot.path, "when"), f"an edge under `{word}` takes no guard")
     return None
@@ -95,7 +96,7 @@ def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | 
 
 def _message(reader: Reader, slot: Slot, edge: file.EdgeShape) -> Template | None:
     at = (*slot.path, "message")
-    if edge.message is not None and edge.stop is None and not reader.is_gone((*slot.path, "stop")):
+    if edge.message is not None and not edge.wrote("stop"):
         message, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
         reader.say("CL207", at, message, hint=hint, key=True)
     return reader.template(at, edge.message) if edge.message else None
@@ -111,12 +112,12 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
         made = read_edge(reader, slot, shape, scope)
         return [made] if made else []
     out: list[Edge] = []
-    given: list[tuple[int, Any]] = list(reader.items(slot.path, shape))  # pyright: ignore[reportUnknownArgumentType]
+    given = items(cast("list[Any]", shape))
     for number, one in given:
         at = (*slot.path, number)
         made = read_edge(reader, slot._replace(path=at, id=f"{slot.id}.{number}"), one, scope)
-        bare = not isinstance(one, file.EdgeShape) or one.when is None
-        if bare and number < given[-1][0] and not reader.is_gone((*at, "when")):
+        bare = not isinstance(one, file.EdgeShape) or not one.wrote("when")
+        if bare and number < given[-1][0]:
             message = "this edge has no `when`: the edges after it can never be taken"
             reader.say("CL321", at, message, hint="move it to the end, or give it a `when`")
         if made is not None:
@@ -152,8 +153,8 @@ def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> N
     given: Mapping[str, str] = getattr(shape, "data", None) or {}
     for name, text in given.items():
         at = (*path, name)
-        type = None if reader.is_gone(at) else parse_type(text)
-        if type is None and not reader.is_gone(at):
+        type = None if text is file.LOST else parse_type(text)
+        if type is None and text is not file.LOST:
             hint = "bool int float str duration fraction list[T] map[T]"
             reader.say("CL209", at, f"`{short(text)}` is not a type", hint=hint)
         if type is None:
@@ -178,7 +179,7 @@ def read_sets(
 
 def _value(reader: Reader, path: Path, value: Any, type: Type, scope: Scope) -> tuple[Any] | None:
     """A constant of the type, else an expression. In a tuple, since None may be meant."""
-    if reader.is_gone((path[0], path[1])) or f"vars.{path[-1]}" in reader.broken:
+    if f"vars.{path[-1]}" in reader.broken:
         return None
     if not isinstance(value, str) or type.kind in ("duration", "fraction", "int", "float"):
         fits, constant = coerce(type, value)

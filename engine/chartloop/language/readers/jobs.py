@@ -19,19 +19,10 @@ _MARKS: tuple[tuple[Job, str], ...] = (
 _WAYS = ("next", "then", "else", "cases", "on", "all", "failed", "expired")
 
 
-FIELDS = {"with": "with_", "else": "else_", "for": "for_", "in": "in_"}
-"""The keys that are keywords of Python, with their names in the shape."""
-
-
-def has_key(shape: StateShape, key: str) -> bool:
-    """Whether the file has a key for the state."""
-    return getattr(shape, FIELDS.get(key, key)) is not None
-
-
 def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
     """The job of a state, with a finding if it has several."""
-    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if has_key(shape, k)]
-    if has_key(shape, "all") and [job for job, _ in marks] != ["act"]:
+    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if k in shape]
+    if "all" in shape and [job for job, _ in marks] != ["act"]:
         marks.append(("fork", "all"))
     if len(marks) > 1:
         keys = " and ".join(f"`{key}`" for _, key in marks)
@@ -39,11 +30,9 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
         reader.say("CL207", path, message, hint="split it into states of one job each", key=True)
     if marks:
         return marks[0][0]
-    if has_key(shape, "ask") and has_key(shape, "next"):
+    if "ask" in shape and "next" in shape:
         return "decide"
-    if has_key(shape, "end") or (
-        has_key(shape, "stop") and not any(has_key(shape, k) for k in _WAYS)
-    ):
+    if "end" in shape or ("stop" in shape and not any(k in shape for k in _WAYS)):
         return "end"
     return "pass"
 
@@ -51,53 +40,49 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
 def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
     """Report keys that lack another key or do not go with the job."""
     for key, needs in NEEDS.items():
-        if has_key(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
+        if key in shape and not any(shape.wrote(n) for n in needs):
             message = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"
             hint = f"add `{needs[0]}`, or remove `{key}`"
             reader.say("CL207", (*path, key), message, hint=hint, key=True)
     _complete(reader, path, shape, job)
-    if has_key(shape, "end"):
-        extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
+    if "end" in shape:
+        extra = next((k for k in (*_WAYS, "do") if k in shape), None)
         if extra is not None:
             message = f"`{path[-1]}` is an end: `{extra}` is never used"
             hint = f"remove `{extra}`, or `end`"
             reader.say("CL306", (*path, extra), message, hint=hint, key=True)
-    elif has_key(shape, "next") and _is_decided(shape, job):
+    elif "next" in shape and _is_decided(shape, job):
         why = "it continues where the branches meet" if shape.all else "its edges lead on"
         message = f"`next` has no part in this state: {why}"
         reader.say("CL207", (*path, "next"), message, hint="remove `next`", key=True)
 
 
-def _meant(reader: Reader, path: Path, shape: StateShape, key: str) -> bool:
-    return has_key(shape, key) or reader.is_gone((*path, key))
-
-
 def _is_decided(shape: StateShape, job: Job) -> bool:
-    asks = has_key(shape, "when") or has_key(shape, "of")
-    return job in ("wait", "fork") or asks or (job == "act" and has_key(shape, "all"))
+    asks = "when" in shape or "of" in shape
+    return job in ("wait", "fork") or asks or (job == "act" and "all" in shape)
 
 
 def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
     """Report the missing keys of a job."""
 
     def lacks(key: str, *, code: str = "CL202", by: str) -> None:
-        if not _meant(reader, path, shape, key):
+        if not shape.wrote(key):
             hint = f"add `{key}:`"
             reader.say(code, (*path, by), f"`{by}` needs `{key}`", hint=hint, key=True)
             reader.lose(path)
 
-    if has_key(shape, "when"):
+    if "when" in shape:
         lacks("then", by="when")
         lacks("else", by="when", code="CL309")
-    if has_key(shape, "of"):
+    if "of" in shape:
         lacks("cases", by="of")
-    if job == "wait" and has_key(shape, "within"):
+    if job == "wait" and "within" in shape:
         lacks("expired", by="within")
-    if has_key(shape, "ask") and job not in ("decide", "wait"):
-        if job == "act" or has_key(shape, "all"):
+    if "ask" in shape and job not in ("decide", "wait"):
+        if job == "act" or "all" in shape:
             message, hint = "`ask` goes with a decision or a wait", "write `label` here"
             reader.say("CL207", (*path, "ask"), message, hint=hint, key=True)
-        elif not any(reader.is_gone((*path, k)) for k in ("when", "of", "on", "next")):
+        elif not shape.lost & {"when", "of", "on", "next"}:
             hint = "add `when:` with `then:` and `else:`, or `of:` with `cases:`"
             message = "`ask` needs `when`, `of`, `on` or `next`"
             reader.say("CL202", (*path, "ask"), message, hint=hint, key=True)

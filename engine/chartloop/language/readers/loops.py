@@ -18,14 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from chartloop.core.digraph import reachable
 from chartloop.core.types import ANY, INT, Type, list_of, parse_type, type_of
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.tree import Items
 from chartloop.language.file import file
-from chartloop.language.readers.jobs import has_key
 from chartloop.language.readers.reader import NULLABLE, Reader
 from chartloop.language.readers.saves import type_text
-from chartloop.language.spec import RETURN, Edge, MachineSpec, VarSpec
+from chartloop.language.spec import Edge, MachineSpec, VarSpec
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
@@ -68,7 +68,7 @@ def find_loops(reader: Reader, states: States) -> list[Loop]:
     """Find the loops of a machine, and report faults in their keys."""
     loops: list[Loop] = []
     for name, shape in states.items():
-        if shape is None or shape.for_ is None:
+        if not shape or shape.for_ is None:
             continue
         path: Path = ("states", name)
         target = shape.for_.removeprefix("vars.")
@@ -85,14 +85,13 @@ def find_loops(reader: Reader, states: States) -> list[Loop]:
 
 
 def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
-    for field in file.StateShape.model_fields:
-        key = field.rstrip("_")
-        if has_key(shape, key) and key not in _KEYS:
+    for key in [*file.StateShape.keys()]:
+        if key in shape and key not in _KEYS:
             message = f"a state has one job, and has `for` and `{key}`"
             hint = f"write `{key}` into the state that `each` or `then` leads to"
             reader.say("CL207", (*path, key), message, hint=hint, key=True)
     for key in ("in", "each", "then"):
-        if not has_key(shape, key) and not reader.is_gone((*path, key)):
+        if not shape.wrote(key):
             reader.say(
                 "CL202", (*path, "for"), f"`for` needs `{key}`", hint=f"add `{key}:`", key=True
             )
@@ -111,7 +110,7 @@ def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateSha
         given, sets = loop.shape, None
         if given.in_ is not None:
             sets = {f"vars.{loop.items}": given.in_, f"vars.{loop.at}": 0}
-        out[name] = file.StateShape.model_construct(
+        out[name] = file.StateShape(
             label=given.label, about=given.about, role=given.role, status=given.status,
             set=sets, next=loop.asking,
         )  # fmt: skip
@@ -122,23 +121,24 @@ def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateSha
 def _asking(loop: Loop) -> file.StateShape:
     shape, edge = loop.shape, loop.shape.each
     if not isinstance(edge, file.EdgeShape):
-        edge = file.EdgeShape.model_construct(to=edge) if edge is not None else None
+        edge = file.EdgeShape(to=edge) if edge is not None else None
     if edge is not None:
         taken = {
             f"vars.{loop.item}": f"vars.{loop.items}[vars.{loop.at}]",
             f"vars.{loop.at}": f"vars.{loop.at} + 1",
         }
-        edge = edge.model_copy(update={"set": {**taken, **(edge.set or {})}})
+        edge = edge.but(set={**taken, **(edge.set or {})})
     guard = f"vars.{loop.at} < len(vars.{loop.items})"
     if shape.most is not None:
         most = str(shape.most)
         word = most.replace("_", "").replace(".", "").isalnum()
         guard += f" and vars.{loop.at} < {most if word else f'({most})'}"
-    return file.StateShape.model_construct(
+    return file.StateShape(
         ask=shape.ask or f"Another {loop.item.replace('_', ' ')}?",
         when=guard,
         then=edge,
         else_=shape.then,
+        lost=frozenset(m for m, g in (("then", "each"), ("else", "then")) if g in shape.lost),
     )
 
 
@@ -179,7 +179,7 @@ def declare_loops(
         for loop, (element, count) in found or [(left[0], (ANY, None))]:
             _declare(reader, loop, variables, element)
             if count is not None and loop.shape.most is None:
-                loop = loop._replace(shape=loop.shape.model_copy(update={"most": count}))
+                loop = loop._replace(shape=loop.shape.but(most=count))
             done.append(loop)
             left = [other for other in left if other.name != loop.name]
     return done
@@ -232,9 +232,9 @@ def check_loop(reader: Reader, loop: Loop) -> Loop:
         if found is not None and found.type.kind not in ("list", "any"):
             message = f"`in` is {found.type}, not a list"
             reader.say("CL116", (*path, "in"), message, hint="go through a list: `in: vars.plan`")
-            loop = loop._replace(shape=loop.shape.model_copy(update={"in_": None}))
+            loop = loop._replace(shape=loop.shape.but(in_=None))
     if loop.shape.most is not None and not _is_count(reader, path, loop.shape.most, scope):
-        return loop._replace(shape=loop.shape.model_copy(update={"most": None}))
+        return loop._replace(shape=loop.shape.but(most=None))
     return loop
 
 
@@ -280,14 +280,11 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
 
 def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str]:
     """The states that a run can reach by edges, rules and failures."""
-    pending = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
-    pending += [spec.on_error.target] if spec.on_error is not None else []
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in seen or name not in spec.states:
-            continue
-        seen.add(name)
-        edges = (e for e in spec.states[name].edges if e is not without)
-        pending += [e.target for e in edges if e.target != RETURN]
-    return seen
+    starts = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
+    starts += [spec.on_error.target] if spec.on_error is not None else []
+
+    def onward(name: str) -> Iterator[str]:
+        edges = (edge for edge in spec.states[name].edges if edge is not without)
+        yield from (edge.target for edge in edges if edge.target in spec.states)
+
+    return set(reachable((name for name in starts if name in spec.states), onward))

@@ -6,7 +6,7 @@ One mistake gives one finding: a name that could not be read is not reported aga
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -33,6 +33,7 @@ from chartloop.core.types import (
 )
 from chartloop.core.units import parse_duration, parse_fraction
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
+from chartloop.language.file.file import LOST, MachineShape
 from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
@@ -72,6 +73,11 @@ _MANY = 500
 """The most names that a misspelt one is compared with."""
 
 T = TypeVar("T")
+
+
+def items(given: Sequence[T] | None) -> list[tuple[int, T]]:
+    """The items of a list with their indices, without those that could not be read."""
+    return [(number, item) for number, item in enumerate(given or ()) if item is not LOST]
 
 
 @cache
@@ -144,8 +150,8 @@ class Reader:
     """The path of the machine: empty for the file's own, ``machines.x`` for a child."""
     registry: Registry
     unread: Unread
-    gone: frozenset[Path] = frozenset()
-    """The paths that `shape` removed from the data or replaced by a blank."""
+    shape: MachineShape = field(default_factory=MachineShape)
+    """The machine as its keys read it."""
     flow: Flow | None = None
     define: Mapping[str, str] = field(default_factory=dict[str, str])
     """The definitions that the caller replaces."""
@@ -209,21 +215,6 @@ class Reader:
     def mention(self, text: str) -> None:
         """Count the names in an unread text as used."""
         self.unread.words.update(names_in(text))
-
-    def is_gone(self, path: Path) -> bool:
-        """Whether the value at a path was removed with a finding."""
-        return self.base + path_in_file(self.made, path) in self.gone
-
-    def lost_in(self, path: Path) -> bool:
-        """Whether anything at or below a path was removed."""
-        full = self.base + path
-        return any(gone[: len(full)] == full for gone in self.gone)
-
-    def items(self, path: Path, given: Sequence[T] | None) -> Iterator[tuple[int, T]]:
-        """The items of a list with their indices, without removed ones."""
-        for number, item in enumerate(given or ()):
-            if not self.is_gone((*path, number)):
-                yield number, item
 
     def once(self, path: Path, names: Iterable[tuple[int, str]], what: str) -> None:
         """Report names that occur twice in a list."""
@@ -385,7 +376,7 @@ class Reader:
         """Check that a name is among `known`. A misspelt one is replaced by the nearest."""
         if name in known:
             return name
-        if what in _ROOTS and self.is_gone((_ROOTS[what],)):
+        if _ROOTS.get(what) in self.shape.lost:
             return None
         close, hint = self._nearest(name, known)
         self.say(code, path, f"unknown {what} `{short(name)}`", hint=hint, key=key, lost=[name])

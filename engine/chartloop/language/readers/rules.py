@@ -6,7 +6,7 @@ Source: design "language", section 4.
 from __future__ import annotations
 
 from chartloop.language.file import file
-from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.reader import Reader, items
 from chartloop.language.spec import RETURN, Rule
 from chartloop.language.yaml.reading import Path
 
@@ -37,9 +37,8 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
 def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:
     """Whether a rule has one of the three forms; reports others."""
     forms = tuple(k for k in ("stop", "signal", "to") if getattr(shape, k) is not None)
-    gone = any(reader.is_gone((*path, k)) for k in ("stop", "signal", "to"))
     hint = "a rule stops (`stop`, with or without `to`), signals (`signal`), or detours (`to`)"
-    if not forms and not gone:
+    if not forms and not shape.lost & {"stop", "signal", "to"}:
         reader.say("CL202", path, "a rule needs `stop`, `signal` or `to`", hint=hint, key=True)
     elif "signal" in forms and len(forms) > 1:
         message = f"`signal` does not go with `{next(f for f in forms if f != 'signal')}`"
@@ -70,7 +69,7 @@ def _reason(reader: Reader, path: Path, name: str | None) -> str:
 
 
 def _covers(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...]:
-    given = list(reader.items(path, names))
+    given = items(names)
     reader.once(path, given, "state")
     found = [reader.name((*path, n), s, reader.states, "state", "CL301") for n, s in given]
     return tuple(dict.fromkeys(s for s in found if s))

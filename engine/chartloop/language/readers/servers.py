@@ -93,7 +93,7 @@ def _stand_ins(server: str, wanted: Iterable[str]) -> dict[str, LockedTool]:
 def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> ServerSpec | None:
     """Read a server's declaration, without the lock; None if it is invalid."""
     path: Path = ("mcp_servers", name)
-    if reader.is_gone(path):
+    if given is file.LOST:
         return None
     if not _NAME.fullmatch(name):
         said = f"`{short(name)}` is not a name of a server"
@@ -127,7 +127,7 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
 
 def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
     """Whether the kind of a server is clear; reports the keys that contradict it."""
-    if reader.lost_in(path):
+    if not file.is_whole(given):
         return False
     if bool(given.command) == bool(given.url):
         both = "has both" if given.command else "has neither"
@@ -208,7 +208,7 @@ def _fitting_locks(
     found: dict[str, LockedServer] = {}
     if not declared:
         return found
-    inline = {name: one.lock for name, one in shape.items() if one.lock is not None}
+    inline = {name: one.lock for name, one in shape.items() if one and one.lock is not None}
     name, at = lock_name(reader.document.file), ("mcp_servers",)
     try:
         for server, data in inline.items():
@@ -260,7 +260,7 @@ def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
     named: list[Any] = list(shape.tools or ())
     named += shape.approve.tools if shape.approve is not None else ()
     for state in (shape.states or {}).values():
-        if state is not None:
+        if state:
             named += [*(state.allow or ()), *(state.with_ or {}).values()]
     for task in shape.tasks if isinstance(shape.tasks, list) else ():
         if isinstance(task, file.TaskShape) and task.by is not None:
@@ -274,7 +274,7 @@ def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
 def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
     """The tools of a server that match a name or pattern: ``calc.add``, ``calc.*``."""
     server, _, tool = name.partition(".")
-    if server in reader.unlocked or reader.is_gone(("mcp_servers",)):
+    if server in reader.unlocked or "mcp_servers" in reader.shape.lost:
         return [] if "*" in tool else [name]
     spec = reader.servers.get(server)
     if spec is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from chartloop.core.codes import CODES
 from chartloop.core.errors import Severity, nearest
@@ -16,7 +16,7 @@ from chartloop.core.specs import refused_extra
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.declarations import whole
-from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.reader import Reader, items
 from chartloop.language.readers.servers import refuse_collisions, tools_named
 from chartloop.language.spec import HIGHEST, Deviation, Ignore
 from chartloop.language.tool_lock import matches
@@ -40,7 +40,7 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
         return {}
     if isinstance(shape, str):
         return {"name": shape}
-    out = shape.model_dump(exclude_none=True)
+    out = shape.plain()
     for name in ("max_tokens", "context_window", "reply_limit"):
         if name in out and (found := whole(reader, ("model", name), out[name])) is not None:
             out[name] = found
@@ -66,7 +66,7 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
     """Read `tools`: registered tools, in the order in which the model sees them."""
     out: list[str] = []
     known = reader.registry.tools
-    for number, name in reader.items(("tools",), names):
+    for number, name in items(names):
         path: Path = ("tools", number)
         if name == EVERY:
             out += reader.registry.own_tools
@@ -76,7 +76,7 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
         else:
             reader.name(path, name, known, "tool", "CL405")
             out.append(name)
-    reader.once(("tools",), reader.items(("tools",), names), "tool")
+    reader.once(("tools",), items(names), "tool")
     if reader.servers:
         refuse_collisions(reader, out)
     return tuple(dict.fromkeys(out))
@@ -85,7 +85,7 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
 def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ...]:
     """Read the names and patterns of tools in a part of the machine."""
     out: list[str] = []
-    for number, name in (given := list(reader.items(path, names))):
+    for number, name in (given := items(names)):
         found = [known for known in reader.tools if "." in name and matches(name, known)]
         if not found and name.partition(".")[0] not in reader.unlocked:
             meant = reader.name(
@@ -117,7 +117,7 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
     """Read `tasks`: the initial tasks, or the path of their file, which is read at the start."""
     if isinstance(shape, file.TaskFile):
         return shape.file
-    given = [(n, task_shape(t)) for n, t in reader.items(("tasks",), shape)]
+    given = [(n, task_shape(t)) for n, t in items(cast("list[Any]", shape))]
     ids = [(n, t.id or f"task_{n + 1}") for n, t in given]
     reader.once(("tasks",), ids, "task")
     for number, task in given:
@@ -127,8 +127,7 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
         if task.by is not None:
             _check_by(reader, ("tasks", number, "by"), task.by)
     made = [
-        {"id": id, **task.model_dump(exclude={"id"}, exclude_none=True)}
-        for (_, task), (_, id) in zip(given, ids, strict=True)
+        {"id": id, **task.but(id=id).plain()} for (_, task), (_, id) in zip(given, ids, strict=True)
     ]
     return tuple(made) or None
 
@@ -139,10 +138,12 @@ def task_shape(given: file.TaskShape | str) -> file.TaskShape:
 
 
 def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
-    if len(by) != 1 and not reader.lost_in(path):
+    if len(by) != 1 and file.is_whole(by):
         message = "a task is done by one of `tool`, `prompt`, `machine`"
         reader.say("CL207", path, message, hint="name one of them", key=True)
     for kind, name in by.items():
+        if name is file.LOST:
+            continue
         if kind == "tool" and isinstance(name, str):
             reader.name((*path, kind), name, reader.registry.tools, "tool", "CL405")
         elif kind == "machine" and isinstance(name, str):
@@ -158,7 +159,7 @@ def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
 def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[Ignore, ...]:
     """Read `ignore`: the accepted findings. An error about the file cannot be accepted."""
     out: list[Ignore] = []
-    for number, given in reader.items(("ignore",), shape):
+    for number, given in items(shape):
         path: Path = ("ignore", number, "code")
         if given.code not in CODES:
             hint = nearest(given.code, ACCEPTABLE)
@@ -176,17 +177,17 @@ def read_deviations(
     reader: Reader, shape: list[file.DeviationShape] | None, source: str | None
 ) -> tuple[Deviation, ...]:
     """Read `deviations`: accepted differences from the picture in `source`."""
-    if shape and not source and not reader.is_gone(("source",)):
+    if shape and not source and "source" not in reader.shape.lost:
         message, hint = "`deviations` needs `source`", "name the document: `source: design.md`"
         reader.say("CL202", ("deviations",), message, hint=hint, key=True)
-    return tuple(Deviation(d.difference, d.reason) for _, d in reader.items(("deviations",), shape))
+    return tuple(Deviation(d.difference, d.reason) for _, d in items(shape))
 
 
 def read_renamed(reader: Reader, shape: Mapping[str, str] | None) -> dict[str, str]:
     """Read `renamed`: old to new names of states, for runs recorded before a rename."""
     for old, new in (shape or {}).items():
         path: Path = ("renamed", old)
-        if reader.is_gone(path):
+        if new is file.LOST:
             continue
         if old in reader.states:
             message = f"`{short(old)}` is still a state"
@@ -194,4 +195,4 @@ def read_renamed(reader: Reader, shape: Mapping[str, str] | None) -> dict[str, s
             reader.say("CL207", path, message, hint=hint, key=True)
         else:
             reader.name(path, new, reader.states, "state", "CL301")
-    return dict(shape or {})
+    return {old: new for old, new in (shape or {}).items() if new is not file.LOST}

@@ -16,11 +16,11 @@ from chartloop.language.file import file
 from chartloop.language.readers.cases import case_fault, case_value, missing_cases
 from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_event, read_sets
 from chartloop.language.readers.jobs import check_keys, job_of
-from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.reader import Reader, items
 from chartloop.language.readers.saves import read_save, result_of
 from chartloop.language.readers.settings import offered_names
 from chartloop.language.readers.withs import read_args
-from chartloop.language.spec import HIGHEST, Edge, EdgeRole, Retry, StateSpec
+from chartloop.language.spec import HIGHEST, Edge, EdgeRole, Given, Retry, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
 
@@ -33,7 +33,9 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
     action = _action(reader, path, shape)
-    args = read_args(reader, (*path, "with"), action, shape.with_, entry)
+    args: dict[str, Given] = {}
+    if "with" not in shape.lost:
+        args = read_args(reader, (*path, "with"), action, shape.with_, entry)
     result = result_of(action, args)
     within = None if action is None else action.within
     if shape.within == "none" and within is not None:
@@ -86,7 +88,7 @@ def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> R
         _wait(reader, (*path, "retry", key), text)
         for key, text in (("base", shape.base), ("most", shape.most))
     )
-    on = [*reader.items((*path, "retry", "on"), shape.on)]
+    on = items(shape.on)
     reader.once((*path, "retry", "on"), on, "category")
     return Retry(
         shape.times,
@@ -217,7 +219,7 @@ def _valid_cases(
 
 
 def _branches(reader: Reader, path: Path, names: list[str] | None) -> Iterator[str]:
-    given = list(reader.items(path, names))
+    given = items(names)
     reader.once(path, given, "branch")
     for number, name in given:
         if (state := reader.state((*path, number), name)) is not None:

@@ -17,6 +17,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.core.types import ANY, accepts
 from chartloop.core.units import parse_duration
 from chartloop.language.expression import Expression, Scope
+from chartloop.language.file.keys import LOST
 from chartloop.language.file.name_rules import bad_name
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.readers.reader import Reader
@@ -31,7 +32,7 @@ def read_args(
     scope: Scope,
 ) -> dict[str, Given]:  # fmt: skip
     """Read the fields of `with`, by name."""
-    if action is None or reader.is_gone(path):
+    if action is None:
         return {}
     if action.run is None and not action.args and action.targets is None:
         # no one knows its fields; the limits that they name count as used
@@ -39,7 +40,7 @@ def read_args(
         return {k: Given("data", v) for k, v in (given or {}).items()}
     out: dict[str, Given] = {}
     for name, value in (given or {}).items():
-        if reader.is_gone((*path, name)):
+        if value is LOST:
             continue
         made = _one(reader, (*path, name), action, value, scope)
         if made is not None:

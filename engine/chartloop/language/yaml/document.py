@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, Place
-from chartloop.core.visible import cut
+from chartloop.core.visible import short
 from chartloop.language.yaml.scalar import BREAK, Style, offsets
 
 Path = tuple[str | int, ...]
@@ -72,12 +72,6 @@ def is_empty(node: Node) -> bool:
 def dotted_path(path: Path) -> str:
     """A path as in findings: ``states.monitor.all.0``."""
     return ".".join(str(part) for part in path)
-
-
-def short(text: str) -> str:
-    """A text of the file shortened for a message: one line of at most 60 characters."""
-    text = " ".join(text.split())
-    return cut(text)
 
 
 class Source:

@@ -16,7 +16,6 @@ from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
 from chartloop.language.spec import Assign, MachineSpec, StateSpec
 from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.guard_text import all_guards
 
 SPENT = frozenset(
     name for name, row in FACTS.items() if row.type.grows and name != "run.idle"
@@ -109,7 +108,7 @@ def all_sets(spec: MachineSpec) -> list[Assign]:
 
 
 def _read(spec: MachineSpec) -> Iterable[str]:
-    for guard in all_guards(spec):
+    for guard in spec.guards():
         yield from guard.reads
     for state in spec.states.values():
         if state.of is not None:

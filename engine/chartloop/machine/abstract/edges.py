@@ -10,7 +10,6 @@ from chartloop.language.spec import StateSpec
 from chartloop.machine.abstract.position import Move, Place, Reached, Target, join_gates
 from chartloop.machine.abstract.thresholds import Below, Now, World
 from chartloop.machine.build import Chart
-from chartloop.machine.guard_text import all_guards
 from chartloop.machine.regions import GuardedTransition, Holds
 
 Passed = tuple[Mapping[str, float], Reached]
@@ -101,7 +100,7 @@ class OwnMoves:
     def _thresholds(self) -> dict[str, set[float]]:
         """The values of each counter at which a guard of the machine is decided."""
         out: dict[str, set[float]] = {}
-        for guard in all_guards(self.chart.spec):
+        for guard in self.chart.spec.guards():
             turns = self.world.turns(guard)
             for counter, value in (*turns.true.items(), *turns.false.items()):
                 out.setdefault(counter, set()).add(value)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from chartloop.core.digraph import reachable
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Arith, Const, Node, walk
 from chartloop.language.spec import RETURN, Assign, StateSpec
 from chartloop.machine.abstract.counters import all_sets
-from chartloop.machine.build import Chart, reachable
+from chartloop.machine.build import Chart
 
 SMALL = 2**31
 """The limit of a small constant."""

@@ -4,7 +4,7 @@ Belongs here: which differences count, and their wording. Never: matching boxes 
 or drawing. Ignored are ids and order, line breaks in labels, titles, numbers of evaluation, the
 origin of a box, and whether an arrow without a label shows its guard, as in our pictures.
 
-Source: design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
+Source: docs/documents.md, "Holding the two together"
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Belongs here: running an engine: `dot` on PATH through the library `graphviz`, else pygraphviz,
 whose wheels contain Graphviz. Both run in a process of their own, which ends at its timeout. Never:
 the look of a picture.
-
-Source: design "traps" (pictures)
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Hints for Graphviz's layout, so that the main path can be followed.
 
 Belongs here: order, weights and effort, all computed from the chart. Never: looks, ids.
-
-Source: design "look", `plain.png`
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
 Graphviz (`engine`), reading files. Other pictures of a chart have their own `Dress`.
-
-Source: design "traps" (pictures); design "look", `plain.png`
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The picture is an HTML image that contains the SVG: so an untrusted notebook sho
 JupyterLab does not draw SVG there, and pictures cannot disturb each other. A PNG would have to be
 laid out and drawn again: half a second for 45 states, compared with 1 ms.
 
-Source: design "traps" (pictures and notebooks)
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

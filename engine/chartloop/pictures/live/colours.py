@@ -2,7 +2,7 @@
 
 Belongs here: colours and widths, and their meaning. Never: a format.
 
-Source: design "look", `live.png`
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Belongs here: selectors and declarations. Never: texts, layout, which colour mea
 Every selector starts with an id of this picture, so that pictures on one page do not interfere. A
 rule for one part has the same specificity as the rule that fades all parts, and comes after it.
 
-Source: design "look", `live.png`
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

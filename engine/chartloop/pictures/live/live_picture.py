@@ -3,7 +3,7 @@
 Belongs here: the painter, and its text without Graphviz. Never: a run, a notebook, a thread; the
 caller decides when to repaint.
 
-Source: design "traps" (pictures and notebooks); design "look", `live.png`
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

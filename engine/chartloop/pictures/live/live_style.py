@@ -6,7 +6,7 @@ styles. Never: SVG.
 
 Graphviz measures the placeholders, so that nothing moves when other texts replace them.
 
-Source: design "look", `live.png`
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

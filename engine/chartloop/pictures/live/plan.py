@@ -3,7 +3,7 @@
 Belongs here: the current box, the parts visited and taken, the texts of badge, counts and caption.
 Never: their look; CSS, DOT and plain text each have a module.
 
-Source: design "look", `live.png`
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

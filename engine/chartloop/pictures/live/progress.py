@@ -3,7 +3,7 @@
 Belongs here: the record that painters receive. Never: the run itself, its journal, a colour. It
 holds counts instead of the path, so that the cost of a repaint does not grow with the run.
 
-Source: design "traps" (pictures and notebooks)
+Source: docs/notebook.md, "A picture that follows the run"
 """
 
 from __future__ import annotations

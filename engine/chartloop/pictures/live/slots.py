@@ -5,7 +5,7 @@ filling them. Never: the texts.
 
 A placeholder is always the last text of its box or arrow, so that no label is taken for one.
 
-Source: design "traps" (pictures and notebooks): lay out once, repaint on stable ids
+Laid out once, the picture is repainted on stable ids.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Belongs here: elements of that language. Never: escapes (texts come from `html_text`), the content
 of a label.
 
-Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red at 100 %)
+Source: docs/notebook.md, "The report picture" (ten cells; green, amber from 80 % on, red at 100 %)
 """
 
 from __future__ import annotations

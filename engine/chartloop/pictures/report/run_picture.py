@@ -2,7 +2,7 @@
 
 Belongs here: the looks, and the text form. Never: the source of values.
 
-Source: design "look", `live.png`
+Source: docs/notebook.md, "The report picture"
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Belongs here: a line for each box, its arrows under it. Never: colours, the width of a terminal,
 boxes drawn with lines.
 
-Source: design "architecture", section 2 (`Picture`)
+Source: docs/pictures.md
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from chartloop.catalog import display_path
 from chartloop.core.errors import RunError
 from chartloop.core.reports import Notebook, Part, Report, Table, Terminal
 from chartloop.core.text_table import Cell, Line, Row, Span
-from chartloop.core.units import say_count, say_number
+from chartloop.core.units import say_count, say_number, say_some
 from chartloop.scenarios.generator.file_names import is_ours
 from chartloop.scenarios.generator.search_targets import Target
 
@@ -110,11 +110,9 @@ class Generated(Report):
         lines, rows = list[Line](), list[Row]()
         for one in self.scenarios:
             names = [target.name for target in one.shows]
-            more = len(names) - _NAMED
             sign = Span("+", "green") if written else "·"
             lines.append(Line.of(sign, f" {display_path(self.folder / one.file)}"))
-            text = f"    {', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
-            lines.append(Line(text, "dim"))
+            lines.append(Line(f"    {say_some(names, _NAMED)}", "dim"))
             rows.append(Row((Cell(one.file, "code"), ", ".join(names), f"{one.records}")))
         for left in self.unreached:
             sign = Span("·", "dim") if left.why == "proven" else Span("✗", "red")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from chartloop.core.digraph import reachable
 from chartloop.core.errors import Category
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
@@ -40,10 +41,9 @@ _NO_WORDS = frozenset(str(category) for category in Category)
 
 def expressions(spec: MachineSpec) -> Iterator[Expression]:
     """The expressions that decide a run: guards, `of`, `within`, `when` of `approve`."""
-    yield from (rule.when for rule in spec.rules)
+    yield from spec.guards()
     if spec.approve is not None and spec.approve.when is not None:
         yield spec.approve.when
-    yield from (edge.when for edge in spec.edges() if edge.when is not None)
     for state in spec.states.values():
         for part in (state.of, state.within):
             if isinstance(part, Expression):
@@ -106,20 +106,19 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
 
 def _near(spec: MachineSpec, facts: Facts) -> Iterator[tuple[str, tuple[str, ...]]]:
     """For each acting state, the texts that guards compare with before the next resting state."""
+
+    def onward(name: str) -> Iterator[str]:
+        targets = (e.target for e in spec.states[name].edges if e.target in spec.states)
+        yield from (target for target in targets if not spec.states[target].rests)
+
     for state in spec.states.values():
         if state.action is None:
             continue
         words: dict[str, list[str]] = {}
-        seen, pending = {state.name}, [state]
-        while pending:
-            at = pending.pop()
-            for edge in at.edges:
+        for name in reachable([state.name], onward):
+            for edge in spec.states[name].edges:
                 for node in walk(edge.when.root) if edge.when is not None else ():
                     _collect_compared(node, facts, words, {})
-                then = spec.states.get(edge.target)
-                if then is not None and not then.rests and then.name not in seen:
-                    seen.add(then.name)
-                    pending.append(then)
         yield state.name, _few(word for texts in words.values() for word in texts)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from chartloop.api import Run
-from chartloop.language.spec import HIGHEST, MachineSpec
+from chartloop.core.digraph import reachable
+from chartloop.language.spec import HIGHEST
 from chartloop.machine.build import Chart
 
 CANCELLED = "user_requested"
@@ -55,21 +56,16 @@ def _reasons(chart: Chart) -> Iterator[str]:
     yield from (s.end for s in spec.states.values() if s.end in ("completed", _FAILED))
     if any(state.rests and state.job != "end" for state in spec.states.values()):
         yield CANCELLED  # a machine that never rests cannot be cancelled
-    acting = (spec.states[name] for name in _before_a_stop(spec) - chart.handled)
+
+    def onward(name: str) -> Iterator[str]:
+        edges = spec.states[name].edges if not spec.states[name].stop else ()
+        yield from (e.target for e in edges if not e.stop and e.target in spec.states)
+
+    # a run may be in these before a stop; after one, a failure is only a warning
+    before = reachable([spec.start], onward)
+    acting = (spec.states[name] for name in before if name not in chart.handled)
     if spec.on_error is None and any(state.traits.fails == "by_world" for state in acting):
         yield _FAILED
-
-
-def _before_a_stop(spec: MachineSpec) -> frozenset[str]:
-    """The states that a run may be in before a stop; after one, a failure is only a warning."""
-    seen, pending = {spec.start}, [spec.start]
-    while pending:
-        state = spec.states[pending.pop()]
-        for name in (edge.target for edge in state.edges if not edge.stop and not state.stop):
-            if name in spec.states and name not in seen:
-                seen.add(name)
-                pending.append(name)
-    return frozenset(seen)
 
 
 def targets_of_run(taken: Iterable[str], reason: str, rules: frozenset[str]) -> frozenset[Target]:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from chartloop.analysis.checker.dead_paths import untaken
 from chartloop.analysis.proofs.query import Questions
 from chartloop.analysis.proofs.query.events import Happenings
-from chartloop.core.units import say_number
+from chartloop.core.digraph import reachable
+from chartloop.core.units import say_number, say_some
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import Route
 from chartloop.machine.build import Chart
@@ -48,9 +49,8 @@ def _no_way(never: Collection[str]) -> str:
     """Say that no path leads to a target, or only paths over edges that are never taken."""
     if not never:
         return "no path leads there"
-    names = ", ".join(f"`{name}`" for name in list(never)[:_NAMED])
-    more = f" or {len(never) - _NAMED} more" if len(never) > _NAMED else ""
-    return f"no path leads there except after {names}{more}: never taken"
+    names = say_some([f"`{name}`" for name in never], _NAMED, "or")
+    return f"no path leads there except after {names}: never taken"
 
 
 def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
@@ -62,17 +62,11 @@ def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     for route in routes.routes:
         if route.origin not in never and route.kind != "caller":
             out.setdefault(route.source, []).append(route)
-    reached: set[tuple[str, str]] = set()
     happenings = Happenings(routes, never)
-    seen, pending = {0}, [0]
-    while pending:
-        for route in out.get(pending.pop(), ()):
-            # a reason that is raised beside another has a route of its own
-            reached.update((h.sort, h.name) for h in happenings.on(route) if not h.beside)
-            if route.dest not in seen:
-                seen.add(route.dest)
-                pending.append(route.dest)
-    return reached
+    places = reachable([0], lambda place: [route.dest for route in out.get(place, ())])
+    taken = (route for place in places for route in out.get(place, ()))
+    # a reason that is raised beside another has a route of its own
+    return {(h.sort, h.name) for route in taken for h in happenings.on(route) if not h.beside}
 
 
 class Reasons:

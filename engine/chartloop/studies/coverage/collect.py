@@ -78,8 +78,7 @@ class Seeing:
             yield decision, position.ended
 
     def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:
-        for state in decision.path:
-            counts[f"state:{state}"] += 1
+        counts.update(f"state:{state}" for state in decision.path)
         for origin in decision.taken:
             counts[f"rule:{origin}" if origin.startswith("rules.") else f"edge:{origin}"] += 1
         for signal in decision.signals:
@@ -87,22 +86,17 @@ class Seeing:
                 counts[f"rule:{signal.source}"] += 1
         outcome = decision.input.outcome
         if outcome is not None and outcome.result is not None and self.chart.spec.machines:
-            for name in _machines_of(outcome.result):
-                counts[f"child:{decision.state}/{name}"] += 1
+            machines = _machines_of(outcome.result)
+            counts.update(f"child:{decision.state}/{name}" for name in machines)
         for look in decision.looks:
             match look.kind:
                 case "rules":
-                    self._note_rules(counts, look)
+                    for number in dict.fromkeys(look.rules):
+                        counts.update(self._rules[number].keys(look.facts, look.oracle.recall))
                 case "edges":
                     self._note_edges(counts, look)
                 case "status":
                     self._note_edges(status, look)
-
-    def _note_rules(self, counts: Counter[str], look: Look) -> None:
-        recall = look.oracle.recall
-        for number in dict.fromkeys(look.rules):
-            for key in self._rules[number].keys(look.facts, recall):
-                counts[key] += 1
 
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
         """Count the atoms of a state's guards in order, up to the branch that was taken."""
@@ -119,7 +113,9 @@ class Seeing:
                     return
             if branch.origin == look.taken:
                 if look.kind == "status":
-                    _note_status(counts, branch)
+                    counts.update((f"edge:{branch.origin}", f"state:{branch.to}"))
+                    if branch.to in ("completed", "error"):
+                        counts[f"reason:{branch.to}"] += 1
                 return
 
     def _branches(self, look: Look) -> Iterator[_Branch]:
@@ -179,13 +175,6 @@ class _Branch(NamedTuple):
     origin: str
     to: str
     guard: _GuardReader | None
-
-
-def _note_status(counts: Counter[str], branch: _Branch) -> None:
-    counts[f"edge:{branch.origin}"] += 1
-    counts[f"state:{branch.to}"] += 1
-    if branch.to in ("completed", "error"):
-        counts[f"reason:{branch.to}"] += 1
 
 
 def _machines_of(result: Any) -> Iterator[str]:

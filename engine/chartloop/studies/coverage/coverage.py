@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from chartloop.core.errors import RunError, SetupError, nearest
 from chartloop.core.reports import Group, Part, Report, Table, text_lines
 from chartloop.core.text_table import Cell, Line, Row
-from chartloop.core.units import say_count
+from chartloop.core.units import say_count, say_some
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
 from chartloop.pictures.flowchart import RuleDrawing
@@ -68,8 +68,7 @@ def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> str:
 
 def _quote_names(keys: tuple[str, ...]) -> str:
     names = list(dict.fromkeys(k.partition("=")[0].replace(":", " ", 1) for k in keys))
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(f"`{name}`" for name in names[:_LISTED]) + more
+    return say_some([f"`{name}`" for name in names], _LISTED)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,10 @@ class Coverage(Report):
 
     def roles(self, kind: Kind) -> dict[str, Figure]:
         """The figures of a kind by role: for edges `on`, `expired`, `retry`, `all` ..."""
-        return _by_role(self.of(kind))
+        by_role: dict[str, list[Covered]] = {}
+        for one in self.of(kind):
+            by_role.setdefault(one.item.role, []).append(one)
+        return {role: figure_of(ones) for role, ones in by_role.items()}
 
     @property
     def missing(self) -> tuple[Covered, ...]:
@@ -317,13 +319,6 @@ def _item_row(one: Covered) -> Row:
     place = item.place.rpartition("/")[2] if item.place.startswith("/") else item.place
     cells = ((item.kind, "dim"), (place, "dim"), (item.id, "code"), (text, "code"))
     return Row(tuple(Cell(*cell) for cell in cells), "dim" if one.unreachable else "")
-
-
-def _by_role(covered: Iterable[Covered]) -> dict[str, Figure]:
-    by_role: dict[str, list[Covered]] = {}
-    for one in covered:
-        by_role.setdefault(one.item.role, []).append(one)
-    return {role: figure_of(ones) for role, ones in by_role.items()}
 
 
 def _no_coverage(error: Exception) -> SetupError:

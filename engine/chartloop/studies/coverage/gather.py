@@ -85,7 +85,9 @@ class Gathering:
 
     def _coverage(self, items: tuple[Item, ...], seen: list[Seeing]) -> Coverage:
         counts = sum((one.counts for one in seen), Counter[str]())
-        chart, beside = seen[0].chart, self._beside(seen[0].chart)
+        chart = seen[0].chart
+        # the counters of the machines that have this chart as their lifecycle machine
+        beside = [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
         counts = sum((one.status for one in beside), counts)
         missed = [item for item in items if not counts[item.key]]
         search = Search(chart, [*self._starts(chart.name)])
@@ -97,10 +99,6 @@ class Gathering:
             {key: times for key, times in sorted(counts.items()) if key not in keys},
             open_question=search.open_question, chart=chart,
         )  # fmt: skip
-
-    def _beside(self, chart: Chart) -> list[Seeing]:
-        """The counters of the machines that have this chart as their lifecycle machine."""
-        return [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
 
     def _starts(self, name: str) -> Iterator[str]:
         """The states at which registered parents start this machine, other than its start."""

@@ -80,12 +80,13 @@ class HeatDress(Dress):
 
     def box(self, box: Box) -> Style:
         """The style of a state by its count; of a list of rules line by line."""
-        style: dict[str, str] = dict(box_style(self._marked_box(box)))
+        marked = self._marked_box(box)
+        style: dict[str, str] = dict(box_style(marked))
         if box.id in self._listed:
+            inks = map(self._ink, self._listed[box.id])
             return style | {
-                "label": self._rules(self._marked_box(box)),
-                "tooltip": dot_tip(box.label),
-            }
+                "label": inked_rules(marked, inks, LOST.ink), "tooltip": dot_tip(box.label),
+            }  # fmt: skip
         found = self._found.get(("state", box.id))
         if found is None:
             return style
@@ -112,10 +113,6 @@ class HeatDress(Dress):
 
     def _shade(self, found: Covered) -> Shade:
         return LOST if found.unreachable else self.scale.shade(found.times)
-
-    def _rules(self, box: Box) -> str:
-        """The label of a box of rules, each line in the ink of its count."""
-        return inked_rules(box, map(self._ink, self._listed[box.id]), LOST.ink)
 
     def _ink(self, rule: RuleLine) -> str:
         """The colour of a rule's line. Seen rules share one: pale shades are hard to read."""
@@ -217,8 +214,11 @@ class Scale:
         most = max(counts, default=0)
         steps = len(SHADES)
         ends = sorted({round(most ** (step / steps)) for step in range(1, steps + 1)} - {0})
+        last = len(ends) - 1
         self._ends = ends
-        self._shades = [SHADES[_spread(n, len(ends))] for n in range(len(ends))]
+        # spread from palest to darkest
+        spread = (round(n * (steps - 1) / last) if last else steps // 2 for n in range(len(ends)))
+        self._shades = [SHADES[n] for n in spread]
 
     def shade(self, times: int) -> Shade:
         """The shade of a count."""
@@ -229,18 +229,9 @@ class Scale:
         """Each step as its range of counts (``3–9``) and its shade."""
         starts = [1, *(end + 1 for end in self._ends)]
         return [
-            (_format_range(start, end), shade)
+            (f"{start:,}" if start == end else f"{start:,}–{end:,}", shade)
             for start, end, shade in zip(starts, self._ends, self._shades, strict=False)
         ]
-
-
-def _spread(number: int, count: int) -> int:
-    """The index in `SHADES` of step `number` of `count`, spread from palest to darkest."""
-    return round(number * (len(SHADES) - 1) / (count - 1)) if count > 1 else len(SHADES) // 2
-
-
-def _format_range(start: int, end: int) -> str:
-    return f"{start:,}" if start == end else f"{start:,}–{end:,}"
 
 
 class HeatPicture(Picture):

@@ -112,18 +112,13 @@ def _edges(spec: MachineSpec) -> Iterator[Item]:
             yield Item("edge", f"{state.name}.retry", None, "retry", attempts, state.name,
                        state.name, **where)  # fmt: skip
         for edge in state.edges:
-            yield _edge(spec, state, edge)
+            role = "return" if edge.target == "return" else edge.role
+            yield Item("edge", edge.id, None, role, edge_text(state, edge), edge.source,
+                       edge.target, **_at(spec.place(edge.path)))  # fmt: skip
     if (edge := spec.on_error) is not None:
         where = _at(spec.place(edge.path or ("on_error",)))
         yield Item("edge", "on_error", None, "error", "failed, not handled", "", edge.target,
                    **where)  # fmt: skip
-
-
-def _edge(spec: MachineSpec, state: StateSpec, edge: Edge) -> Item:
-    role = "return" if edge.target == "return" else edge.role
-    where = _at(spec.place(edge.path))
-    return Item("edge", edge.id, None, role, edge_text(state, edge), edge.source, edge.target,
-                **where)  # fmt: skip
 
 
 def edge_text(state: StateSpec, edge: Edge) -> str:
@@ -157,13 +152,11 @@ def _rule(chart: Chart, number: int, rule: Rule) -> Item:
 
 def guards_of(spec: MachineSpec) -> Iterator[Guard]:
     """Every guard whose atoms are items. The cases of an `of` are counted as edges."""
-    for state in spec.states.values():
-        for edge in state.edges:
-            if edge.when is not None:
-                inside = ("states", state.name) if edge.role == "then" else edge.path
-                yield Guard(edge.id, edge.when, (*inside, "when"))
-    for number, rule in enumerate(spec.rules):
-        yield Guard(rule.id, rule.when, ("rules", number, "when"))
+    for edge in spec.edges():
+        if edge.when is not None:
+            yield Guard(edge.id, edge.when, edge.guard_path)
+    for rule in spec.rules:
+        yield Guard(rule.id, rule.when, (*rule.path, "when"))
 
 
 @lru_cache(maxsize=4_096)

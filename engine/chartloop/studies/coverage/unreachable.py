@@ -17,6 +17,7 @@ from chartloop.analysis.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.analysis.checker.knowledge import Known, groups, guard_of
 from chartloop.analysis.checker.structure import states_without_stop
 from chartloop.analysis.proofs.guards.prover import Claim, Prover
+from chartloop.core.digraph import reachable
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
     Choice,
@@ -99,7 +100,9 @@ class _Unreachable:
             case "atom" | "guard":
                 return self._atom(item)
             case "reason":
-                return self._reason(item.id)
+                raisers = raised_by(self._chart.spec).get(item.id, ())
+                why = [self._raiser(id) for id in raisers]
+                return "" if "" in why or not why else "what raises it is never reached"
             case "child":
                 return self._state(item.source)
 
@@ -126,21 +129,16 @@ class _Unreachable:
     @cached_property
     def _reachable_states(self) -> set[str]:
         """The states that a run can reach over edges that are not refuted."""
-        spec, route = self._chart.spec, self._chart.route
-        seen: set[str] = set()
+        spec, states = self._chart.spec, self._chart.spec.states
         opened = set(self._context.opened)
-        if any(map(asks_to_stop, spec.states.values())):  # a tool may stop for any reason
-            opened |= {route(reason) for reason in spec.reasons}
-        pending = [name for name in opened if name in spec.states]
-        while pending:
-            name = str(pending.pop())
-            if name in seen:
-                continue
-            seen.add(name)
-            for edge in spec.states[name].edges:
-                if edge.id not in self._refuted and edge.target in spec.states:
-                    pending.append(edge.target)
-        return seen
+        if any(map(asks_to_stop, states.values())):  # a tool may stop for any reason
+            opened |= set(map(self._chart.route, spec.reasons))
+
+        def onward(name: str) -> Iterator[str]:
+            edges = (e for e in states[name].edges if e.id not in self._refuted)
+            yield from (edge.target for edge in edges if edge.target in states)
+
+        return set(reachable((name for name in states if name in opened), onward))
 
     def _state(self, name: str) -> str:
         return "" if not name or name in self._reachable_states else "no path leads to it"
@@ -188,15 +186,13 @@ class _Unreachable:
             return ""
         alone = self._possible((atom,))
         why = next((c for c in claims if alone and not self._possible((c, atom))), None)
-        because = f", as `{why.node.text}` {_verb(why)} then" if why is not None else ""
+        because = ""
+        if why is not None:
+            verb = "holds" if why.holds else "does not hold"
+            because = f", as `{why.node.text}` {verb} then"
         return f"proven: never {str(item.way).lower()} while it decides{because}"
 
     # reasons --------------------------------------------------------------------------------
-
-    def _reason(self, reason: str) -> str:
-        spec = self._chart.spec
-        why = [self._raiser(id) for id in raised_by(spec).get(reason, ())]
-        return "" if "" in why or not why else "what raises it is never reached"
 
     def _raiser(self, id: str) -> str:
         state = self._chart.spec.states.get(id)
@@ -208,10 +204,6 @@ class _Unreachable:
             alone = id in states_without_stop(self._context)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
-
-
-def _verb(claim: Claim) -> str:
-    return "holds" if claim.holds else "does not hold"
 
 
 def _never(guard: Node | None) -> str:

@@ -126,7 +126,8 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
     """Yield every machine that a change touches, by path. `paths` restricts files and folders."""
-    changed = [m for m in scope.repository.changed_files(scope.base, scope.head) if _is_yaml(m)]
+    files = scope.repository.changed_files(scope.base, scope.head)
+    changed = [moved for moved in files if _path(moved).endswith(SUFFIXES)]
     moved = [m for m in changed if not _path(m).endswith(LOCK)]
     known = set(map(_path, moved))
     for path in dict.fromkeys(p for m in changed for p in _locked_by(scope, m) if p not in known):
@@ -141,10 +142,6 @@ def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterato
         reviewed = _review_file(scope, looking, selected[path])
         if reviewed is not None:
             yield reviewed
-
-
-def _is_yaml(moved: FileChange) -> bool:
-    return _path(moved).endswith(SUFFIXES)
 
 
 def _path(moved: FileChange) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 from urllib.parse import quote
 
 from chartloop.analysis.versions.diff.align import Pairs
-from chartloop.analysis.versions.diff.change import Change
 from chartloop.analysis.versions.diff.diff import say, where
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
@@ -62,7 +61,7 @@ class _Section:
         yield _differences(self.reviewed, self.listed)
         if self.mermaid:
             yield f"```mermaid\n{self.mermaid.rstrip()}\n```"
-        elif _has_picture(self.reviewed):
+        elif _merged_chart(self.reviewed) is not None:
             yield "_The picture does not fit into this comment._"
         yield _checks(self.reviewed)
         links = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
@@ -86,8 +85,11 @@ def comment(
     """Return the comment, ending with a newline. `links` gives those of a machine's pictures."""
     changed = [one for one in reviewed if not one.same]
     alike = [one for one in reviewed if one.same]
-    head = f"{MARKER}\n## {_escape_markdown(verdict(reviewed))}\n\n{_comparison_line(scope)}"
-    tail = f"_Written differently, the same machine: {_listing(alike)}._" if alike else ""
+    base = code(f"{scope.base.name} ({scope.base.short})")
+    compared = f"Machines from {base} to {code(scope.now)}, compared by meaning."
+    head = f"{MARKER}\n## {_escape_markdown(verdict(reviewed))}\n\n{compared}"
+    same = ", ".join(code(one.path) for one in alike)
+    tail = f"_Written differently, the same machine: {same}._" if alike else ""
     alone = len(changed) == 1 and not changed[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in changed]
     return _fit_sections(head, sections, tail)
@@ -114,11 +116,6 @@ def verdict(reviewed: Sequence[Reviewed]) -> str:
         return _verdict(changed[0])
     wrong = f"; {len(invalid)} cannot be loaded" if invalid else ""
     return f"{say_count(len(changed), 'machine')} changed{wrong}"
-
-
-def _comparison_line(scope: Scope) -> str:
-    base = code(f"{scope.base.name} ({scope.base.short})")
-    return f"Machines from {base} to {code(scope.now)}, compared by meaning."
 
 
 def _fit_sections(head: str, sections: list[_Section], tail: str) -> str:
@@ -179,22 +176,17 @@ def _differences(one: Reviewed, most: int | None) -> str:
             break
         lines.append(f"@@ {group} @@")
         for change in changes[:left]:
-            lines += _change(change, one)
+            sign, place = _SIGNS[change.sign], where(change, one.diff.files)
+            rows = textwrap.wrap(say(change), _WIDE, break_on_hyphens=False) or [""]
+            if place and len(rows[-1]) + len(place) < _WIDE:
+                rows[-1] += f"  ({place})"
+            elif place:
+                rows.append(f"({place})")
+            lines += [f"{sign} {rows[0]}", *(f"{sign}     {row}" for row in rows[1:])]
         left = max(0, left - len(changes))
     if most is not None and most < len(one.diff.changes):
         lines.append(f"# and {len(one.diff.changes) - most} more")
     return _block(lines, "diff")
-
-
-def _change(change: Change, one: Reviewed) -> list[str]:
-    files = one.diff.files if one.diff is not None else ("", "")
-    sign, place = _SIGNS[change.sign], where(change, files)
-    rows = textwrap.wrap(say(change), _WIDE, break_on_hyphens=False) or [""]
-    if place and len(rows[-1]) + len(place) < _WIDE:
-        rows[-1] += f"  ({place})"
-    elif place:
-        rows.append(f"({place})")
-    return [f"{sign} {rows[0]}", *(f"{sign}     {row}" for row in rows[1:])]
 
 
 def _checks(one: Reviewed) -> str:
@@ -244,10 +236,6 @@ def _merged_chart(one: Reviewed) -> Merged | None:
         return one.diff.merged_chart if one.diff.changes_picture else None
     chart = one.after.machine.draw().chart
     return merge(Flowchart(), chart, Pairs({}, {}, {}), (), title=chart.title)
-
-
-def _has_picture(one: Reviewed) -> bool:
-    return _merged_chart(one) is not None
 
 
 def _mermaid(one: Reviewed) -> str:
@@ -315,7 +303,3 @@ _SAFE = {
     "-": "-",
     "+": "+",
 }
-
-
-def _listing(reviewed: Iterable[Reviewed]) -> str:
-    return ", ".join(code(one.path) for one in reviewed)

@@ -135,24 +135,18 @@ class Revision:
             mode, kind, blob = listed.split(b"\t")[0].split()
             if kind != b"blob":
                 raise SetupError(f"`{self.name}:{path}` is not a file")
-            data = self._blob(blob.decode(), path)
+            size = int(_must(self.repository.root, "cat-file", "-s", blob.decode()))
+            if size > _LARGEST:
+                message = f"`{self.name}:{path}` is too large for a machine: {size:,} bytes"
+                raise SetupError(message)
+            data = _must(self.repository.root, "cat-file", "blob", blob.decode())
             if mode != b"120000":
                 return data
-            path = _inside(posixpath.join(posixpath.dirname(path), os.fsdecode(data)), path)
+            link, folder = path, posixpath.dirname(path)
+            path = posixpath.normpath(posixpath.join(folder, os.fsdecode(data)))
+            if path.startswith(("../", "/")) or path == "..":
+                raise SetupError(f"`{link}` is a link that leads out of the repository")
         raise SetupError(f"`{self.name}:{path}` is a link that leads round in a circle")
-
-    def _blob(self, name: str, path: str) -> bytes:
-        size = int(_must(self.repository.root, "cat-file", "-s", name))
-        if size > _LARGEST:
-            raise SetupError(f"`{self.name}:{path}` is too large for a machine: {size:,} bytes")
-        return _must(self.repository.root, "cat-file", "blob", name)
-
-
-def _inside(target: str, link: str) -> str:
-    path = posixpath.normpath(target)
-    if path.startswith(("../", "/")) or path == "..":
-        raise SetupError(f"`{link}` is a link that leads out of the repository")
-    return path
 
 
 def _must(folder: Path, *arguments: str) -> bytes:

@@ -7,15 +7,23 @@ assumption that a simulation used is listed with its result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
+from chartloop.actions.imagine import plain_value
 from chartloop.core.approvals import CALLS
-from chartloop.core.traits import Family
+from chartloop.core.specs import Effect
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.studies.simulation.distributions import NOTHING, constant, weighted_values
 from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, choice
 
+Family = Literal["model", "tools", "child", "work", "imagined", "pure", "own", "wait"]
+"""What a world says of a state.
+
+`model`: a reply; `tools`: how a reply's calls end; `child`: how children end; `work`: how a task
+ends; `imagined`: only whether it fails; `pure`: nothing, the action is done as it is; `own`: a
+result; `wait`: an answer.
+"""
 _ANY = frozenset({"fails", "duration", "results"})
 _TOKENS = frozenset({"prompt_tokens", "completion_tokens", "usd"})
 KEYS: Mapping[Family, frozenset[str]] = {
@@ -23,9 +31,8 @@ KEYS: Mapping[Family, frozenset[str]] = {
     "tools": frozenset({"fails", "duration", "call_fails", "adds"}),
     "child": _ANY | _TOKENS | {"calls", "reasons"},
     "work": _ANY | _TOKENS,
-    "prune": frozenset({"fails", "duration"}),
+    "imagined": frozenset({"fails", "duration"}),
     "pure": frozenset({"duration"}),
-    "report": frozenset({"fails", "duration"}),
     "own": _ANY,
     "wait": frozenset({"answers", "delay", "data"}),
 }
@@ -50,13 +57,23 @@ def keys_of(state: StateSpec) -> frozenset[str]:
 
 def asks_for_itself(state: StateSpec) -> bool:
     """Whether the state's action has a drawn result that costs a model call."""
-    return family_of(state) in ("own", "report") and state.asks_model != "never"
+    return family_of(state) == "own" and state.asks_model != "never"
 
 
 def family_of(state: StateSpec) -> Family:
-    """The family of a state, which decides how its outcomes are simulated."""
-    family = state.traits.family
-    return "own" if family == "tools" and state.calls == "none" else family
+    """What a world says of a state: what the traits of its action ask for, if it imagines it."""
+    action, traits = state.action, state.traits
+    if action is None:
+        return "wait"
+    if action.imagine is None:
+        known = action.is_builtin and action.effect is Effect.PURE and traits.stays_inside
+        return "pure" if known else "own"
+    if traits.calls in ("all", "first", "memory"):
+        return "own" if state.calls == "none" else "tools"
+    if traits.runs in ("one", "several"):
+        return "child"
+    asks: Mapping[str, Family] = {"reply": "model", "task": "work"}
+    return asks.get(traits.asks, "imagined")
 
 
 def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
@@ -85,7 +102,7 @@ def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
                 {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=constant(500),
                 completion_tokens=constant(200), duration=constant(30.0),
             )  # fmt: skip
-        case "prune" | "report":
+        case "imagined":
             return Behaviour({}, duration=NOTHING)
         case "pure":
             return Behaviour(duration=NOTHING)
@@ -166,29 +183,6 @@ def _tools(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
 
 
 # values of a type -----------------------------------------------------------------------------
-
-
-def plain_value(type: Type) -> Any:
-    """The neutral value of a type: False, 0, an empty text or collection, None."""
-    match type.kind:
-        case "bool":
-            return False
-        case "int":
-            return 0
-        case "float" | "duration" | "fraction":
-            return 0.0
-        case "str":
-            return ""
-        case "enum":
-            return type.values[0]
-        case "list":
-            return ()
-        case "map":
-            return {}
-        case "struct":
-            return {name: plain_value(inner) for name, inner in type.fields}
-        case _:
-            return None
 
 
 def result_of(type: Type, *, known: bool) -> dict[str, Choice]:

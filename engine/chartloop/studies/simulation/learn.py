@@ -18,13 +18,12 @@ from chartloop.core.errors import EMPTY_KINDS
 from chartloop.core.facts import FleetFacts, ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
-from chartloop.core.traits import Family
 from chartloop.core.transcript import estimate_messages
 from chartloop.core.units import say_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.recorded import RecordedRun
-from chartloop.studies.simulation.assumptions import default_behaviour, family_of
+from chartloop.studies.simulation.assumptions import Family, default_behaviour, family_of
 from chartloop.studies.simulation.dependencies import reads_texts
 from chartloop.studies.simulation.distributions import Amount, empirical
 from chartloop.studies.simulation.outcomes import prices_of

@@ -33,7 +33,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import RETRY_ON, Finding, SpecError, nearest
 from chartloop.core.facts import FleetFacts
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
-from chartloop.language.file.file import Shape, Text
+from chartloop.language.file.base import Shape, Text
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.language.yaml.document import Document
 from chartloop.language.yaml.reading import Path as At

@@ -105,7 +105,9 @@ class Gathering:
             kind = kind_of(chart.spec, reason, row.status, lost=lost_tasks(records))
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
-        self._count_failures(run.run_id, failures)
+        for failure, message in failures:
+            count, runs, first = self._failures.get(failure, (0, set[str](), message))
+            self._failures[failure] = (count + 1, runs | {run.run_id}, first)
         self._count_totals(spent, records)
         self._fold(chart, run, natural=kind == "natural")
 
@@ -132,11 +134,6 @@ class Gathering:
                 state.tokens.append(spent.prompt_tokens + spent.completion_tokens)
             if spent.cost is not None:
                 state.usd.append(spent.cost)
-
-    def _count_failures(self, run_id: str, failures: list[tuple[_Failure, str]]) -> None:
-        for failure, message in failures:
-            count, runs, first = self._failures.get(failure, (0, set[str](), message))
-            self._failures[failure] = (count + 1, runs | {run_id}, first)
 
     def _count_totals(self, spent: Spending, records: list[Record]) -> None:
         elapsed = max(0.0, records[-1].input.at - records[0].input.at)

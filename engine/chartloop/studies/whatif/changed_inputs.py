@@ -10,7 +10,7 @@ read one. Never: decisions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -197,15 +197,3 @@ def _assignments(state: StateSpec) -> set[tuple[str, str]]:
 
 def _differ(old: MachineSpec, new: MachineSpec, name: str) -> bool:
     return getattr(old, name) != getattr(new, name)
-
-
-Sections = Mapping[str, Mapping[str, Any]]
-"""Values by section and name."""
-
-
-def changed_names(old: Sections, new: Sections) -> frozenset[str]:
-    """The facts whose first value differs: ``limits.steps``, ``vars.rounds``."""
-    return frozenset(
-        f"{root}.{name}" for root, values in new.items() for name, value in values.items()
-        if name not in old[root] or old[root][name] != value
-    )  # fmt: skip

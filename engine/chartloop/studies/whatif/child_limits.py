@@ -42,7 +42,8 @@ class Children:
         `facts` are those before the action, with the question's limits; `limits` the recorded ones.
         """
         state = self.spec.states.get(record.state)
-        if record.kind != "step" or state is None or not self._runs_one(state):
+        runs_one = state is not None and state.traits.runs != "none" and bool(self.budgets)
+        if record.kind != "step" or state is None or not runs_one:
             return ""
         recorded = facts.replace(limits={**facts.limits, **limits})
         results = list(_results(record))
@@ -59,9 +60,6 @@ class Children:
                 if any(_used(result, fact) >= least for result in results for fact in counters):
                     return message
         return ""
-
-    def _runs_one(self, state: StateSpec) -> bool:
-        return bool(self.budgets) and state.traits.runs != "none"
 
     def _possible_children(self, state: StateSpec) -> Iterator[str]:
         named = state.args.get("machine")

@@ -51,7 +51,10 @@ class Timing:
 
     def apply_edit(self, edit: Record) -> None:
         """Update the recorded limits by an edit of the run."""
-        self.limits |= _limits_in(edit)
+        for fact, value in edit.input.data.items():
+            root, _, name = fact.partition(".")
+            if root == "limits":
+                self.limits[name] = value
 
     def of(self, position: Position, record: Record) -> ClockEffect:
         """The effect on a record at a wait, or at an action that was cut off."""
@@ -76,7 +79,7 @@ class Timing:
         if record.kind == "expired":
             if due is None or due > record.input.at:
                 return ClockEffect(because=f"the wait at `{state}` would not have expired yet")
-            if self._reads_clock():
+            if reads_any(self.chart.spec.guards(), frozenset(_CLOCK)):
                 return ClockEffect(because=f"the wait at `{state}` would have expired earlier")
             sooner = say_duration(record.input.at - due)
             return ClockEffect(note=f"the wait at `{state}` would have expired {sooner} sooner")
@@ -118,11 +121,6 @@ class Timing:
             state = position.state
         return _due(self.old, recorded, state, record.input.started)
 
-    def _reads_clock(self) -> bool:
-        spec = self.chart.spec
-        guards = [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
-        return reads_any(guards, frozenset(_CLOCK))
-
 
 def _due(chart: Chart, position: Position, name: str, started: float) -> float | None:
     """The deadline of a state's action that starts at `started`; None if it has none."""
@@ -133,12 +131,6 @@ def _due(chart: Chart, position: Position, name: str, started: float) -> float |
     waited = started - position.entered_at if waits else 0.0
     left = time_allowed(chart, state, position, waited=waited)
     return None if left is None else started + left
-
-
-def _limits_in(edit: Record) -> dict[str, Any]:
-    """The limits that an edit sets."""
-    named = ((name.partition("."), value) for name, value in edit.input.data.items())
-    return {name: value for (root, _, name), value in named if root == "limits"}
 
 
 def reads_any(expressions: Iterable[Expression], names: frozenset[str]) -> bool:

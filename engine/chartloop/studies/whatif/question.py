@@ -14,7 +14,7 @@ results of Python guards are looked up by the guard and its arguments, not by th
 
 Belongs here: the verdict of one run. Never: reading runs, tables, effects.
 
-Source: design "architecture", section 3 (one function for the live run and every question to it)
+Source: docs/design.md, "A step" (one function for the live run and every question to it)
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from chartloop.studies.whatif.changed_inputs import (
     affected_names,
     asks_guards,
     changed_inputs,
-    changed_names,
     rewritten_actions,
     rewritten_definitions,
     unsupported_change,
@@ -49,7 +48,7 @@ from chartloop.studies.whatif.changed_inputs import (
 from chartloop.studies.whatif.child_limits import Children
 from chartloop.studies.whatif.deadlines import Timing
 from chartloop.studies.whatif.refold import NoRecordedResult, Refold, ResultsByCall, refold, stops
-from chartloop.studies.whatif.unaffected import CounterHistory, counters_of, with_limits
+from chartloop.studies.whatif.unaffected import CounterHistory, counters_of
 from chartloop.studies.whatif.verdict import NOTHING, RunVerdict, Spending, Verdict, spending
 
 Older = Callable[[str], Chart | None]
@@ -189,7 +188,11 @@ class Question:
         """The facts and definitions whose first values differ from the recorded ones."""
         asked = _first_values(self.chart.spec, case.run.records[0])
         asked = {**asked, "limits": {**asked["limits"], **self.limits}}
-        return changed_names(case.first_values, asked) | self._of_file(case)[1]
+        changed = {
+            f"{root}.{name}" for root, values in asked.items() for name, value in values.items()
+            if name not in case.first_values[root] or case.first_values[root][name] != value
+        }  # fmt: skip
+        return self._of_file(case)[1] | changed
 
     def changed_actions(self, case: RecordedCase, changed: frozenset[str]) -> Mapping[str, str]:
         """The states whose action would have had other inputs, each with the difference."""
@@ -260,7 +263,10 @@ class _Judgement:
         records, stop, at = self.case.records, _Stop(Verdict.SAME), None
         position, before = self.chart.position(run.run_id), None
         if skipped := self._count_unaffected():
-            position = with_limits(self.case.refold.positions[skipped - 1], self.question.limits)
+            position = self.case.refold.positions[skipped - 1]
+            facts = position.facts
+            limits = {**facts.limits, **self.question.limits}
+            position = position.replace(facts=facts.replace(limits=limits))
             before = records[skipped - 1]
         if unsupported := self.question.unsupported_change(self.case):
             stop, at, records = self._unknown(position, unsupported), 0, records[:0]

@@ -190,7 +190,11 @@ class WhatIf(Report):
             if not (runs := self.of(verdict)):
                 continue
             saved = total(run.saved for run in runs)
-            savings = _saved_cells(saved) if verdict.sure else ("",) * 4
+            savings = (
+                _less(saved.llm_calls + saved.tool_calls), _less(saved.tokens),
+                f"−{say_usd(saved.usd)}" if saved.usd else "",
+                f"−{say_elapsed(saved.waiting)}" if saved.waiting else "",
+            ) if verdict.sure else ("",) * 4  # fmt: skip
             lost = sum(run.lost for run in runs)
             risk = sum(run.at_risk for run in runs)
             answers = str(lost) if lost else f"{risk} may be" if risk else ""
@@ -274,7 +278,7 @@ def _cells(run: RunVerdict) -> tuple[str, ...]:
     saved = _spent_briefly(run.saved) if run.verdict.sure else ""
     answer = printable(run.answer or "")
     kept = "" if not answer else f"{'lost: ' if run.lost else ''}{cut(answer, _ANSWER)}"
-    return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
+    return (run.run_id, at, printable(_now(run)), run.was or "not ended", saved, kept)
 
 
 def _now(run: RunVerdict) -> str:
@@ -290,20 +294,8 @@ def _now(run: RunVerdict) -> str:
             return f"unknown: {run.because}"
 
 
-def _was(run: RunVerdict) -> str:
-    return run.was or "not ended"
-
-
 _ANSWER = 40
 """Maximum length of an answer in a table."""
-
-
-def _saved_cells(saved: Spending) -> tuple[str, str, str, str]:
-    return (
-        _less(saved.llm_calls + saved.tool_calls), _less(saved.tokens),
-        f"−{say_usd(saved.usd)}" if saved.usd else "",
-        f"−{say_elapsed(saved.waiting)}" if saved.waiting else "",
-    )  # fmt: skip
 
 
 def _less(count: int) -> str:

@@ -11,7 +11,7 @@ Belongs here: the number of these records. Never: decisions.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from math import inf
 from typing import Any
@@ -82,9 +82,3 @@ def _value(facts: Facts, fact: Fact) -> float:
 
 def _down(above: Any, step: Step) -> Any:
     return above.get(step.name, 0) if step.keyed else getattr(above, step.name)
-
-
-def with_limits(position: Position, limits: Mapping[str, Any]) -> Position:
-    """The position with these limits in place of its own."""
-    facts = position.facts
-    return position.replace(facts=facts.replace(limits={**facts.limits, **limits}))

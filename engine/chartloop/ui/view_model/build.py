@@ -156,16 +156,16 @@ def _question(run: Run, result: Result) -> QuestionView | None:
         wait=result.wait or "",
         due=None if question is None else question.due,
         answers=tuple(
-            AnswerView(event, _fields(fields(event) or {}), targets.get(event, ""))
+            AnswerView(
+                event,
+                tuple(
+                    FieldView(name, str(type), type.kind, tuple(type.values), type.nullable)
+                    for name, type in (fields(event) or dict[str, Type]()).items()
+                ),
+                targets.get(event, ""),
+            )
             for event in result.events
         ),
-    )
-
-
-def _fields(fields: Mapping[str, Type]) -> tuple[FieldView, ...]:
-    return tuple(
-        FieldView(name, str(type), type.kind, tuple(type.values), type.nullable)
-        for name, type in fields.items()
     )
 
 

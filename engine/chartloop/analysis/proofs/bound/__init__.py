@@ -16,8 +16,19 @@ Where something cannot be known the bound is `unbounded` and says why.
 
 from __future__ import annotations
 
-from chartloop.analysis.proofs.bound.bound import Bound, Figure, Overshoot, Wrap
+from chartloop.analysis.proofs.bound.bound import WORDS, Bound, Certificate, Figure, Overshoot, Wrap
 from chartloop.analysis.proofs.bound.costs import Assume, KnownModel
 from chartloop.analysis.proofs.bound.prove import EFFORT, bound
 
-__all__ = ["EFFORT", "Assume", "Bound", "Figure", "KnownModel", "Overshoot", "Wrap", "bound"]
+__all__ = [
+    "EFFORT",
+    "WORDS",
+    "Assume",
+    "Bound",
+    "Certificate",
+    "Figure",
+    "KnownModel",
+    "Overshoot",
+    "Wrap",
+    "bound",
+]

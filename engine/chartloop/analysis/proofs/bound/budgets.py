@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from chartloop.analysis.proofs.bound.costs import WAITING, Spending, Uses
 from chartloop.analysis.proofs.bound.linear_program import Arc, Effort, Number, Solved, most
+from chartloop.core.digraph import reachable
 from chartloop.machine.abstract.counters import Again
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import Route
@@ -81,10 +82,6 @@ class Row(NamedTuple):
     midway: Number | None = None
     """The amount for a part of a run that starts anywhere; None: the same."""
 
-    def room_from(self, start: bool) -> Number:
-        """The amount for a walk from the start of a run, or for one from anywhere."""
-        return self.room if start or self.midway is None else self.midway
-
 
 def exact(value: float | Fraction) -> Number:
     """Return the exact number: an int if it is whole, else a fraction."""
@@ -108,16 +105,11 @@ def steps_of(routes: Routes, spending: Spending, resource: str, spread: bool) ->
             alternatives = spending.uses(states[route.state], route.outcome)
             if spread:
                 alternatives = [s for u in alternatives for s in u.spread(resource)]
-            known[key] = _without_duplicates(alternatives)
+            distinct = known[key] = list[Uses]()
+            for uses in alternatives:
+                if uses not in distinct:
+                    distinct.append(uses)
         out += [Step(route, number, uses) for uses in known[key]]
-    return out
-
-
-def _without_duplicates(alternatives: Iterable[Uses]) -> list[Uses]:
-    out: list[Uses] = []
-    for uses in alternatives:
-        if uses not in out:
-            out.append(uses)
     return out
 
 
@@ -171,10 +163,8 @@ class Budgets:
                     takes = tuple(row.takes[n] for row in rows)
                     arcs.append(Arc(step.route.source, step.route.dest, gain[n], takes, n))
                     labels.append(n)
-            solved = most(
-                arcs, len(self.routes.places), starts,
-                [row.room_from(from_start) for row in rows], self.effort,
-            )  # fmt: skip
+            rooms = [r.room if from_start or r.midway is None else r.midway for r in rows]
+            solved = most(arcs, len(self.routes.places), starts, rooms, self.effort)
             if solved.value is not None:
                 return solved, labels
             cycle = [labels[a] for column, _ in solved.used for a in column.arcs if column.cycle]
@@ -230,13 +220,14 @@ class Budgets:
         last: Number = 0
         for step, here in zip(self.steps, self.before(family.counter), strict=True):
             handed = step.uses.handed.get(family.counter)
+            begins_stop = self._stops(step.route) and not (
+                self.routes.places[step.route.source].stopping
+            )
             if family.has(step.route):
                 after = exact(step.route.after.get(family.counter, 0))
                 last = max(last, after)
                 takes.append(here + after)
-            elif (
-                handed is not None and handed.limit == family.at and not self._continues(step.route)
-            ):
+            elif handed is not None and handed.limit == family.at and begins_stop:
                 # the last child to spend gets what was left
                 over = here - exact(handed.past) - (0 if family.counter in REAL else 1)
                 takes.append(max(over, 0))
@@ -294,10 +285,6 @@ class Budgets:
         sources_of = ((n, self.steps[n].route.source) for n in to)
         amounts = [taken(n, least[place]) for n, place in sources_of if place in least]
         return min((amount for amount in amounts if amount is not None), default=None)
-
-    def _continues(self, route: Route) -> bool:
-        """Whether a route does not begin a stop."""
-        return not self._stops(route) or self.routes.places[route.source].stopping
 
     def _whole_row(self, family: Family, above: Collection[Family]) -> Row | None:
         counted = self.step_counts(family.counter)
@@ -363,12 +350,7 @@ def reached_before(routes: Routes, states: Collection[str]) -> set[int]:
     for route in routes.routes:
         if routes.places[route.dest].state not in states:
             out.setdefault(route.source, []).append(route.dest)
-    seen, pending = {0}, [0]
-    while pending:
-        more = [dest for dest in out.get(pending.pop(), ()) if dest not in seen]
-        seen.update(more)
-        pending += more
-    return seen
+    return set(reachable([0], lambda place: out.get(place, [])))
 
 
 def families_of(routes: Routes, counted: Mapping[str, bool]) -> list[Family]:

@@ -70,9 +70,9 @@ class Children:
         start = str(given["start"].value) if "start" in given else ""
         key = repr([name, sorted(limits.items(), key=str), sorted(vars.items(), key=str), start])
         if key not in self._known:
-            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | _computed_limits(
-                given
-            )
+            own: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
+            computed = {n for n, value in own.items() if isinstance(value.value, Expression)}
+            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | computed
             proof = self.make(chart, limits, vars, start, lowered)
             self._known[key] = (proof, self._prove(proof, name))
         proof, child = self._known[key]
@@ -143,12 +143,6 @@ class Children:
                 once, wrap = proof.once_and_after(counter)
                 out[counter] = Handed(float(value), float(max(past, 0)), once, wrap)
         return out
-
-
-def _computed_limits(given: Mapping[str, Given]) -> frozenset[str]:
-    """The limits that are computed when the child starts."""
-    values: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
-    return frozenset(name for name, value in values.items() if isinstance(value.value, Expression))
 
 
 def _variables(given: Mapping[str, Given]) -> dict[str, Any]:

@@ -249,7 +249,12 @@ class Spending:
         """Return the alternatives of what an outcome uses; a run has one, or a mixture."""
         action = state.action
         if action is None:
-            return [self._of_wait(state, outcome)]
+            longest = self.seconds(state.within)
+            if longest == INF:
+                self._say(WAITING, state, f"nothing bounds how long `{state.name}` waits")
+            computed = isinstance(state.within, Expression)
+            least = longest if outcome == "expired" and not computed else 0
+            return [Uses({WAITING: (least, longest), "run.elapsed": (least, longest)})]
         if outcome == "resumed":
             return [Uses({WAITING: (0, self._wait_of(state, action)), "run.elapsed": (0, 0)})]
         failed = outcome != "ok"
@@ -257,13 +262,6 @@ class Spending:
         if failed:
             base["errors.total"] = (1, 1)
         return [u._replace(ends={**base, **u.ends}) for u in self._of(state, action, failed)]
-
-    def _of_wait(self, state: StateSpec, outcome: str) -> Uses:
-        longest = self.seconds(state.within)
-        if longest == INF:
-            self._say(WAITING, state, f"nothing bounds how long `{state.name}` waits")
-        least = longest if outcome == "expired" and not isinstance(state.within, Expression) else 0
-        return Uses({WAITING: (least, longest), "run.elapsed": (least, longest)})
 
     def seconds(self, given: Expression | float | None) -> float:
         """The longest that a deadline may be, in seconds; infinite for None."""
@@ -278,15 +276,12 @@ class Spending:
         waits = action.traits.waits
         if waits is None:
             return 0
-        most = self._duration(state, *waits)
+        name, default = waits
+        value = state.args[name].value if name in state.args else default
+        most = self.seconds(value) if isinstance(value, (int, float, Expression)) else INF
         if most == INF:
             self._say(WAITING, state, f"nothing bounds how long `{state.name}` backs off")
         return most
-
-    def _duration(self, state: StateSpec, name: str, default: float) -> float:
-        given = state.args.get(name)
-        value = default if given is None else given.value
-        return self.seconds(value) if isinstance(value, (int, float, Expression)) else INF
 
     def _of(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         if not action.is_builtin:
@@ -500,7 +495,8 @@ class Spending:
         most, handed = dict[str, float](), dict[str, Handed]()
         children = list(self._children(state))
         for child in children:
-            most = _sum(most, child.most)
+            for resource, amount in child.most.items():
+                most[resource] = most.get(resource, 0) + amount
             for resource, why in child.why.items():
                 self._say(resource, state, why)
         for counter in set[str]().union(*(c.handed for c in children)):
@@ -519,20 +515,16 @@ class Spending:
         among = 1 if state.traits.runs == "one" else 0
         among = among or len(several) + items
         if each is not None:
-            yield from [self._of_item(each, args, items)] * items
+            name = str(args["machine"].value)
+            given = {n: args[n] for n in ("limits",) if n in args}
+            if not _gives_texts(each):  # an item that may be a mapping can set any variable
+                unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
+                given["vars"] = Given("values", unknown)
+            yield from [self.child(name, given, items)] * items
         elif "machine" in args:
             yield self.child(str(args["machine"].value), args, among)
         for given in several.values():
             yield self.child(str(given["machine"].value), given, among)
-
-    def _of_item(self, each: Given, args: Mapping[str, Given], among: int) -> Child:
-        """The child of one item; an item that may be a mapping can set any variable."""
-        name = str(args["machine"].value)
-        given = {n: args[n] for n in ("limits",) if n in args}
-        if not _gives_texts(each):
-            unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
-            given["vars"] = Given("values", unknown)
-        return self.child(name, given, among)
 
     def _items(self, each: Given | None, most: Given | None) -> int:
         """The most items of `each` that get a child."""
@@ -590,7 +582,3 @@ def _combine_handed(handed: Sequence[Handed]) -> Handed:
     at_once = sorted((each.once for each in handed), reverse=True)[:AT_ONCE]
     together = sum(at_once) + sum(each.wrap for each in handed)
     return Handed(handed[0].limit, min(alone, together))
-
-
-def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
-    return {name: a.get(name, 0) + b.get(name, 0) for name in a.keys() | b.keys()}

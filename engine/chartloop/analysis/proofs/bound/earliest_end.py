@@ -209,7 +209,13 @@ class _Search:
 
     def _least_value(self, name: str, guard: Expression, state: str, holds: bool) -> float:
         """The least value of a counter with which a guard may hold, or may not; 0 for any."""
-        usual, lists = self._proof.world.known_facts(), self._lists_at(state)
+        usual, routes = self._proof.world.known_facts(), self._proof.routes
+        # the lists that have one length whenever a run is at the state
+        lists = {
+            path: Other(size=size)
+            for path, (size, setters) in self._lists.items()
+            if all(routes.places[n].state != state for n in reached_before(routes, setters))
+        }
         tasks = self._proof.chart.spec.tasks
         count = len(tasks) if isinstance(tasks, tuple) else 0
 
@@ -228,15 +234,6 @@ class _Search:
         given = [v for v in _numbers(guard.root, self._proof.limits) if 0 <= v < 10**6]
         likely = {math.floor(v) + more for v in (*given, count) for more in (0, 1)}
         return max((v for v in likely if refuted(v)), default=0)
-
-    def _lists_at(self, state: str) -> Mapping[str, Value]:
-        """The lists that have one length whenever a run is at a state."""
-        places, routes = self._proof.routes.places, self._proof.routes
-        return {
-            path: Other(size=size)
-            for path, (size, setters) in self._lists.items()
-            if all(places[n].state != state for n in reached_before(routes, setters))
-        }
 
     @cached_property
     def _lists(self) -> dict[str, tuple[int, frozenset[str]]]:

@@ -1,6 +1,6 @@
 """The epilogue of a stop: whether a report is written, whether the run is saved, and the costs.
 
-Source:       design "language", section 2 (the epilogue)
+Source:       docs/language.md, "After a stop: the epilogue"
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ from chartloop.analysis.proofs.bound.costs import (
 )
 from chartloop.analysis.proofs.bound.epilogue import wraps_of
 from chartloop.analysis.proofs.bound.linear_program import Effort, Number, Solved
-from chartloop.analysis.proofs.digraph import Digraph
-from chartloop.language.expression import Expression
+from chartloop.core.digraph import Digraph
 from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import Given
 from chartloop.machine.abstract.counters import Counting
@@ -37,7 +36,6 @@ from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.graph_builder import MOST_ROUTES
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
-from chartloop.machine.guard_text import all_guards
 
 TIGHTENED = 6
 """The number of families that are added at the start; others follow where a cycle needs them."""
@@ -97,10 +95,6 @@ class Proof:
                         known[rule.signal] = min(at, known.get(rule.signal, at))
         self.world.forget()
         return {counter: tuple(at.values()) for counter, at in thresholds.items()}
-
-    def guards(self) -> list[Expression]:
-        """The guards of rules and edges."""
-        return all_guards(self.chart.spec)
 
     def budgets(self, resource: str) -> Budgets:
         """The inequalities for a resource, shared between resources where amounts do not matter."""

@@ -1,6 +1,6 @@
 """The bound of a machine: a figure, reason and witness for each resource.
 
-Source:       design "language", section 3 ("Kind") and section 2 (the epilogue)
+Source:       docs/bounds.md; docs/language.md, "After a stop: the epilogue"
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def _assumptions(proof: Proof) -> list[str]:
         for name in sorted(counting.variables)
         if f"vars.{name}" in counting.counters
     ]
-    read = {r for g in proof.guards() for r in g.reads}
+    read = {r for g in proof.chart.spec.guards() for r in g.reads}
     out += [f"`{n}` is {v!r} from the start" for n, v in counting.fixed.items() if n in read]
-    opaque = dict.fromkeys(n for g in proof.guards() for n in g.opaque)
+    opaque = dict.fromkeys(n for g in proof.chart.spec.guards() for n in g.opaque)
     out += [f"the guard `{n}` may say anything: nothing rests on it" for n in opaque]
     return [*out, *(f"`{n}` may be anything: nothing rests on it" for n in proof.chart.fleet_reads)]
 
@@ -180,25 +180,16 @@ def loop_of(
     rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
     if not rounds:
         return ()
-    loop = _with_inner_loops(rounds[0], rounds[1:])
+    loop, *others = rounds
+    while inner := next((o for o in others if not {*loop}.isdisjoint(o)), None):
+        others.remove(inner)
+        if not {*inner} <= {*loop}:  # it is inserted where the two first meet
+            at = next(n for n, name in enumerate(loop) if name in inner)
+            turn = inner.index(loop[at])
+            loop = (*loop[:at], *inner[turn:], *inner[:turn], *loop[at:])
     if through and {*loop}.isdisjoint(through):  # there are several loops that do not meet
         loop = next((r for r in rounds if not {*r}.isdisjoint(through)), loop)
     return loop
-
-
-def _with_inner_loops(loop: tuple[str, ...], others: list[tuple[str, ...]]) -> tuple[str, ...]:
-    while inner := next((o for o in others if not {*loop}.isdisjoint(o)), None):
-        others.remove(inner)
-        if not {*inner} <= {*loop}:
-            loop = _with_inner(loop, inner)
-    return loop
-
-
-def _with_inner(loop: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
-    """Insert a loop into another where the two first meet."""
-    at = next(n for n, name in enumerate(loop) if name in inner)
-    turn = inner.index(loop[at])
-    return (*loop[:at], *inner[turn:], *inner[:turn], *loop[at:])
 
 
 def _room_before_late_check(budgets: Budgets, resource: str) -> Number:
@@ -220,17 +211,12 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
         takes = [row.takes[n] for row in counted]
         if amount >= UNKNOWN_SIZE and max(takes, default=0) < UNKNOWN_SIZE:
             # the budget counts the child's share; only the excess is of unknown size
-            out.append(_without_units(amount))
+            out.append(max(amount - round(amount / UNIT) * UNIT, 0))
         elif any(takes) or (step.route.state, step.route.outcome) not in open_ended:
             out.append(amount)
         else:
             out.append(0)
     return out
-
-
-def _without_units(amount: Number) -> Number:
-    """The part of an amount whose size is known."""
-    return max(amount - round(amount / UNIT) * UNIT, 0)
 
 
 def _amount(resource: str, value: Number) -> int | float:
@@ -319,7 +305,7 @@ def _turns(proof: Proof, guard: Expression, family: Family) -> bool:
 
 def _say(proof: Proof, family: Family) -> str:
     """The guard that a budget comes from, as written in the file."""
-    guards = [g for g in proof.guards() if family.counter in g.reads]
+    guards = [g for g in proof.chart.spec.guards() if family.counter in g.reads]
     alone = (g for g in guards if _turns(proof, g, family))
     guard = next(alone, next(iter(guards), None))
     if guard is None:
@@ -385,37 +371,28 @@ def late(
 
     0 and empty if no action is late. `below` are the graphs of the child machines.
     """
-    total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
+    spec = routes.spec
+    # a wait that the limit cuts short ends a little past it
+    total = A_TICK if any(s.retry or s.job == "wait" for s in spec.states.values()) else 0.0
+    begun: dict[str, bool] = {}
+    """The states whose action may start past the limit, with whether only after a stop."""
+    for route in routes.routes:
+        place = routes.places[route.dest]
+        state = spec.states.get(place.state)
+        begins = route.source != 0 and route.outcome != "left" and not family.has(route)
+        if begins and state is not None and _takes_time(state.action):
+            begun[state.name] = begun.get(state.name, True) and place.stopping
     if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
         return INF, f"`{name}` may start after it, and is not cut off by it"
-    for state in (routes.spec.states[name] for name in begun):
+    for state in (spec.states[name] for name in begun):
         longest = spending.seconds(state.within)
         if longest == INF:
             return INF, f"`{state.name}` wraps up in any time: give it `within`"
         total += longest
-    spec = routes.spec
     children = (name for name, state in spec.states.items() if hands_down(spec, state))
     if (name := next(children, "")) and any(map(_has_epilogue, below)):
         return INF, f"children of `{name}` wrap up when it is reached"
     return total, ""
-
-
-def _longest_wake(spec: MachineSpec) -> float:
-    """The seconds past the limit at which a wait that it cuts short ends."""
-    return A_TICK if any(s.retry or s.job == "wait" for s in spec.states.values()) else 0.0
-
-
-def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
-    """The states whose action may start past the limit, with whether only after a stop."""
-    only_after_stop: dict[str, bool] = {}
-    for route in routes.routes:
-        place = routes.places[route.dest]
-        state = routes.spec.states.get(place.state)
-        begins = route.source != 0 and route.outcome != "left" and not family.has(route)
-        if begins and state is not None and _takes_time(state.action):
-            before = only_after_stop.get(state.name, True)
-            only_after_stop[state.name] = before and place.stopping
-    return only_after_stop
 
 
 def _has_epilogue(routes: Routes) -> bool:

@@ -167,24 +167,19 @@ class Terms:
         if op in ("==", "!="):
             same = (op == "==") == holds
             if left.type.kind == "bool":
-                return self._iff(left, right, same)
+                pairs = [
+                    [self.formula(left, holds=a), self.formula(right, holds=a == same)]
+                    for a in (True, False)
+                ]
+                return join(False, [join(True, pair) for pair in pairs])
             return self._texts(left, right, same)
         return Truth(self._pair(left, op, right), holds)
 
     def _pair(self, left: Node, op: str, right: Node) -> str:
         text = f"{key(left, self.world)} {op} {key(right, self.world)}"
-        self.known.setdefault(text, Term(False, (0, 1), None, _facts((left, right)), False))
+        facts = frozenset(path for node in (left, right) for path in facts_of(node))
+        self.known.setdefault(text, Term(False, (0, 1), None, facts, False))
         return text
-
-    def _iff(self, left: Node, right: Node, same: bool) -> Formula:
-        both = [(True, same), (False, not same)]
-        return join(
-            False,
-            [
-                join(True, [self.formula(left, holds=a), self.formula(right, holds=b)])
-                for a, b in both
-            ],
-        )
 
     def _texts(self, left: Node, right: Node, same: bool) -> Formula:
         a, b = self._constant(left), self._constant(right)
@@ -192,18 +187,15 @@ class Terms:
             return TRUE if (a == b) == same else FALSE
         fixed, other = (a, right) if a is not None else (b, left)
         if isinstance(fixed, str) and other.type.kind in ("str", "enum"):
-            return Word(self._word(other), fixed, same)
+            name, plain = key(other, self.world), isinstance(other, Fact)
+            words = frozenset(other.type.values) if other.type.kind == "enum" else None
+            if isinstance(other, Fact):
+                words = self.world.words.get(other.path, words)
+            term = Term(False, (0, 0), words, frozenset(facts_of(other)), plain)
+            self.known.setdefault(name, term)
+            return Word(name, fixed, same)
         first, second = sorted((left, right), key=lambda n: key(n, self.world))
         return Truth(self._pair(first, "==", second), same)
-
-    def _word(self, node: Node) -> str:
-        name = key(node, self.world)
-        words = frozenset(node.type.values) if node.type.kind == "enum" else None
-        if isinstance(node, Fact):
-            words = self.world.words.get(node.path, words)
-        plain = isinstance(node, Fact)
-        self.known.setdefault(name, Term(False, (0, 0), words, frozenset(facts_of(node)), plain))
-        return name
 
     def _membership(self, left: Node, right: Node, inside: bool) -> Formula:
         fixed: Any = self._constant(right)
@@ -316,10 +308,6 @@ def _is_number(node: Node) -> bool:
 def _free(node: Node) -> bool:
     """Whether it calls a registered guard, which may answer differently each time."""
     return any(isinstance(n, Opaque) for n in walk(node))
-
-
-def _facts(nodes: Iterable[Node]) -> frozenset[str]:
-    return frozenset(path for node in nodes for path in facts_of(node))
 
 
 def key(node: Node, world: World) -> str:

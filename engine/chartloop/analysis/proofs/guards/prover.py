@@ -132,7 +132,10 @@ class Prover:
             pairs = [self._formula(claim, world) for claim in claims]
             terms = {name: term for _, known in pairs for name, term in known.items()}
             formulas = [formula for formula, _ in pairs]
-            return find_unrefuted([*formulas, *_axioms(terms)], terms, work)
+            if {"last.ok", "last.error is None"} <= terms.keys():  # one of the two always holds
+                either = [Truth("last.ok", True), Truth("last.error is None", False)]
+                formulas.append(join(False, either))
+            return find_unrefuted(formulas, terms, work)
         finally:
             self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
 
@@ -144,14 +147,6 @@ class Prover:
             formula = terms.formula(claim.node, holds=claim.holds)
             self._read[key] = formula, terms.known, (claim, world)
         return self._read[key][:2]
-
-
-def _axioms(known: Mapping[str, Term]) -> list[Formula]:
-    """The formulas that always hold between the facts of a question."""
-    out = list[Formula]()
-    if {"last.ok", "last.error is None"} <= known.keys():
-        out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
-    return out
 
 
 def _independent(store: Store) -> bool:
@@ -184,7 +179,8 @@ def _compile_node(node: Node) -> Function:
 def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str, Any] | None:
     """Search for facts with which every claim holds; None if the search fails."""
     facts = {path: f for c in claims for path, f in facts_of(c.node).items()}
-    texts = [v for c in claims for n in walk(c.node) if isinstance(v := _literal(n), str)]
+    literals = (getattr(node, "value", None) for c in claims for node in walk(c.node))
+    texts = [text for text in literals if isinstance(text, str)]
     choices: list[list[Any]] = []
     for path, fact in facts.items():
         fixed = world.value(fact)
@@ -220,10 +216,6 @@ def _sample_choices(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...
     chance = Random(len(choices))  # noqa: S311 - not a secret
     for _ in range(TRIES):
         yield tuple(chance.choice(values) for values in choices)
-
-
-def _literal(node: Node) -> object:
-    return getattr(node, "value", None)
 
 
 def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:
@@ -270,7 +262,8 @@ class _Facts:
         for fact in facts.values():
             here: dict[str, Any] = self.root.__dict__
             for step, after in pairwise(fact.steps):
-                section: Any = here.setdefault(step.name, _section(after.keyed))
+                made = dict[str, Any]() if after.keyed else SimpleNamespace()
+                section: Any = here.setdefault(step.name, made)
                 here = section if after.keyed else section.__dict__
             self._last.append((here, fact.steps[-1].name))
 
@@ -278,7 +271,3 @@ class _Facts:
         """Replace the value of each fact."""
         for (section, name), value in zip(self._last, values, strict=True):
             section[name] = value
-
-
-def _section(keyed: bool) -> Any:
-    return dict[str, Any]() if keyed else SimpleNamespace()

@@ -8,7 +8,6 @@
     data_movements    what one route does with data
     events            what happens on each route
     open_tool_calls   the tools that may have an open call at a point of a path
-    reachability      the routes that no run takes within given limits
 
 They search the graph of `machine.abstract`, which has every path that the engine can take: what
 never happens there never happens.
@@ -18,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
+from heapq import heappop, heappush
 from typing import Any
 
 from chartloop.analysis.proofs.query.data_flow import DataFlow
@@ -26,8 +26,8 @@ from chartloop.analysis.proofs.query.each_call import answer_each
 from chartloop.analysis.proofs.query.flow_answer import answer_flow
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
-from chartloop.analysis.proofs.query.reachability import STEPS, open_routes
 from chartloop.core.approvals import ACCEPT
+from chartloop.language.intervals.interval import INF
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import TooLarge
@@ -39,6 +39,9 @@ __all__ = ["EFFORT", "OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questi
 
 EFFORT = 10_000_000
 """The most events that one search looks at: some seconds."""
+STEPS = "run.steps"
+_DONE = frozenset({"ok", "failed", "late"})
+"""The outcomes of a completed action, which is counted before the next edge is chosen."""
 
 
 class Questions:
@@ -61,7 +64,7 @@ class Questions:
         try:
             self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
             if counters:
-                self._open = open_routes(self.routes)
+                self._open = _open_routes(self.routes)
         except TooLarge as error:
             self.unknown = str(error)
 
@@ -126,3 +129,32 @@ class Questions:
     def _children(self) -> Mapping[str, Questions]:
         chart = self.chart
         return {n: Questions(chart.child(n), effort=self._effort) for n in chart.spec.machines}
+
+
+def _open_routes(routes: Routes) -> frozenset[int]:
+    """Return the numbers of the routes that a run may take, judged by its count of actions.
+
+    With given limits, guards over `run.steps` close routes from some number of actions on. One that
+    is closed at the least number with which a run can reach it is never taken. Nothing else is
+    counted here; several budgets at once are the subject of `proofs.bound`.
+    """
+    out: dict[int, list[int]] = {}
+    for number, route in enumerate(routes.routes):
+        out.setdefault(route.source, []).append(number)
+    least: dict[int, int] = {}
+    reachable: set[int] = set()
+    queue = [(0, 0)]
+    while queue:
+        done, place = heappop(queue)
+        if place in least:
+            continue
+        least[place] = done
+        for number in out.get(place, ()):
+            route = routes.routes[number]
+            state = routes.spec.states.get(route.state)
+            acts = state is not None and state.action is not None and route.outcome in _DONE
+            after = done + acts
+            if after < route.gates.get(STEPS, INF):
+                reachable.add(number)
+                heappush(queue, (after, route.dest))
+    return frozenset(reachable)

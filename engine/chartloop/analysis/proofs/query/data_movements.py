@@ -37,18 +37,15 @@ _LAST: Mapping[str, tuple[Cell, ...]] = {
     "error": ("error",), "": ("reply", "result", "answer", "error"),
 }  # fmt: skip
 """The cells behind the facts `last.*`; the other ones hold only names and numbers."""
+_SUPPLIED: Mapping[str, tuple[Cell, ...]] = {
+    "conversation": ("messages",), "tasks": ("queue",), "checkpoint": ("checkpoint",),
+    "reply": ("reply",), "task": ("task",),
+}  # fmt: skip
+"""The cells that hold a supply: see `core.specs.Supply`."""
 _IN_WORDS: Mapping[str, str] = {
     "messages": "the conversation", "reply": "the reply", "result": "the result",
     "answer": "the answer", "error": "the error", "queue": "the queue", "task": "the task",
     "prompt": "the prompt", "checkpoint": "the checkpoint", "session": "the variables of its code",
-}  # fmt: skip
-
-
-_READS: Mapping[str, tuple[Cell, ...]] = {
-    "receive": ("task",), "prompt": ("task",), "prune_context": ("messages", "queue", "task"),
-    "apply_fix": ("answer",), "measure": ("queue",), "restore": ("checkpoint",),
-    "report": ("error", "result", "reply", "queue", "task"), "python": ("session",),
-    "checkpoint": ("vars.*", "queue"), "ask_approval": ("reply",),
 }  # fmt: skip
 
 
@@ -232,9 +229,11 @@ class Movements:
         """The cells that an action reads, besides those that its `with` names."""
         action, traits = state.action, state.traits
         assert action is not None
-        if not action.is_builtin or state.asks_model == "task":
+        if traits.reads is None or state.asks_model == "task":
             return frozenset(self.cells)
-        cells = set(_READS.get(action.name, ()))
+        cells = set(traits.reads)
+        if state.asks_model != "reply":  # which answers a prompt, or the conversation: see below
+            cells |= {*_SUPPLIED.get(action.needs or "", ())}
         if state.asks_model == "reply":
             cells |= {"prompt", *self.read_by(self.spec.instructions)}
             cells |= {c for c in self.cells if c.startswith("memory.")}
@@ -314,16 +313,16 @@ class Movements:
                     held.write(cell, out)
         if traits.sets_prompt:
             held.write("prompt", origins, sure=sure)
-        kept = {"conversation": "messages", "tasks": "queue", "checkpoint": "checkpoint"}
-        for supply in action.supplies:
-            if supply in kept:
-                held.write(kept[supply], out)
+        by_block = traits.calls == "memory" and state.calls == "none"
+        for supply in () if by_block else action.supplies:
+            for cell in _SUPPLIED[supply]:
+                held.write(cell, out)
         calls = state.calls in ("all", "first", "memory", "task")
         if calls or not action.is_builtin or state.asks_model in ("reply", "task"):
             held.write("messages", out)
         if state.asks_model in ("reply", "task") or not action.is_builtin:
             held.write("reply", out, sure=sure and state.asks_model == "reply")
-        if action.name == "python":
+        if "session" in (traits.reads or ()):
             held.write("session", out)
 
 

@@ -63,7 +63,9 @@ class Happenings:
             yield Happening("edge", route.origin)
         yield from self._holding(route.source)[1]
         yield from self._edge_reasons(route, source, dest)
-        if dest.state in self.spec.states and not _at_fork(dest):
+        # a walk through branches that is back at its fork does not enter it again
+        at_fork = dest.branch is not None and dest.state == dest.branch.fork
+        if dest.state in self.spec.states and not at_fork:
             yield Happening("state", dest.state)
             yield from self._entry_reasons(route, source, dest.state)
 
@@ -116,8 +118,8 @@ class Happenings:
 
     def _stop_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
         """The reasons for which a run stops here, and those that may be raised alongside."""
-        taken = self._rules.get(route.origin)
-        own = [r for r in source.raised if self.routes.chart.route(r) == self._to(route)]
+        taken, to = self._rules.get(route.origin), self.routes.places[route.dest].state
+        own = [r for r in source.raised if self.routes.chart.route(r) == to]
         if taken is not None:
             yield Happening("reason", taken.stop)
         elif route.kind == "raised":
@@ -141,9 +143,6 @@ class Happenings:
             raised = (Happening("edge", rule.id, sure=False, beside=True) for rule in rules)
             self._known[place] = frozenset(rule.stop for rule in rules), tuple(raised)
         return self._known[place]
-
-    def _to(self, route: Route) -> str:
-        return self.routes.places[route.dest].state
 
     # edges and states ---------------------------------------------------------------------------
 
@@ -208,8 +207,3 @@ class Happenings:
 def _may(reasons: Iterable[str]) -> Iterator[Happening]:
     for reason in reasons:
         yield Happening("reason", reason, sure=False)
-
-
-def _at_fork(place: Place) -> bool:
-    """Whether a walk through branches is back at its fork, which is not entered again."""
-    return place.branch is not None and place.state == place.branch.fork

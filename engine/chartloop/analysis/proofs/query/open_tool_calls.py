@@ -22,7 +22,11 @@ class Offers:
     def __init__(self, spec: MachineSpec, wanted: Iterable[str]) -> None:
         self.spec = spec
         self.wanted = frozenset(wanted)
-        self._keeps = _replies_are_kept(spec)
+        acting = [s for s in spec.states.values() if s.action is not None]
+        self._keeps = all(s.action is not None and s.action.is_builtin for s in acting) and all(
+            "keep" in s.args and _keeps(s) for s in acting if s.traits.sets_prompt
+        )
+        """Whether every state that sets its own prompt keeps its reply."""
 
     def after(self, route: Route, open_: Tools) -> Tools:
         """The tools with an open call after a route, given those before it."""
@@ -52,21 +56,10 @@ def _keeps(state: StateSpec) -> bool:
     return keep is None or (keep.kind == "constant" and keep.value is True)
 
 
-def _replies_are_kept(spec: MachineSpec) -> bool:
-    """Whether every state that sets its own prompt keeps its reply."""
-    acting = [s for s in spec.states.values() if s.action is not None]
-    return all(s.action is not None and s.action.is_builtin for s in acting) and all(
-        "keep" in s.args and _keeps(s) for s in acting if s.traits.sets_prompt
-    )
-
-
 def _may_bring_calls(state: StateSpec) -> bool:
     """Whether an action may add calls that no state of the file asked for."""
     action = state.action
     if action is None or not action.is_builtin:
         return action is not None
-    return action.traits.runs in ("one", "several") and _shares(state)
-
-
-def _shares(state: StateSpec) -> bool:
-    return "messages" in repr([state.args[n] for n in ("share", "children") if n in state.args])
+    shared = repr([state.args[n] for n in ("share", "children") if n in state.args])
+    return action.traits.runs in ("one", "several") and "messages" in shared

@@ -263,7 +263,8 @@ def answer(
     search may look at; `TooLarge` if that is not enough.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
-    wanted = _tools_of(query)
+    # the tools that the query names: the search tracks their open calls
+    wanted = [a.name for a in (query.a, query.b) if a is not None and a.sort == "tool"]
     search_with = partial(_Search, routes, wanted, open_=open_, effort=effort)
     search = search_with(stops=(ANYBODY,) if cancels and about_it else ())
     witness = _find_witness(query, search)
@@ -275,11 +276,6 @@ def answer(
     if witness is None and cancels:
         unless = _reasons_of_callers(query, search_with(stops=(ANYBODY, CALLER)))
     return _answer(query, search, witness, holds=holds, cancels=cancels, unless=unless)
-
-
-def _tools_of(query: Query) -> list[str]:
-    """The tools that a query names: the search tracks their open calls."""
-    return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
 
 
 def _reasons_of_callers(query: Query, search: _Search) -> tuple[str, ...]:

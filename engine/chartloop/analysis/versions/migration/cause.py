@@ -16,7 +16,7 @@ from chartloop.core.records import Record
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import evolve
-from chartloop.machine.explain import Atom, Explanation, Row, explain
+from chartloop.machine.explain import Atom, Explanation, explain
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Replay
 
@@ -91,7 +91,10 @@ def _deciding_guard(spec: MachineSpec, recorded: Record, now: Explanation) -> tu
     rows = {row.id: row for row in now.rows}
     deciding = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
     if deciding is not None:
-        return f": {_guard(deciding)}", place
+        values = "; ".join(filter(None, map(_atom, deciding.atoms)))
+        verdict = {True: "holds", False: "does not hold", None: "could not be evaluated"}
+        shown = f" ({values})" if values else ""
+        return f": `{deciding.text}` {verdict[deciding.holds]}{shown}", place
     source = next((_quote_id(id) for id in ids if id.endswith(GONE)), "")
     return (f": it was raised by {source}" if source and not place.line else ""), place
 
@@ -116,12 +119,6 @@ def _gone_signals(recorded: Record, now: Explanation) -> Iterator[str]:
     """The sources of reasons that were raised but are no longer."""
     known = set(now.decision.signals.reasons)
     yield from (s.source for s in recorded.signals if s.reason not in known)
-
-
-def _guard(row: Row) -> str:
-    values = "; ".join(filter(None, map(_atom, row.atoms)))
-    verdict = {True: "holds", False: "does not hold", None: "could not be evaluated"}[row.holds]
-    return f"`{row.text}` {verdict}{f' ({values})' if values else ''}"
 
 
 def _start_place(spec: MachineSpec, state: str) -> Place:

@@ -89,11 +89,8 @@ class Upgrade:
         `begun`: an action was started and has no record yet. `now` is the time at which the run
         would continue, in seconds since the epoch, for its time limits.
         """
-        return _Judge(self, run, begun or _in_doubt(run), now).verdict()
-
-
-def _in_doubt(run: RecordedRun) -> bool:
-    return any(event.type == "intent" for event in run.pending)
+        in_doubt = begun or any(event.type == "intent" for event in run.pending)
+        return _Judge(self, run, in_doubt, now).verdict()
 
 
 class _Undecidable(Exception):

@@ -9,18 +9,15 @@ Belongs here: selecting from the changes between two files. Never: finding them 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from functools import cached_property
-from typing import Any, cast
 
+from chartloop.analysis.checker.unused import parts_of, reads_of
 from chartloop.analysis.versions.diff.change import Change
 from chartloop.analysis.versions.diff.diff import say, where
 from chartloop.analysis.versions.migration.verdict import Ahead
+from chartloop.core.digraph import reachable
 from chartloop.core.errors import NOWHERE
-from chartloop.language.expression import Expression
-from chartloop.language.label import Label
-from chartloop.language.spec import MachineSpec, Rule
-from chartloop.language.template.template import Template
+from chartloop.language.spec import Rule
 from chartloop.machine.build import Chart
 
 ON_ERROR = "on_error"
@@ -31,8 +28,17 @@ class Reach:
     """The part of a machine that a run can still reach from some of its states."""
 
     def __init__(self, chart: Chart, begin: Collection[str]) -> None:
-        self.spec: MachineSpec = chart.spec
-        self.states = _reachable_states(chart, begin)
+        spec = self.spec = chart.spec
+        starts = [*begin, *map(chart.route, spec.reasons)]
+        starts += [spec.on_error.target] if spec.on_error is not None else []
+        everywhere = [r.to for r in spec.rules if not r.at and not r.before]
+
+        def onward(name: str) -> Iterator[str]:
+            led = [r.to for r in spec.rules if name in r.at or name in r.before]
+            targets = [edge.target for edge in spec.states[name].edges]
+            yield from (to for to in (*targets, *led, *everywhere) if to in spec.states)
+
+        self.states = frozenset(reachable((n for n in starts if n in spec.states), onward))
 
     @cached_property
     def acts(self) -> bool:
@@ -47,13 +53,10 @@ class Reach:
     @cached_property
     def reads(self) -> frozenset[str]:
         """The facts that are read there, including by rules."""
-        reads: set[str] = set(_read(self.spec.output))
-        for name in self.states:
-            reads |= set(_read(self.spec.states[name]))
-        for rule in self.spec.rules:
-            if self.covers(rule):
-                reads |= set(_read(rule))
-        return frozenset(reads)
+        spec = self.spec
+        states = [state for name, state in spec.states.items() if name in self.states]
+        here = (spec.output, states, [rule for rule in spec.rules if self.covers(rule)])
+        return frozenset(fact for part, _ in parts_of(here) for fact in reads_of(spec, part))
 
     def has_edge(self, id: str) -> bool:
         """Whether an edge may be taken there; `on_error` from any state with an action."""
@@ -71,42 +74,14 @@ class Reach:
         return not named or not self.states.isdisjoint(named)
 
 
-def _reachable_states(chart: Chart, begin: Collection[str]) -> frozenset[str]:
-    spec, seen = chart.spec, set[str]()
-    pending = [*begin, *(chart.route(reason) for reason in spec.reasons)]
-    pending += [spec.on_error.target] if spec.on_error is not None else []
-    while pending:
-        name = pending.pop()
-        if name in seen or name not in spec.states:
-            continue
-        seen.add(name)
-        pending += [edge.target for edge in spec.states[name].edges]
-        covering = (r for r in spec.rules if name in (*r.at, *r.before) or not (r.at or r.before))
-        pending += [rule.to for rule in covering if rule.to]
-    return frozenset(seen)
-
-
-def _read(value: Any) -> Iterator[str]:
-    """Yield the facts that the expressions and templates of a part of a file read."""
-    if isinstance(value, (Expression, Template, Label)):
-        yield from value.reads
-    elif isinstance(value, Mapping):
-        for one in cast("Mapping[str, Any]", value).values():
-            yield from _read(one)
-    elif isinstance(value, (tuple, list)):
-        for one in cast("tuple[Any, ...]", value):
-            yield from _read(one)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for one in fields(value):
-            yield from _read(getattr(value, one.name))
-
-
 def ahead(
     changes: tuple[Change, ...], before: Reach, after: Reach, *,
     given: Collection[str], files: tuple[str, str],
 ) -> tuple[Ahead, ...]:  # fmt: skip
     """Return the changes that a run can meet. `given` are limits that it was started with."""
-    met = (c for c in changes if _affects_runs(c) and _meets(c, before, after, given))
+    # a new name for a state does not affect a run
+    real = (c for c in changes if not c.only_words and c.kind != "renamed")
+    met = (change for change in real if _meets(change, before, after, given))
     return tuple(Ahead(say(change), _where(change, files)) for change in met)
 
 
@@ -128,11 +103,6 @@ def changed_routes(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterato
         words = f"a stop for {' or '.join(reasons)} leads to `{now}` instead of `{was}`"
         place = new.spec.place(("states", now), key=True) if now in new.spec.states else NOWHERE
         yield Ahead(words, str(place) if place.line else "")
-
-
-def _affects_runs(change: Change) -> bool:
-    """Whether a change affects runs: a new name for a state does not."""
-    return not change.only_words and change.kind != "renamed"
 
 
 def _where(change: Change, files: tuple[str, str]) -> str:

@@ -34,19 +34,16 @@ def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
     """Return the names of `old`'s states, edges and rules in `new`; without `old`, those given."""
     if old is None:
         return Naming(Names(new.renamed), Names(new.renamed), {})
-    given = {**dict(_through(old, new)), **new.renamed}
+    # `a: b` in the old file and `a: c` in the new one make `b` `c`
+    indirect = {
+        middle: new.renamed[first]
+        for first, middle in old.renamed.items()
+        if first in new.renamed and middle not in new.states
+    }
+    given = {**indirect, **new.renamed}
     lines = {o: n for o, n in _aligned_names(old, pairs) if o not in given and o not in new.states}
     edges = dict(_edges(old, pairs))
     return Naming(Names(given, edges), Names({**given, **lines}, edges), lines)
-
-
-def _through(old: MachineSpec, new: MachineSpec) -> Iterator[tuple[str, str]]:
-    """Yield indirect renames: ``a: b`` in the old file and ``a: c`` in the new one make `b` `c`."""
-    return (
-        (middle, new.renamed[first])
-        for first, middle in old.renamed.items()
-        if first in new.renamed and middle not in new.states
-    )
 
 
 def _aligned_names(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:

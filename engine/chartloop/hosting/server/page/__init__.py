@@ -50,15 +50,14 @@ class _File(NamedTuple):
     tag: str
 
 
-def _file(name: str, body: bytes) -> _File:
-    return _File(_KINDS[Path(name).suffix], body, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
-
-
 def _read() -> dict[str, _File]:
     """Every file of the folder, with the module and style that all pages of runs share."""
     own = {path.name: path.read_bytes() for path in _FOLDER.iterdir() if path.suffix in _KINDS}
     shared = {"parts.js": page_parts.MODULE.encode(), "parts.css": page_parts.STYLE.encode()}
-    return {name: _file(name, body) for name, body in {**own, **shared}.items()}
+    return {
+        name: _File(_KINDS[Path(name).suffix], body, f'"{hashlib.sha256(body).hexdigest()[:16]}"')
+        for name, body in {**own, **shared}.items()
+    }
 
 
 class RunPage:
