@@ -21,7 +21,7 @@ def check_limits(context: CheckContext) -> None:
     # those that an unreadable text seems to name, even misspelt, may be used there
     words = [w.split(".") for w in context.unread.words if "." in w]
     named = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
-    used = _used(context.spec, context.parts) | {
+    used = _used(context.spec, context.parts if limits else ()) | {
         c for n in named for c in get_close_matches(n, limits, n=1)
     }
     for name in limits:
@@ -45,6 +45,8 @@ def check_limits(context: CheckContext) -> None:
 
 def _used(spec: MachineSpec, parts: Iterable[tuple[object, str]]) -> set[str]:
     """The limits that something reads, in the machine or in a child with the same limit."""
+    if not spec.limits:
+        return set()
     args = (part for state in spec.states.values() for part, _ in parts_of(state.args))
     deciding = chain(args, (part for part, _ in parts if isinstance(part, Expression)))
     reads = {fact for part in deciding for fact in reads_of(spec, part)}
