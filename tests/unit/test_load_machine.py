@@ -261,3 +261,30 @@ def test_a_machine_may_be_json_in_one_line() -> None:
     )
     assert "\n" not in text
     assert load(text).name == "m" * 60
+
+
+class Hidden(NamedTuple):
+    """Several faults of which none may hide another."""
+
+    id: str
+    body: str
+    at: list[str]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Hidden(
+            "a-wrong-word-in-a-list",
+            "states: {a: {do: nothing, retry: {times: 1, on: [NEVER]}, next: z, in_doubt: 5}, z: {stop: nowhere}}\n",
+            ["states.a.retry.on.0", "states.a.in_doubt", "states.z.stop"],
+        ),
+        Hidden("two-keys-that-lack", "ignore: [{at: x}]\n" + STATES, ["ignore.0", "ignore.0"]),
+        Hidden("beside-a-required-one", "rules: [{when: [1], warn_at: [2]}]\n" + STATES, ["rules.0.when", "rules.0.warn_at"]),
+        Hidden("the-name-of-a-child", "machines: {kid: [1]}\n" + STATES, ["machines.kid"]),
+        Hidden("a-loop-without-its-way-on", "vars: {i: 0}\nstates: {a: {for: vars.i, in: '[1]', each: z, then: [1]}, z: {stop: completed}}\n", ["states.a.then"]),
+    ],
+    ids=lambda case: case.id,
+)  # fmt: skip
+def test_no_fault_of_the_shape_hides_another_or_makes_one(case: Hidden) -> None:
+    assert [f.at for f in found(HEAD + case.body) if f.is_error] == case.at

@@ -358,7 +358,8 @@ class _Batch:
         except Exception as error:  # noqa: BLE001  the application's own types may raise anything
             return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
         if (known := ctx.recorded.get(key)) is not None:
-            return _read_result(ctx, known)
+            fields = {name: value for name, value in known.items() if name != "key"}
+            return read(fields, ToolResult, ctx.machine.reasons)
         if servers is not None and spec.server:
             ctx = replace(ctx, client=servers.call(key, spec.name))
         paid = spec.effect is Effect.PAID
@@ -394,11 +395,6 @@ def _one_call(tool: str) -> Spent:
 def _written_result(result: ToolResult) -> dict[str, Any]:
     data = {"text": result.text, "ok": result.ok, "result": result.result}
     return data if result.is_text and not result.parts else {**data, **written(result)}
-
-
-def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
-    fields = {name: value for name, value in data.items() if name != "key"}
-    return read(fields, ToolResult, ctx.machine.reasons)
 
 
 @action(

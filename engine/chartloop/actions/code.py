@@ -16,7 +16,6 @@ from chartloop.core.traits import OUTSIDE
 from chartloop.core.types import ANY, BOOL, STR, struct
 from chartloop.extras import install
 from chartloop.run.context import Context
-from chartloop.run.ports import Clock, SandboxResult
 
 EARLY = 0.25
 """Seconds before its deadline at which code is stopped, so that its output is not lost."""
@@ -54,27 +53,21 @@ async def python(ctx: Context, code: Annotated[str, Value]) -> Outcome:
         after = {SESSION: base64.b64encode(result.session).decode("ascii")}
     elif result.session_lost:
         after = {SESSION: ""}
-    outcome = Outcome(result=_result_data(result), kept=after)
+    data = {
+        "value": result.value, "stdout": result.stdout, "stderr": result.stderr,
+        "error": result.error, "session_lost": result.session_lost,
+    }  # fmt: skip
+    outcome = Outcome(result=data, kept=after)
     if result.session_lost:
         outcome = outcome.replace(warnings=("the sandbox's variables were lost; it started again",))
     if result.ok:
         return outcome
     if result.timed_out and ctx.deadline is not None:
         ctx.so_far = lambda: outcome
-        await _sleep_until(ctx.ports.clock, ctx.deadline)
+        clock = ctx.ports.clock
+        while (left := ctx.deadline - clock.now()) > 0:
+            await clock.sleep(left)
         raise TimeoutError
     category = Category.RECOVERABLE
     failure = Outcome.failure(category, result.error or "the code failed", kind="code")
     return outcome.replace(ok=False, error=failure.error)
-
-
-async def _sleep_until(clock: Clock, at: float) -> None:
-    while (left := at - clock.now()) > 0:
-        await clock.sleep(left)
-
-
-def _result_data(result: SandboxResult) -> dict[str, Any]:
-    return {
-        "value": result.value, "stdout": result.stdout, "stderr": result.stderr,
-        "error": result.error, "session_lost": result.session_lost,
-    }  # fmt: skip

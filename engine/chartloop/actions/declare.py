@@ -8,7 +8,7 @@ A decorator only sets an attribute on the function and returns it. It registers 
 may name only the entries of its `Registry`, which `specs_of` makes from functions and modules.
 
 Belongs here: the way from a signature to a spec. Never: what an action does.
-Source: 000 "Adapters", 004 "Step Types"; design "language", section 8.
+Source: 000 "Adapters", 004 "Step Types"; docs/language.md, section 9.
 """
 
 from __future__ import annotations

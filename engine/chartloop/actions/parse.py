@@ -258,10 +258,6 @@ def _at(value: Any, path: str) -> Any:
             value = value[int(part)]  # pyright: ignore[reportUnknownVariableType]
         else:
             return _MISSING
-    return _tuples(value)
-
-
-def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 

@@ -15,7 +15,6 @@ from chartloop.actions.declare import action
 from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.tasks import reports_of
 from chartloop.core.errors import SetupError
-from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
@@ -54,7 +53,10 @@ def account(ctx: Context) -> dict[str, Any]:
             "progress": plain(facts.progress), "reported": dict(reports_of(ctx).metrics),
         },
         "tasks": {
-            "done": queue.done, "failed": queue.failed, "waiting": [_task(t) for t in ctx.queue],
+            "done": queue.done, "failed": queue.failed, "waiting": [
+                {"id": t.id, "text": t.text, "kind": t.kind, "attempts": t.attempts}
+                for t in ctx.queue
+            ],
             "results": [*reports_of(ctx).results],
         },
         "failures": [dict(error) for error in tally.errors],
@@ -80,20 +82,17 @@ def _path_picture(ctx: Context) -> str:
     return to_mermaid(visited_part(flowchart(live, rules="none", all=True), visits, taken))
 
 
-def _task(task: Task) -> dict[str, Any]:
-    return {"id": task.id, "text": task.text, "kind": task.kind, "attempts": task.attempts}
-
-
 def markdown(data: Mapping[str, Any]) -> str:
     """A report's data as Markdown."""
     cost = "not known" if data["cost"] is None else f"${data['cost']:.4f}"
     tasks = data["tasks"]
+    count = f"{tasks['done']} done, {tasks['failed']} failed, {len(tasks['waiting'])} left"
     rows = [
         ("Stopped for", data["reason"] or "not stopped"), ("Steps", f"{data['steps']:,}"),
         ("Time", say_elapsed(data["elapsed"])), ("Model calls", f"{data['llm_calls']:,}"),
         ("Tool calls", f"{data['tool_calls']:,}"), ("Tokens", f"{data['total_tokens']:,}"),
         ("Cost", cost), ("Errors", f"{data['errors']:,}"),
-        *([("Tasks", _count_tasks(tasks))] if any(tasks.values()) else []),
+        *([("Tasks", count)] if any(tasks.values()) else []),
         *((_cell(name), f"{value:g}") for name, value in data["metrics"]["reported"].items()),
     ]  # fmt: skip
     parts = [
@@ -123,10 +122,6 @@ def markdown(data: Mapping[str, Any]) -> str:
         f"## The way\n\n```mermaid\n{data['picture'].rstrip()}\n```",
     ]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _count_tasks(tasks: Mapping[str, Any]) -> str:
-    return f"{tasks['done']} done, {tasks['failed']} failed, {len(tasks['waiting'])} left"
 
 
 def _section(title: str, lines: Sequence[str]) -> str:

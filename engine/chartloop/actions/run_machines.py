@@ -4,7 +4,7 @@ A child is one step of its parent: a box in the picture, a record in the log. It
 conversation and log. Its usage counts as the parent's, and of each budget that both name it gets
 at most what the parent has left.
 
-Source: design "language", section 8 ("Children"); 000 "Subprocess Support"; 004 "Multi-agent
+Source: docs/parallel.md; 000 "Subprocess Support"; 004 "Multi-agent
 coordination", "Parallel step execution".
 """
 

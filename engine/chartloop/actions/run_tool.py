@@ -167,7 +167,13 @@ def _result(ctx: Context, value: Any) -> ToolResult:
         if isinstance(value, ToolResult):
             return _validate_result(ctx, value)
         if media := _media_of(value):
-            return _with_media(value, media)
+            parts = parts_of(media)
+            items = cast("list[Any]", list(value) if isinstance(value, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
+            texts = [text_for_model(one) for one in items if not isinstance(one, (Image, File))]
+            media_text = say_parts(part for part in parts if is_media(part))
+            text = cut_text("\n".join(texts))
+            whole = "\n".join(filter(None, (text, media_text)))
+            return ToolResult(text, result=whole or "done", parts=tuple(parts))
         return ToolResult(text_for_model(value), result=sound_data(value))
     except Exception as error:  # noqa: BLE001  a value may raise anything when it is read
         return failed_result(f"what the tool returned cannot be read: {describe(error)}")
@@ -180,16 +186,6 @@ def _media_of(value: Any) -> list[Image | File]:
     if isinstance(value, (list, tuple)):
         return [one for one in cast("Sequence[Any]", value) if isinstance(one, (Image, File))]
     return []
-
-
-def _with_media(value: Any, media: Sequence[Image | File]) -> ToolResult:
-    parts = parts_of(media)
-    items = cast("list[Any]", list(value) if isinstance(value, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
-    texts = [text_for_model(one) for one in items if not isinstance(one, (Image, File))]
-    media_text = say_parts(part for part in parts if is_media(part))
-    text = cut_text("\n".join(texts))
-    whole = "\n".join(filter(None, (text, media_text)))
-    return ToolResult(text, result=whole or "done", parts=tuple(parts))
 
 
 def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:

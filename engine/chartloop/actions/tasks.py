@@ -28,7 +28,6 @@ from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.position import Position
-from chartloop.core.specs import ToolSpec
 from chartloop.core.traits import BY_FIELDS, ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import ChildStart
@@ -276,10 +275,14 @@ def _merge_attempt(
     except TaskError as error:
         failure = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
         return _fail_task(ctx, outcome, failure, queue, attempts)
+    reports = known._replace(
+        metrics={**known.metrics, **metrics},
+        results=(*known.results, cut_text(text)[:2000])[-RECENT_RESULTS:],
+    )
     return outcome.replace(
         result={"task": task.id, "text": text, "result": result},
         queue=(*rest, *more),
-        kept={KEPT: _add_report(known, metrics, text)._asdict()},
+        kept={KEPT: reports._asdict()},
         changes={**outcome.changes, "queue.done": ctx.facts.queue.done + 1},
         progressed=True,
     )
@@ -290,11 +293,7 @@ async def _task_with_child(ctx: Context) -> str:
     if not any("machine" in task.by for task in ctx.queue):
         return ""
     runs = {row.run_id for row in await ctx.host.find_children()}
-    return next((task.id for task in ctx.queue if _child_id(ctx, task) in runs), "")
-
-
-def _child_id(ctx: Context, task: Task) -> str:
-    return f"{ctx.key}/{task.id}"
+    return next((task.id for task in ctx.queue if f"{ctx.key}/{task.id}" in runs), "")
 
 
 def _ready(
@@ -306,16 +305,17 @@ def _ready(
         number = known.cycle + 1
         known = known._replace(cycle=number, before=known.metrics)
         queue = [task if _waits(task) else task.replace(cycle=number) for task in queue]
-    return tuple(sorted(queue, key=lambda task: (task.id != begun, *_turn(task)))), known
+    # the sort is stable, so equal tasks keep their order
+    return tuple(
+        sorted(
+            queue,
+            key=lambda t: (t.id != begun, not _waits(t), not t.attempts, t.kind != "primary"),
+        )
+    ), known
 
 
 def _waits(task: Task) -> bool:
     return task.kind == "primary" or task.cycle > 0
-
-
-def _turn(task: Task) -> tuple[bool, bool, bool]:
-    # the sort is stable, so equal tasks keep their order
-    return not _waits(task), not task.attempts, task.kind != "primary"
 
 
 def _failure(text: str, category: str = Category.RECOVERABLE, kind: str = "task") -> Failure:
@@ -369,13 +369,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _add_report(known: TaskReports, metrics: Mapping[str, float], text: str) -> TaskReports:
-    return known._replace(
-        metrics={**known.metrics, **metrics},
-        results=(*known.results, cut_text(text)[:2000])[-RECENT_RESULTS:],
-    )
-
-
 def _failed_attempt(text: str, *more: str, **named: str) -> Attempt:
     return Attempt(Outcome(ok=False, error=_failure(text, *more, **named)))
 
@@ -398,8 +391,12 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
         return _failed_attempt(f"there is no tool `{name}`", Category.CRITICAL)
     if ctx.machine.approve is not None and name in ctx.machine.approve.tools:
         return _failed_attempt(f"`{name}` needs an approval, which a task cannot have")
+    # by parameter name, else the text as the first
+    names = list(spec.parameters.get("properties", ()))
+    fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
+    given = {n: fields[n] for n in names if n in fields} or dict.fromkeys(names[:1], task.text)
     try:
-        arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
+        arguments = spec.parse(json.dumps(given, ensure_ascii=False))
     except ValueError as error:
         return _failed_attempt(str(error), kind="arguments")
     with around_tool(ctx.ports.tracer, ToolCall("", name, ""), spec) as trace:
@@ -411,14 +408,6 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
         partial=result.partial, progressed=result.progressed,
     )  # fmt: skip
     return Attempt(outcome, result.text, result.text if result.result is None else result.result)
-
-
-def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
-    """The arguments of a tool that does a task: by parameter name, else the text as the first."""
-    names = list(spec.parameters.get("properties", ()))
-    fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
-    arguments = {name: fields[name] for name in names if name in fields}
-    return arguments or dict.fromkeys(names[:1], task.text)
 
 
 async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:

@@ -65,7 +65,7 @@ def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     shape, findings = read_part(Document({"name": "", **plain}, "settings", ""), ModelShape)
     for first in findings:
         if first.code == "CL201":
-            known = nearest(first.at, ModelShape.keys())
+            known = nearest(first.at, ModelShape.table())
             raise LimitError(f"a model has no setting `{first.at}`", hint=known)
         raise LimitError(f"setting of the model: {first.message}", hint=first.hint)
     if not (shape.api_key_env or "x").isidentifier():  # it may be a key, so do not print it

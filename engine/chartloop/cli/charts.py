@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chartloop.interchange.documents import Found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ChartOptions(RunOptions):
     """The options of commands that read a flowchart of a document."""
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from chartloop import actions as built_in
-from chartloop import catalog
-from chartloop.cli.journal_access import find_run, journal_at, machine_of
 from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions
 from chartloop.core.errors import ChartloopError
 
 with at_first_use(__name__):
+    from chartloop import actions as built_in
+    from chartloop import catalog
     from chartloop.adapters.journal import opening as journal_opening
+    from chartloop.cli import journal_access
     from chartloop.language import load
     from chartloop.run import sync
 
@@ -115,8 +115,8 @@ def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]
     try:
         if journal is None:
             return None, None
-        row = find_run(journal, ctx.params.get("run") or "")
-        return machine_of(journal, row, RunOptions()).spec, row
+        row = journal_access.find_run(journal, ctx.params.get("run") or "")
+        return journal_access.machine_of(journal, row, RunOptions()).spec, row
     except ChartloopError:
         return None, None
 
@@ -124,7 +124,7 @@ def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]
 def _journal(ctx: click.Context) -> Any:
     try:
         return journal_opening.journal_of(
-            journal_at(ctx.params.get("journal")), make=False, wait=0.5
+            journal_access.journal_at(ctx.params.get("journal")), make=False, wait=0.5
         )
     except ChartloopError:
         return None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chartloop.studies.coverage.targets import Kind
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CoverageGate(RunOptions):
     """The options of commands that show coverage."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,7 @@ from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
-from chartloop.cli.options import GenerateOptions
+from chartloop.cli.options import RunOptions, option
 from chartloop.cli.printing import print_result
 from chartloop.core.errors import SpecError
 from chartloop.core.units import say_number
@@ -29,6 +30,31 @@ if TYPE_CHECKING:
 
 _EVERY = 0.1
 """Seconds between two updates of the progress line."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class GenerateOptions(RunOptions):
+    """The options of `test --generate`."""
+
+    only: tuple[str, ...] = option(
+        "--for", multiple=True, metavar="NAME",
+        help="With --generate: only for this edge, rule or stop reason, even if a scenario shows"
+        " it. Repeatable.",
+    )  # fmt: skip
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="With --generate: list them and write nothing."
+    )
+    force: bool = option(
+        "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
+    )
+    work: int | None = option(
+        "--work", type=click.IntRange(1), metavar="N",
+        help="With --generate: the most moves that the search tries. Default: 20,000.",
+    )  # fmt: skip
+    run_actions: bool = option(
+        "--run-actions", is_flag=True,
+        help="With --generate: run your own actions that have effects, many times.",
+    )  # fmt: skip
 
 
 def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:

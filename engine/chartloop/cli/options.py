@@ -5,12 +5,14 @@ A field of a record says all of an option: what is typed, its type, its default 
 it with a record in its own module; `parameters.options_of` adds them to the command, and
 `pass_options` hands them over::
 
-    @dataclass(frozen=True, kw_only=True)
+    @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
     class PlotOptions(RunOptions):
         plot: str | None = option("--plot", metavar="PATH", help="Plot the distributions.")
 
-A field has the name of click's parameter; an option that no record declares raises `TypeError` when
-the command is called. Belongs here: the declarations. Never: what is done with the values.
+Nobody compares or prints records, so they are made without `eq` and `repr`: a command makes several
+as it starts. A field has the name of click's parameter; an option that no record declares raises
+`TypeError` when the command is called. Belongs here: the declarations. Never: what is done with the
+values.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def option(*flags: str, default: Any = MISSING, **how: Any) -> Any:
     return field(default=given.get("default", absent), metadata={"flags": flags, **given, **how})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RunOptions:
     """The options for loading, running and printing."""
 
@@ -220,7 +222,7 @@ class RunOptions:
         return self.format not in ("text", None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FilterOptions(RunOptions):
     """Filters for the runs of a journal."""
 
@@ -233,37 +235,7 @@ class FilterOptions(RunOptions):
     session: str | None = option("--session", metavar="ID", help="Only runs of this session.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerOptions(RunOptions):
-    """The options that `serve` and `mcp` share, in the words of `serve`."""
-
-    machines: tuple[str, ...] = option(
-        "--machines", multiple=True, required=True, metavar="FOLDER",
-        type=click.Path(exists=True, file_okay=False),
-        help="A folder whose machine files are served. Repeatable.",
-    )  # fmt: skip
-    names: tuple[str, ...] = option(
-        "--name", multiple=True, metavar="HOST",
-        help="Another host name of the server. Repeatable.",
-    )  # fmt: skip
-    proxies: tuple[str, ...] = option(
-        "--proxy", multiple=True, metavar="ADDRESS",
-        help="A proxy whose X-Forwarded-For names the caller. Repeatable.",
-    )  # fmt: skip
-    workers: int = option(
-        "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
-        help="Threads that drive runs. 0: start, show and answer runs; `chartloop worker` drives"
-        " them.",
-    )  # fmt: skip
-    token_file: str | None = option(
-        "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-        help="Tokens, one per line. Required for an address that other computers reach.",
-    )  # fmt: skip
-    grace: float = 5.0
-    """See `parameters.grace_option`."""
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RunCommandOptions(RunOptions):
     """The options of `run`, once or over a file of tasks."""
 
@@ -287,31 +259,6 @@ class RunCommandOptions(RunOptions):
         "--continue", metavar="RUN", names_of="runs",
         help="A finished run to continue: TASK becomes the next message; conversation, memory and "
         "variables are carried over.",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerateOptions(RunOptions):
-    """The options of `test --generate`."""
-
-    only: tuple[str, ...] = option(
-        "--for", multiple=True, metavar="NAME",
-        help="With --generate: only for this edge, rule or stop reason, even if a scenario shows"
-        " it. Repeatable.",
-    )  # fmt: skip
-    dry_run: bool = option(
-        "--dry-run", is_flag=True, help="With --generate: list them and write nothing."
-    )
-    force: bool = option(
-        "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
-    )
-    work: int | None = option(
-        "--work", type=click.IntRange(1), metavar="N",
-        help="With --generate: the most moves that the search tries. Default: 20,000.",
-    )  # fmt: skip
-    run_actions: bool = option(
-        "--run-actions", is_flag=True,
-        help="With --generate: run your own actions that have effects, many times.",
     )  # fmt: skip
 
 

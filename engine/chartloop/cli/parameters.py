@@ -95,18 +95,4 @@ of_runs = options_of(FilterOptions)
 notify_options = options_of(RunOptions, "notify", "notify_secret")
 
 
-def grace_option(seconds: float) -> Decorator[Any]:
-    """The option `--grace`, with its default."""
-    return click.option(
-        "--grace", type=click.FloatRange(min=0), metavar="SECONDS", default=seconds,
-        show_default=True,
-        help="How long actions in progress may go on after SIGTERM. A paid call that is cut then is"
-        " in doubt.",
-    )  # fmt: skip
-
-
-server_options = together(
-    tools_option, trust_option, model_options, notify_options, journal_option, durability_option
-)
-"""The options that all servers share, whatever their protocol."""
 watch_options = options_of(RunOptions, "no_input", "verbose")

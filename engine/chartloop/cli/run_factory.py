@@ -34,8 +34,9 @@ with at_first_use(__name__):
 if TYPE_CHECKING:
     from chartloop.api import Machine, PortOptions, Run
     from chartloop.cli.inputs import Job
-    from chartloop.cli.options import RunOptions, ServerOptions
+    from chartloop.cli.options import RunOptions
     from chartloop.cli.script import Script
+    from chartloop.cli.server_options import ServerOptions
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
     from chartloop.run.tracing import Tracer

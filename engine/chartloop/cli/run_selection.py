@@ -41,7 +41,7 @@ runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_compl
 """Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SelectionOptions(FilterOptions):
     """The options of commands that study recorded runs."""
 

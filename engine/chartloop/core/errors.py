@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_
 
 from chartloop.core.reports import Part, Shown, Table
 from chartloop.core.text_table import Cell, Line, Row, text_of
-from chartloop.core.units import say_count, say_some
+from chartloop.core.units import say_count
 from chartloop.core.visible import cut
 
 if TYPE_CHECKING:
@@ -272,7 +272,8 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
         return otherwise
     if not names:
         return ""
-    return f"known: {say_some([f'`{n}`' for n in names], 8)}"
+    listed = ", ".join(f"`{n}`" for n in names[:8])
+    return f"known: {listed}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 _PACKAGE = __file__.rpartition("core")[0]

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, cast
 
-from chartloop.core.reasons import StopReason
 from chartloop.core.specs import Effect
 from chartloop.core.types import ANY, DURATION, Type
 from chartloop.core.units import parse_duration, parse_fraction, write_duration
 from chartloop.language.expression import Expression
+from chartloop.language.file.file import MachineShape, ReasonShape, RuleShape, StateShape
+from chartloop.language.file.keys import Part
 from chartloop.language.json_schema.reply import ReplySchema
+from chartloop.language.label import Label
 from chartloop.language.server_tools import Elicitation, ServerSpec
 from chartloop.language.spec import (
     Approve,
@@ -30,7 +32,6 @@ from chartloop.language.spec import (
     LimitSpec,
     MachineSpec,
     Retry,
-    Rule,
     Save,
     StateSpec,
     VarSpec,
@@ -60,27 +61,58 @@ def _some(**given: Any) -> Data:
     return {k.rstrip("_"): v for k, v in given.items() if v not in (None, "", (), {}, [], False)}
 
 
-def _machine(spec: MachineSpec, home: str) -> Data:
+def _written(spec: Any, part: type[Part], special: Data, *, order: str = "") -> Data:
+    """The keys of a part with a value; those that are not special have it in the spec.
+
+    Hashes depend on the order: that of `order`, then that of the table of keys.
+    """
+    keys = part.table()
     return _some(
-        title=spec.title, about=spec.about, source=spec.source, metadata=dict(spec.metadata),
-        instructions=_text(spec.instructions), model=_model(spec.model), tools=list(spec.tools),
-        mcp_servers={n: _server(s) for n, s in spec.servers.items()},
-        memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec, home),
-        limits={n: _limit(x) for n, x in spec.limits.items()},
-        vars={n: _var(v) for n, v in spec.vars.items()},
-        define={n: e.text for n, e in spec.define.items()},
-        reasons={n: _reason(spec.reasons[n]) for n in spec.own_reasons},
-        approve=_approve(spec.approve), rules=[_rule(r) for r in _rules(spec)],
-        states={n: _state(s) for n, s in _states(spec)},
-        machines={n: _machine(m, home) for n, m in spec.machines.items()},
-        start=spec.start if spec.start_given else "", on_stop=spec.on_stop,
-        on_error=_edge(spec.on_error) if spec.on_error else None,
-        in_doubt=spec.in_doubt if spec.in_doubt != "retry" else "",
-        output=_output(spec.output), agent=spec.agent,
-        ignore=[_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
-        deviations=[_some(difference=d.difference, reason=d.reason) for d in spec.deviations],
-        renamed=dict(spec.renamed),
-    )  # fmt: skip
+        **{
+            name: special[name]
+            if name in special
+            else _value(getattr(spec, keys[name].field, None))
+            for name in dict.fromkeys((*order.split(), *keys))
+        }
+    )
+
+
+def _value(value: Any) -> Any:
+    """A value that a spec keeps as the file has it."""
+    if isinstance(value, (Template, Expression, Label)):
+        return value.text
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+
+
+def _machine(spec: MachineSpec, home: str) -> Data:
+    special: Data = {
+        "metadata": dict(spec.metadata), "model": _model(spec.model),
+        "mcp_servers": {n: _server(s) for n, s in spec.servers.items()},
+        "memory": {n: _block(b) for n, b in spec.memory.items()}, "tasks": _tasks(spec, home),
+        "limits": {n: _limit(x) for n, x in spec.limits.items()},
+        "vars": {n: _var(v) for n, v in spec.vars.items()},
+        "define": {n: e.text for n, e in spec.define.items()},
+        "reasons": {
+            n: {key: getattr(spec.reasons[n], key) for key in ReasonShape.table()}
+            for n in spec.own_reasons
+        },
+        "approve": _approve(spec.approve),
+        "rules": [
+            _written(rule, RuleShape, {}, order="when stop signal to at before")
+            for rule in (spec.rules if spec.approve is None else spec.approve.rules)
+        ],
+        "states": {n: _state(s) for n, s in _states(spec)},
+        "machines": {n: _machine(m, home) for n, m in spec.machines.items()},
+        "start": spec.start if spec.start_given else "",
+        "on_error": _edge(spec.on_error) if spec.on_error else None,
+        "in_doubt": spec.in_doubt if spec.in_doubt != "retry" else "",
+        "output": _output(spec.output),
+        "ignore": [_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
+        "deviations": [_some(difference=d.difference, reason=d.reason) for d in spec.deviations],
+        "renamed": dict(spec.renamed),
+    }  # fmt: skip
+    first = "title about source metadata instructions model tools mcp_servers memory tasks limits"
+    return _written(spec, MachineShape, special, order=f"{first} vars define reasons approve")
 
 
 def _states(spec: MachineSpec) -> Iterable[tuple[str, StateSpec]]:
@@ -92,23 +124,14 @@ def _states(spec: MachineSpec) -> Iterable[tuple[str, StateSpec]]:
     return ((n, approve.states.get(n, s)) for n, s in kept)
 
 
-def _rules(spec: MachineSpec) -> tuple[Rule, ...]:
-    """The rules before the expansion of `approve`."""
-    return spec.approve.rules if spec.approve is not None else spec.rules
-
-
 def _approve(given: Approve | None) -> Data | None:
     if given is None:
         return None
     return _some(
-        tools=list(given.tools), by=given.by, not_by=given.not_by, ask=_text(given.ask),
-        within=_duration(given.within), expired=given.expired, when=_text(given.when),
+        tools=list(given.tools), by=given.by, not_by=given.not_by, ask=_value(given.ask),
+        within=_duration(given.within), expired=given.expired, when=_value(given.when),
         edit=given.edit, remember=given.remember,
     )  # fmt: skip
-
-
-def _text(value: Template | Expression | None) -> str | None:
-    return None if value is None else value.text
 
 
 def _model(model: Mapping[str, Any]) -> Data:
@@ -119,31 +142,25 @@ def _model(model: Mapping[str, Any]) -> Data:
     return out
 
 
-def _requests(server: ServerSpec) -> Data:
-    """The settings for questions and model calls, without defaults, so that hashes stay stable."""
-    asks, usual, sampling = server.elicitation, Elicitation(), server.sampling
-    return _some(
-        elicitation={} if asks == usual else
-        {"within": _exactly(asks.within), "questions": asks.questions},
-        sampling={} if sampling is None else _some(calls=sampling.calls, tokens=sampling.tokens),
-    )  # fmt: skip
-
-
 def _server(server: ServerSpec) -> Data:
     """A server with its locked tools, because a recorded machine has no lock file."""
+    asks, usual, sampling = server.elicitation, Elicitation(), server.sampling
     return _some(
         command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd,
         url=server.url, headers=dict(server.headers),
         effect="" if server.effect is Effect.PAID else str(server.effect),
         connect_timeout=_exactly(server.connect_timeout), timeout=_exactly(server.timeout),
-        **_requests(server),
+        # without defaults, so that hashes stay stable
+        elicitation={} if asks == usual else
+        {"within": _exactly(asks.within), "questions": asks.questions},
+        sampling={} if sampling is None else _some(calls=sampling.calls, tokens=sampling.tokens),
         lock=LockedServer(server.definition, server.tools, server.left_out).to_dict(),
     )  # fmt: skip
 
 
 def _block(block: BlockSpec) -> Any:
     more = _some(
-        limit=block.limit, label=block.label, template=_text(block.template),
+        limit=block.limit, label=block.label, template=_value(block.template),
         on_demand=block.on_demand,
     )  # fmt: skip
     return {"value": block.value, **more} if more else block.value
@@ -200,61 +217,46 @@ _PLAIN = frozenset({"bool", "int", "float", "str"})
 """The types that are evident from a value."""
 
 
-def _reason(reason: StopReason) -> Data:
-    return {"priority": reason.priority, "forced": reason.forced, "status": reason.status}
-
-
-def _share(value: Expression | float | None) -> Any:
-    return value.text if isinstance(value, Expression) else value
-
-
 def _duration(value: Expression | float | None) -> Any:
     if isinstance(value, Expression):
         return value.text
     return None if value is None else _exactly(value)
 
 
-def _rule(rule: Rule) -> Data:
-    return _some(
-        when=rule.when.text, stop=rule.stop, signal=rule.signal, to=rule.to, at=list(rule.at),
-        before=list(rule.before), message=_text(rule.message), warn_at=_share(rule.warn_at),
-    )  # fmt: skip
-
-
 def _output(output: Expression | Mapping[str, Expression] | None) -> Any:
     if isinstance(output, Mapping):
         return {n: e.text for n, e in output.items()}
-    return _text(output)
-
-
-def _within(state: StateSpec) -> Any:
-    """The deadline, the default one of the action too, so that records name it."""
-    unbounded = state.within is None and state.action is not None
-    usual = state.action.within if unbounded and state.action is not None else None
-    return _duration(state.within) if usual is None else "none"
+    return _value(output)
 
 
 def _state(state: StateSpec) -> Data:
-    return _some(
-        label=state.label.text if state.label else None, about=state.about, role=state.role,
-        shape=state.shape, do=state.action.name if state.action else "",
-        with_={n: _argument(state, n, g) for n, g in state.args.items()},
-        save={s.target: _save(s) for s in state.save},
-        ask=state.ask.text if state.ask else None,
-        of=_text(state.of), cases={e.case: _edge(e) for e in state.edges_of("case")},
-        warn_at=_share(state.warn_at), within=_within(state),
-        when=next((e.when.text for e in state.edges_of("then") if e.when), None),
-        then=_first(state.edges_of("then")), else_=_first(state.edges_of("else")),
-        on=_events(state.edges_of("on")), expired=_first(state.edges_of("expired")),
-        all=list(state.all), next=_next(list(state.edges_of("next"))),
-        failed="next" if state.failed_next else _first(state.edges_of("failed")),
-        retry=_retry(state), set=written_sets(state.set), status=state.status, stop=state.stop,
-        message=_text(state.message), end=_end(state), in_doubt=state.in_doubt,
-    ) | ({} if state.allow is None else {"allow": list(state.allow)})  # fmt: skip
-
-
-def _end(state: StateSpec) -> str | None:
-    return None if state.end == "by_reason" and state.stop else state.end
+    usual = state.action.within if state.action is not None else None
+    grouped: dict[str, list[Edge]] = {}
+    for edge in state.edges_of("on"):
+        grouped.setdefault(edge.trigger, []).append(edge)
+    special: Data = {
+        "do": state.action.name if state.action else "",
+        "with": {n: _argument(state, n, g) for n, g in state.args.items()},
+        "save": {s.target: _save(s) for s in state.save},
+        "cases": {e.case: _edge(e) for e in state.edges_of("case")},
+        # the default deadline of the action too, so that records name it
+        "within": _duration(state.within) if state.within is not None or usual is None else "none",
+        "when": next((e.when.text for e in state.edges_of("then") if e.when), None),
+        "then": _first(state.edges_of("then")), "else": _first(state.edges_of("else")),
+        "on": {
+            n: _edge(e[0]) if e[0].id.endswith(f".on.{n}") else [*map(_edge, e)]
+            for n, e in grouped.items()
+        },
+        "expired": _first(state.edges_of("expired")),
+        "next": _next(list(state.edges_of("next"))),
+        "failed": "next" if state.failed_next else _first(state.edges_of("failed")),
+        "retry": _retry(state), "set": written_sets(state.set),
+        "end": None if state.end == "by_reason" and state.stop else state.end,
+    }  # fmt: skip
+    first = "label about role shape do with save ask of cases warn_at within when then else on"
+    last = "expired all next failed retry set status stop message end in_doubt"
+    made = _written(state, StateShape, special, order=f"{first} {last}")
+    return made | ({} if state.allow is None else {"allow": list(state.allow)})
 
 
 def _retry(state: StateSpec) -> Data | None:
@@ -316,7 +318,7 @@ def written_sets(assigns: tuple[Assign, ...]) -> Data:
 def _edge(edge: Edge) -> Any:
     more = _some(
         label=edge.label.text if edge.label else None, set=written_sets(edge.set), stop=edge.stop,
-        message=_text(edge.message), data={n: str(t) for n, t in edge.data},
+        message=_value(edge.message), data={n: str(t) for n, t in edge.data},
     )  # fmt: skip
     if edge.when is not None and edge.role in ("next", "on"):
         more["when"] = edge.when.text
@@ -331,13 +333,3 @@ def _next(edges: list[Edge]) -> Any:
     if not edges:
         return None
     return _edge(edges[0]) if len(edges) == 1 else [_edge(e) for e in edges]
-
-
-def _events(edges: Iterable[Edge]) -> Data:
-    grouped: dict[str, list[Edge]] = {}
-    for edge in edges:
-        grouped.setdefault(edge.trigger, []).append(edge)
-    return {
-        n: _edge(found[0]) if found[0].id.endswith(f".on.{n}") else [_edge(e) for e in found]
-        for n, found in grouped.items()
-    }

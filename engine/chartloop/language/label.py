@@ -11,7 +11,7 @@ breaks the line in any YAML quoting.
 Belongs here: the wording of labels. Never: where a label is drawn, or whether it agrees with its
 guard (the checker, CL317).
 
-Source:       design "language", section 2, `label`; the wordings are those of 003
+Source: `docs/language.md`, "States"; the wordings are those of 003
 """
 
 from __future__ import annotations

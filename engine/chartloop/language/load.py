@@ -4,7 +4,7 @@ Loading is tolerant: unreadable parts are noted and left out, so that one pass r
 mistake. The caller decides whether a file with findings may run; a spec with errors is only for
 further checks.
 
-Source: design "language", sections 1 and 9.
+Source: `docs/language.md`, "The file"; `docs/checks.md`
 """
 
 from __future__ import annotations
@@ -371,13 +371,9 @@ def _with_words(type: Type, words: Words | None) -> Type:
 
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
     """Add the texts for people, and the accepted findings."""
-    instructions = None
-    if shape.instructions:
-        instructions = reader.template(("instructions",), shape.instructions)
     return replace(
-        spec, title=shape.title or "", about=shape.about or "", source=shape.source or "",
-        metadata=shape.metadata or {}, instructions=instructions, agent=shape.agent or "",
-        in_doubt=shape.in_doubt or "retry", ignore=read_ignore(reader, shape.ignore),
+        spec, **reader.simple((), shape), metadata=shape.metadata or {},
+        ignore=read_ignore(reader, shape.ignore),
         deviations=read_deviations(reader, shape.deviations, shape.source),
         renamed=read_renamed(reader, shape.renamed),
     )  # fmt: skip

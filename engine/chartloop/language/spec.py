@@ -4,7 +4,7 @@ Frozen records with places, independent of `transitions` and of runs. Specs are 
 files mean the same; places are not compared.
 
 `language.load` makes a spec, `language.dump` writes it back, `machine.build` compiles it.
-Source: design "language".
+Source: `docs/language.md`
 """
 
 from __future__ import annotations

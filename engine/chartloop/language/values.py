@@ -1,6 +1,6 @@
 """Values for limits, variables and memory blocks from a caller, checked like the file's own.
 
-Source: design "language", section 3: "Limits changed from outside are checked again".
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

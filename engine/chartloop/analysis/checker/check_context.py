@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import cached_property
-from typing import NamedTuple, cast
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, cached_property
+from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.checker.effects import Effects
 from chartloop.analysis.proofs.guards.domains import World
@@ -13,16 +13,23 @@ from chartloop.analysis.proofs.guards.prover import Prover, Solver
 from chartloop.core.codes import finding
 from chartloop.core.digraph import Digraph
 from chartloop.core.errors import Finding, Place
-from chartloop.core.specs import Supply
+from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unreadable import Unread
-from chartloop.language.spec import MachineSpec, StateSpec, path_in_file
+from chartloop.language.label import Label
+from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec, path_in_file
+from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
+
+_ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
+"""The fields of a spec without expressions or texts of the machine."""
+_PLAIN = (str, int, float, type(None))
+"""The types without parts, which most values of a spec have."""
 
 
 class Embedding(NamedTuple):
@@ -138,6 +145,11 @@ class CheckContext:
         return World(self.prover.world.words, limits)
 
     @cached_property
+    def parts(self) -> list[tuple[object, str]]:
+        """Its expressions, templates and labels, each with the variable that it is assigned to."""
+        return list(parts_of(self.spec))
+
+    @cached_property
     def fixed(self) -> Mapping[str, object]:
         """The values of the file that nothing in it changes, by name: limits and variables."""
         return {**self.as_written.limits, **self.counting.fixed}
@@ -233,3 +245,40 @@ def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
         if state.of is not None:
             yield ("states", state.name, "of"), state.of
         yield from ((e.guard_path, e.when) for e in state.edges if e.when is not None)
+
+
+def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
+    """Yield every expression, template and label, with the variable that it is assigned to."""
+    if isinstance(value, _PLAIN):
+        return
+    if isinstance(value, (Expression, Template, Label)):
+        yield value, above
+    elif isinstance(value, ActionSpec):
+        return
+    elif isinstance(value, (Assign, Save)):
+        inner = value.value if isinstance(value, Assign) else value.template
+        yield from parts_of(inner, value.target)
+    elif names := _own_fields(type(value)):
+        for name in names:
+            yield from parts_of(getattr(value, name), above)
+    elif isinstance(value, Mapping):
+        for inner in cast("Mapping[str, Any]", value).values():
+            yield from parts_of(inner, above)
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("list[Any]", value):
+            yield from parts_of(inner, above)
+
+
+@cache
+def _own_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that may hold expressions or texts of the machine."""
+    if not is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
+
+
+def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
+    """Return the facts that a part reads, including those of definitions that it names."""
+    reads: frozenset[str] = getattr(part, "reads", frozenset[str]())
+    definitions = reads & spec.define.keys()
+    return reads.union(*(spec.define[name].reads for name in definitions))

@@ -5,12 +5,11 @@ Source: docs/language.md, "Limits and variables".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import chain
 
-from chartloop.analysis.checker.check_context import CheckContext, guards_of
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import CheckContext, guards_of, parts_of, reads_of
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec
 from chartloop.language.yaml.reading import Path
@@ -22,7 +21,9 @@ def check_limits(context: CheckContext) -> None:
     # those that an unreadable text seems to name, even misspelt, may be used there
     words = [w.split(".") for w in context.unread.words if "." in w]
     named = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
-    used = _used(context.spec) | {c for n in named for c in get_close_matches(n, limits, n=1)}
+    used = _used(context.spec, context.parts if limits else ()) | {
+        c for n in named for c in get_close_matches(n, limits, n=1)
+    }
     for name in limits:
         if name not in used:
             message = f"limit `{name}` is declared but nothing reads it: it is not enforced"
@@ -42,14 +43,16 @@ def check_limits(context: CheckContext) -> None:
             context.say("CL323", path, message, hint=hint, of=fact)
 
 
-def _used(spec: MachineSpec) -> set[str]:
+def _used(spec: MachineSpec, parts: Iterable[tuple[object, str]]) -> set[str]:
     """The limits that something reads, in the machine or in a child with the same limit."""
+    if not spec.limits:
+        return set()
     args = (part for state in spec.states.values() for part, _ in parts_of(state.args))
-    parts = chain(args, (part for part, _ in parts_of(spec) if isinstance(part, Expression)))
-    reads = {fact for part in parts for fact in reads_of(spec, part)}
+    deciding = chain(args, (part for part, _ in parts if isinstance(part, Expression)))
+    reads = {fact for part in deciding for fact in reads_of(spec, part)}
     used = {fact.split(".")[1] for fact in reads if fact.startswith("limits.")}
     for child in spec.machines.values():
-        used |= _used(child) & child.limits.keys()
+        used |= _used(child, parts_of(child)) & child.limits.keys()
     return used | (set(spec.limits) if "limits" in reads else set())
 
 

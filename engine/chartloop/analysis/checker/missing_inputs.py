@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from chartloop.analysis.checker.certain_failures import as_written
-from chartloop.analysis.checker.check_context import CheckContext
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import CheckContext, reads_of
 from chartloop.core.digraph import reachable
 from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
@@ -240,7 +239,7 @@ def _unused(context: CheckContext, thing: Thing) -> list[Path]:
         if only and not users & behind(context.successors, [name]):
             found.append(("states", name, "do"))
     if found and thing == "tasks":
-        reads = (r for part, _ in parts_of(spec) for r in reads_of(spec, part))
+        reads = (r for part, _ in context.parts for r in reads_of(spec, part))
         found = [] if any(r.split(".")[0] == "queue" for r in reads) else found
     return found
 

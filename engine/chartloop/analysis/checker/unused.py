@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
-from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.checker.check_context import CheckContext, parts_of, reads_of
 from chartloop.core.digraph import reachable
 from chartloop.core.reasons import REASONS
-from chartloop.core.specs import ActionSpec
 from chartloop.core.units import say_some
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Call, Const, Fact, Node, children, walk
-from chartloop.language.label import Label
-from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
-from chartloop.language.template.template import Template
+from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_states
-
-_ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
-"""The fields of a spec without expressions or texts of the machine."""
-_PLAIN = (str, int, float, type(None))
-"""The types without parts, which most values of a spec have."""
 
 
 def check_unused(context: CheckContext) -> None:
@@ -40,46 +30,6 @@ def check_unused(context: CheckContext) -> None:
     _tools(context)
 
 
-# reads --------------------------------------------------------------------------------------
-
-
-def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
-    """Yield every expression, template and label, with the variable that it is assigned to."""
-    if isinstance(value, _PLAIN):
-        return
-    if isinstance(value, (Expression, Template, Label)):
-        yield value, above
-    elif isinstance(value, ActionSpec):
-        return
-    elif isinstance(value, (Assign, Save)):
-        inner = value.value if isinstance(value, Assign) else value.template
-        yield from parts_of(inner, value.target)
-    elif names := _own_fields(type(value)):
-        for name in names:
-            yield from parts_of(getattr(value, name), above)
-    elif isinstance(value, Mapping):
-        for inner in cast("Mapping[str, Any]", value).values():
-            yield from parts_of(inner, above)
-    elif isinstance(value, (list, tuple)):
-        for inner in cast("list[Any]", value):
-            yield from parts_of(inner, above)
-
-
-@cache
-def _own_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass that may hold expressions or texts of the machine."""
-    if not is_dataclass(kind):
-        return ()
-    return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
-
-
-def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
-    """Return the facts that a part reads, including those of definitions that it names."""
-    reads: frozenset[str] = getattr(part, "reads", frozenset[str]())
-    definitions = reads & spec.define.keys()
-    return reads.union(*(spec.define[name].reads for name in definitions))
-
-
 # variables ----------------------------------------------------------------------------------
 
 
@@ -89,7 +39,7 @@ def _variables(context: CheckContext) -> None:
     if context.own_code or spec.registry.own_tools:
         return  # an application's code may read any of them
     used: set[str] = set()
-    for part, target in parts_of(spec):
+    for part, target in context.parts:
         for fact in reads_of(spec, part):
             used.add(".".join(fact.split(".")[:2]) if fact != target else "")
             if fact == "vars":
@@ -146,7 +96,7 @@ def _reasons(context: CheckContext) -> None:
     if not own or context.own_code or spec.registry.own_tools:
         return
     # a reason that an expression compares with may be raised from outside
-    parts = (part for part, _ in parts_of(spec) if isinstance(part, Expression))
+    parts = (part for part, _ in context.parts if isinstance(part, Expression))
     nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
     compared = {n.value for n in nodes if isinstance(n.value, str)}
     known = _raised_reasons(spec) | compared
@@ -186,7 +136,7 @@ def _tools(context: CheckContext) -> None:
     if not spec.tools or context.own_code:
         return
     asking = [s for n, s in spec.states.items() if _may_call_tools(s) and n in context.reached]
-    if not _reads_calls(spec):
+    if not _reads_calls(context):
         lost = {state.name: _lost(context, state) for state in asking}
         for tools in dict.fromkeys(filter(None, lost.values())):
             offering = [state for state in asking if lost[state.name] == tools]
@@ -250,9 +200,10 @@ def _is_executed(context: CheckContext, state: StateSpec, tool: str) -> bool:
     return any(tool in carried_out(spec, executed) for executed in executing)
 
 
-def _reads_calls(spec: MachineSpec) -> bool:
+def _reads_calls(context: CheckContext) -> bool:
     """Whether the file reads the content of tool calls, not only their number."""
-    for part, _ in parts_of(spec):
+    spec = context.spec
+    for part, _ in context.parts:
         if isinstance(part, Expression):
             if _looks_into(part.root):
                 return True

@@ -16,7 +16,7 @@ with at_first_use(__name__):
     from chartloop.cli import value_options
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class AnswerOptions(RunOptions):
     """The options of `answer`."""
 

@@ -34,7 +34,7 @@ _FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BoundOptions(RunOptions):
     """The options of `bound`."""
 

@@ -21,7 +21,7 @@ with at_first_use(__name__):
     from chartloop.studies.coverage import measure
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CoverageOptions(CoverageGate, SelectionOptions):
     """The options of `coverage`."""
 

@@ -32,7 +32,7 @@ _BY_SUFFIX = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DiffOptions(RunOptions):
     """The options of `diff`."""
 

@@ -33,7 +33,7 @@ LARGE = 30
 """The most boxes of a picture that is easy to read on one page."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DrawOptions(RunOptions):
     """The options of `draw`."""
 

@@ -26,7 +26,7 @@ Language = Literal["xstate", "scxml"]
 _SUFFIXES: Mapping[str, Language] = {".json": "xstate", ".scxml": "scxml"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ExportOptions(RunOptions):
     """The options of `export`."""
 

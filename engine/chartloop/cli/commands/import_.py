@@ -24,7 +24,7 @@ with at_first_use(__name__):
     from chartloop.pictures import save as saving
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ImportOptions(ChartOptions):
     """The options of `import`."""
 

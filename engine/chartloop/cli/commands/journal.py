@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chartloop.run.shared_copies import SharedPart
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class JournalOptions(RunOptions):
     """The options of `journal`: which runs. Durations are in seconds."""
 

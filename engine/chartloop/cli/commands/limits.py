@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chartloop.run.fleet import Per, What
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LimitOptions(RunOptions):
     """The options of `limits`: how much of what, and for which time."""
 

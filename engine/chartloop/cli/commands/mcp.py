@@ -11,7 +11,8 @@ import click
 
 from chartloop.cli import parameters
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import ServerOptions, option, pass_options
+from chartloop.cli.options import option, pass_options
+from chartloop.cli.server_options import ServerOptions, grace_option, server_options
 from chartloop.core.errors import SetupError
 
 with at_first_use(__name__):
@@ -35,7 +36,7 @@ class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  o
         return host.strip("[]") or "127.0.0.1", int(port)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class McpOptions(ServerOptions):
     """The options of `mcp`."""
 
@@ -97,8 +98,8 @@ journal continues its runs.
 """
 )
 @parameters.options_of(McpOptions)
-@parameters.grace_option(5.0)
-@parameters.server_options
+@grace_option(5.0)
+@server_options
 @pass_options(McpOptions)
 def mcp(options: McpOptions) -> None:
     """Offer machines as tools to other agents, over the Model Context Protocol."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class QueryOptions(RunOptions):
     """The options of `query`."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chartloop.scenarios.recorder.record import Recording
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RecordOptions(RunOptions):
     """The options of `record`."""
 

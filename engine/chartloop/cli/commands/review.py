@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DIFFERS = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ReviewOptions(RunOptions):
     """The options of `review`."""
 

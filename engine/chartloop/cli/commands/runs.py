@@ -31,7 +31,7 @@ NEWEST = 20
 """The default of `--limit`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RunsOptions(FilterOptions):
     """The options of `runs` and `runs rm`: filters. Durations are in seconds."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ScheduleOptions(RunOptions):
     """The options of `schedule add`."""
 

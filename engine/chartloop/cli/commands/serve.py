@@ -8,7 +8,8 @@ import click
 
 from chartloop.cli import parameters
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import ServerOptions, option, pass_options
+from chartloop.cli.options import option, pass_options
+from chartloop.cli.server_options import ServerOptions, grace_option, server_options
 from chartloop.core.errors import SetupError
 
 with at_first_use(__name__):
@@ -16,7 +17,7 @@ with at_first_use(__name__):
     from chartloop.cli import run_factory
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ServeOptions(ServerOptions):
     """The options of `serve`."""
 
@@ -51,8 +52,8 @@ runs. Several servers may share one journal.
 @parameters.options_of(ServerOptions, "machines")
 @parameters.options_of(ServeOptions)
 @parameters.options_of(ServerOptions, "names", "proxies", "workers", "token_file")
-@parameters.grace_option(5.0)
-@parameters.server_options
+@grace_option(5.0)
+@server_options
 @pass_options(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Serve machines and runs over HTTP."""

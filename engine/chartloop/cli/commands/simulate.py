@@ -61,7 +61,7 @@ class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 SHARE = Share()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SimulateOptions(SelectionOptions):
     """The options of `simulate`."""
 

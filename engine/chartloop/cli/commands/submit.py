@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chartloop.cli.inputs import Job
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SubmitOptions(RunOptions):
     """The options of `submit`."""
 

@@ -13,10 +13,10 @@ from chartloop.catalog import display_path
 from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR, MisuseError
-from chartloop.cli.generate_scenarios import generate_and_report
+from chartloop.cli.generate_scenarios import GenerateOptions, generate_and_report
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of, with_tools_hint
-from chartloop.cli.options import GenerateOptions, RunOptions, option, pass_options
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.cli.printing import Line, print_lines
 from chartloop.core.errors import ChartloopError, SetupError, SpecError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chartloop.core.specs import Registry
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TestOptions(CoverageGate, GenerateOptions):
     """The options of `test`."""
 

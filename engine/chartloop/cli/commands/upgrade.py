@@ -40,7 +40,7 @@ OWN = "-"
 """In place of OLD: the machine of each run, from the journal."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class UpgradeOptions(SelectionOptions):
     """The options of `upgrade`."""
 

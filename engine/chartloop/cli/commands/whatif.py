@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _GATES = ("lost", "changed", "unsure")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class WhatIfOptions(SelectionOptions):
     """The options of `whatif`."""
 

@@ -12,7 +12,8 @@ import click
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import console, parameters
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import ServerOptions, option, pass_options
+from chartloop.cli.options import option, pass_options
+from chartloop.cli.server_options import ServerOptions, grace_option, server_options
 from chartloop.core.units import say_count
 
 with at_first_use(__name__):
@@ -36,7 +37,7 @@ def _address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class WorkerOptions(ServerOptions):
     """The options of `worker`."""
 
@@ -92,8 +93,8 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
 """
 )
 @parameters.options_of(WorkerOptions)
-@parameters.grace_option(25.0)
-@parameters.server_options
+@grace_option(25.0)
+@server_options
 @pass_options(WorkerOptions)
 def worker(options: WorkerOptions) -> None:
     """Drive the runs of a journal that are due, until SIGTERM."""

@@ -9,7 +9,7 @@ code can only read facts.
                                       ├──narrow────▶ paths that cannot be None
                                       └──atoms─────▶ atoms, margins, bounds
 
-Source: design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from chartloop.language.expression.atoms import Bound, Reading

@@ -4,7 +4,7 @@ An atom is one link of a comparison, a bool operand, or an `any` or `all`. Atoms
 held or not: each has its values and the margin until it changes, and is evaluated separately, even
 if the guard did not evaluate it.
 
-Source:       design "language", section 3 "margin"; design "architecture", `Decision`
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A call is allowed only if its name is in a table here, even if Python has the function.
 
-Source:       design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

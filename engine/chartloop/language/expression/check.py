@@ -4,7 +4,7 @@ This is an allowlist: an expression is allowed because its kind is in `_KINDS`, 
 scope declares it, a call because its function is in a table. Everything else is refused here,
 before anything is compiled.
 
-Source:       design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 - ``fact >= x`` is false while the fact is None: an unknown cost has not reached a limit.
 - Both sides must have matching types; a text literal must be a word that the fact can have.
 
-Source:       design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

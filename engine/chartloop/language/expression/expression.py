@@ -3,7 +3,7 @@
 Everything besides text and type is derived from the checked tree on first use, so that loading a
 file compiles nothing.
 
-Source:       design "language", section 3; design "architecture", section 2 `Decision`
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

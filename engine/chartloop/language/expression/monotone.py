@@ -13,7 +13,7 @@ that a loop ends rely on budgets.
 - A comparison is a budget if one side grows without bound, by counters that only grow, and the
   other does not. ``min(run.steps, 3) >= 5`` grows with `run.steps`, but is not a budget.
 
-Source:       design "language", section 3 "Kind"
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A name is a fact only if the scope declares it. The error for an unknown name suggests the nearest.
 
-Source:       design "language", sections 3 and 6
+Source: `docs/language.md`, "Expressions"; `docs/reference/facts.md`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It applies from left to right within a text, and from the guard of an edge to the states after it.
 
-Source:       design "language", section 3; the facts' own promises from section 6
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Durations and fractions are floats at run time but distinct types here. Arithmetic keeps `nonneg`,
 so that products and quotients stay monotonic.
 
-Source:       design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Belongs here: the input and the error of the package. Never: parsing, typing, files. A fault has an
 offset in its own text only, which the loader turns into a place.
 
-Source:       design "language", sections 3 and 9
+Source: `docs/language.md`, "Expressions"; `docs/checks.md`
 """
 
 from __future__ import annotations

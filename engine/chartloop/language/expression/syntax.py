@@ -6,7 +6,7 @@ refused beforehand.
 
 Belongs here: bounds, and hints about the syntax of other languages. Never: names, types.
 
-Source:       design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ word is probably misspelt, and one that the file never writes gives a warning.
 
 Belongs here: the check of one word. Never: trees, places.
 
-Source: design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The shape of a machine file, before its names are resolved.
+"""The keys of a machine file, before its names are resolved.
 
-    file, parts   the allowed keys and kinds of values, as pydantic models; `base` and `name_rules`
-                  are their building blocks
-    shape         validation of a document by these models: every fault with its place
+    keys          what a key and a kind of value are
+    file, parts   the parts of a file: each key with its kind, default and words
+    shape         the reading of a document by these keys: every fault with its place
     unreadable    the parts that could not be read, which later checks skip
-    schema        the models as JSON Schema, for editors
+    schema        the keys as JSON Schema, for editors
 
 Never: the meaning of a name; that is `language.readers`.
 """

@@ -14,11 +14,13 @@ from chartloop.language.file.keys import (
     IsFlag,
     IsNumber,
     Json,
+    Label,
     Name,
     Names,
     Part,
     Prose,
     Scalar,
+    Template,
     Text,
     Whole,
     is_whole,
@@ -84,7 +86,7 @@ class EdgeShape(Part, title="edge", noun="an edge"):
 
     to: Text = key("target", "Edges", cure=EDGE, default=REQUIRED)
     """The state that it leads to; `return` goes back to where a detour interrupted the run."""
-    label: Prose | None = key("label", "Words")
+    label: Label | None = key("label", "Words")
     """Text of the edge."""
     when: Scalar | None = key("guard", "Edges")
     """Guard: the edge is taken when it holds. Quote it in `{...}`."""
@@ -92,7 +94,7 @@ class EdgeShape(Part, title="edge", noun="an edge"):
     """Variables that are set when the edge is taken: `{vars.x: expression}`."""
     stop: Text | None = key("stop reason", "Edges")
     """Stop reason that is raised when the edge is taken."""
-    message: Prose | None = key("message of the stop", "Edges")
+    message: Template | None = key("message of the stop", "Edges")
     """Template of the message that goes with `stop`."""
 
 
@@ -136,7 +138,7 @@ ModelLike = Text | ModelShape
 class StateShape(Part, title="state", noun="a state"):
     """A state: the keys of its one job, and those common to all states."""
 
-    label: Prose | None = key("label", "Words")
+    label: Label | None = key("label", "Words")
     r"""Text of the node. `\n` breaks the line, `{limits.tokens:,}` shows the live value."""
     about: Prose | None = key("description", "Words")
     """A description for people."""
@@ -152,7 +154,7 @@ class StateShape(Part, title="state", noun="a state"):
     """Fields of the action; see `chartloop actions NAME`."""
     save: Sets | None = key("`save`", "Actions")
     """`{vars.x: result.path}`: what is kept of the result when the action succeeded."""
-    ask: Prose | None = key("question", "Words")
+    ask: Label | None = key("question", "Words")
     """The question of a decision or a wait: drawn as a diamond."""
     when: Scalar | None = key("guard", "Edges")
     """Decide: a guard, with `then` and `else`."""
@@ -202,7 +204,7 @@ class StateShape(Part, title="state", noun="a state"):
     """The status that the run has from here on."""
     stop: Text | None = key("stop reason", "States")
     """Stop reason that is raised on entry; `highest` stops with those already raised."""
-    message: Prose | None = key("message of the stop", "Actions")
+    message: Template | None = key("message of the stop", "Actions")
     """Template of the message that goes with `stop`."""
     end: Literal["completed", "error", "by_reason"] | None = key("end", "States")
     """The end of the run, and its status; `by_reason` takes that of the stop reason."""
@@ -223,7 +225,7 @@ class RuleShape(Part, title="rule", noun="a rule"):
     """Signal: the reason that is raised; the file's own decisions judge it."""
     to: Text | None = key("target", "Rules", cure=EDGE)
     """Where a stop goes; alone: a detour."""
-    message: Prose | None = key("message", "Rules")
+    message: Template | None = key("message", "Rules")
     """Template of the signal's message; default: what was measured against what."""
     warn_at: Scalar | None = key("share that warns", "Rules")
     """Share of the budget at which the result warns: `80%`."""
@@ -245,7 +247,7 @@ class ApproveShape(Part, title="approve"):
     """Who may answer, a role or a name: shown with the question; answers must then say `by`."""
     not_by: Literal["submitter"] | None = None
     """`submitter`: who submitted the run cannot accept; answers must then say `by`."""
-    ask: Prose | None = None
+    ask: Template | None = None
     """A template that is shown above the calls; the calls and their arguments are always shown."""
     within: Scalar | None = None
     """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
@@ -270,7 +272,7 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """The document that this machine reproduces."""
     metadata: dict[str, Json] | None = None
     """For people and programs; chartloop does not read it."""
-    instructions: Prose | None = key("instructions", "Model")
+    instructions: Template | None = key("instructions", "Model")
     """System prompt, a template: `{{ memory.persona }}`."""
     model: ModelLike | None = None
     """The model that `infer` calls: its name, or `{name, ...}`."""

@@ -49,7 +49,7 @@ class OneOf(Kind):
 class IsText(Kind):
     """A text: a name or an expression; or prose, where an unquoted number is meant as text."""
 
-    prose: bool = False
+    prose: Literal["", "plain", "label", "template"] = ""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,11 @@ class Either(Kind):
 
 
 Text = Annotated[str, IsText()]
-Prose = Annotated[str, IsText(prose=True)]
+Prose = Annotated[str, IsText(prose="plain")]
+Label = Annotated[str, IsText(prose="label")]
+"""The text of a node or an edge, with facts in single braces."""
+Template = Annotated[str, IsText(prose="template")]
+"""A text with facts in double braces."""
 Flag = Annotated[bool, IsFlag()]
 Whole = Annotated[int, IsNumber(whole=True)]
 Scalar = Annotated[bool | int | float | str, IsScalar()]
@@ -238,7 +242,7 @@ class Part:
         vars(self).update(given)
 
     @classmethod
-    def keys(cls) -> dict[str, Key]:
+    def table(cls) -> dict[str, Key]:
         """The keys as files write them."""
         if "_read" not in vars(cls):  # once: annotations may name classes further below
             cls._read = True

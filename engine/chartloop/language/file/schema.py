@@ -75,7 +75,7 @@ def text(actions: Iterable[ActionSpec]) -> str:
 
 def _part(part: type[Part]) -> Node:
     """A mapping with known keys, and the conditions that an editor can check."""
-    keys, texts = part.keys(), _texts(part)
+    keys, texts = part.table(), _texts(part)
     required = [name for name, key in keys.items() if key.default is REQUIRED]
     more: Node = {"required": required} if required else {}
     more["type"] = "object"

@@ -257,8 +257,7 @@ class _Walk:
             return self._takes(path, value, cure, "a mapping")
         given, names = cast("Data", value), kind.names
         if names is not None and names.words:
-            known = list(names.words)
-            given, lost = self._known(path, given, known, None)
+            given, lost = self._known(path, given, list(names.words))
             given |= dict.fromkeys(lost, LOST)
         elif names is not None:
             for name in given:
@@ -286,12 +285,12 @@ class _Walk:
 
     def part(self, path: Path, given: Data, part: type[Part]) -> Any:
         """Read a mapping with known keys. Without a required one it is lost as a whole."""
-        keys, lost, whole = part.keys(), list[str](), True
+        keys, lost, whole = part.table(), list[str](), True
         if not given.keys() <= keys.keys():
             alone = part in (TypedValue, Append) and not given.keys() & keys.keys()
             if alone and not any(map(_is_cut_guard, given)):
                 return self._plain_map(path, given, part)
-            given, lost = self._known(path, given, [*keys], part)
+            given, lost = self._known(path, given, [*keys])
         made = part()
         fields = vars(made)
         for name, value in given.items():
@@ -317,9 +316,7 @@ class _Walk:
             fields["lost"] = frozenset(lost)
         return made if whole else LOST
 
-    def _known(
-        self, path: Path, data: Data, known: list[str], part: type[Part] | None
-    ) -> tuple[Data, list[str]]:
+    def _known(self, path: Path, data: Data, known: list[str]) -> tuple[Data, list[str]]:
         """The known keys of a mapping with their values, and the unknown ones, which are reported.
 
         A misspelt key is replaced by the one that is meant, if that is not there.
@@ -383,7 +380,7 @@ def _meant(key: str, known: list[str]) -> str:
 def _home(key: str, known: list[str]) -> str:
     """Where a misplaced key belongs, in words; empty if it is not a key of the language."""
     for part in (StateShape, MachineShape, RuleShape, EdgeShape):
-        keys = part.keys()
+        keys = part.table()
         if key in keys and not keys.keys() <= set(known):
             return part.noun
     return ""

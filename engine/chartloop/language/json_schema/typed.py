@@ -2,7 +2,7 @@
 
 Belongs here: the part of JSON Schema that types can express; everything else is `any`.
 
-Source: design "language", section 8, `infer`.
+Source: `docs/reference/actions.md`
 """
 
 from __future__ import annotations

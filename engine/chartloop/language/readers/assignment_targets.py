@@ -1,6 +1,6 @@
 """The variables that `set` and `save` write, and whether each value is appended.
 
-Source: design "language", sections 2 (`set`) and 8 (`save`).
+Source: `docs/language.md`, "States"; `docs/reference/actions.md`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Belongs here: pure rules. Never: places, findings.
 
-Source: design "language", section 2 (`of`).
+Source: `docs/language.md`, "States"
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The readers of declarations: limits, variables, definitions, memory blocks.
 
-Source: design "language", section 1.
+Source: `docs/language.md`, "The file"
 """
 
 from __future__ import annotations

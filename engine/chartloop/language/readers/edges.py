@@ -1,6 +1,6 @@
 """The reader of edges and assignments.
 
-Source: design "language", section 2 (edges, `set`).
+Source: `docs/language.md`, "States"
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from chartloop.language.readers.assignment_targets import read_targets
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.readers.reader import UNREAD_GUARD, Reader, items
 from chartloop.language.spec import RETURN, Assign, Edge, EdgeRole
-from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
@@ -52,17 +51,17 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
         scope = scope.narrow(when.implies(True))
     sets = read_sets(reader, (*slot.path, "set"), edge.set, scope)
     stop = reader.reason((*slot.path, "stop"), edge.stop) if edge.stop is not None else ""
-    message = _message(reader, slot, edge)
-    label = reader.label((*slot.path, "label"), edge.label)
+    if edge.message is not None and not edge.wrote("stop"):
+        message, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
+        reader.say("CL207", (*slot.path, "message"), message, hint=hint, key=True)
+    simple = reader.simple(slot.path, edge)
     if target == RETURN and (sets or stop):
         _clash(
             reader,
             (*slot.path, "set" if sets else "stop"),
             "`return` takes no `set` or `stop`",
         )
-    return target and replace(
-        _make_edge(slot, target), when=when, set=sets, stop=stop, message=message, label=label
-    )
+    return target and replace(_make_edge(slot, target), when=when, set=sets, stop=stop, **simple)
 
 
 def _make_edge(slot: Slot, target: str) -> Edge:
@@ -92,14 +91,6 @@ def _guard(
     word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
     _clash(reader, (*slot.path, "when"), f"an edge under `{word}` takes no guard")
     return None
-
-
-def _message(reader: Reader, slot: Slot, edge: file.EdgeShape) -> Template | None:
-    at = (*slot.path, "message")
-    if edge.message is not None and not edge.wrote("stop"):
-        message, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
-        reader.say("CL207", at, message, hint=hint, key=True)
-    return reader.template(at, edge.message) if edge.message else None
 
 
 def _clash(reader: Reader, path: Path, message: str) -> None:

@@ -6,7 +6,7 @@ path there, and the actions whose result may be in `last.result`. So `errors.las
 no test after `errors.consecutive >= 3`. A stop from outside is possible at any time and counts as a
 path too, so that the result holds in every run.
 
-Source: design "language", sections 2 (`of`), 3 (None tests) and 6 (`last.result`).
+Source: `docs/language.md`, "States" and "Expressions"; `docs/reference/facts.md`
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The job of a state, and the keys that go with it.
 
-Source: design "language", section 2, the table of jobs.
+Source: `docs/language.md`, "States"
 """
 
 from __future__ import annotations

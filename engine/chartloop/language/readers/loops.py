@@ -85,7 +85,7 @@ def find_loops(reader: Reader, states: States) -> list[Loop]:
 
 
 def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
-    for key in [*file.StateShape.keys()]:
+    for key in file.StateShape.table():
         if key in shape and key not in _KEYS:
             message = f"a state has one job, and has `for` and `{key}`"
             hint = f"write `{key}` into the state that `each` or `then` leads to"

@@ -1,6 +1,6 @@
 """Quantities in a file: `30m`, `95%`, `1_000_000`.
 
-Source: design "language", section 1 (`limits`, `vars`).
+Source: `docs/language.md`, "The file"
 """
 
 from __future__ import annotations

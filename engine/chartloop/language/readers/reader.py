@@ -34,6 +34,7 @@ from chartloop.core.types import (
 from chartloop.core.units import parse_duration, parse_fraction
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.file.file import LOST, MachineShape
+from chartloop.language.file.keys import IsFlag, IsText, OneOf, Part
 from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
@@ -311,6 +312,23 @@ class Reader:
         return short(self.document.raw(self.base + path) or str(value))
 
     # texts and names ------------------------------------------------------------------------
+
+    def simple(self, path: Path, part: Part) -> dict[str, Any]:
+        """The keys of a part whose kind tells how they are read, by field."""
+        out: dict[str, Any] = {}
+        for name, key in part.table().items():
+            if not (value := getattr(part, key.field)):
+                continue
+            match key.kind:
+                case IsText(prose="label"):
+                    out[key.field] = self.label((*path, name), value)
+                case IsText(prose="template"):
+                    out[key.field] = self.template((*path, name), value)
+                case IsText(prose="plain") | OneOf() | IsFlag():
+                    out[key.field] = value
+                case _:
+                    pass
+        return out
 
     def template(
         self, path: Path, text: str, *, extra: Mapping[str, Type] | None = None,

@@ -1,6 +1,6 @@
 """The reader of rules: stops, signals and detours.
 
-Source: design "language", section 4.
+Source: `docs/language.md`, "Rules"
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
         f"rules.{number}", when, _reason(reader, (*path, "stop"), shape.stop),
         _reason(reader, (*path, "signal"), shape.signal), to or "",
         _covers(reader, (*path, "at"), shape.at), _covers(reader, (*path, "before"), shape.before),
-        reader.template((*path, "message"), shape.message) if shape.message else None,
-        share,
+        warn_at=share, **reader.simple(path, shape),
     )  # fmt: skip
     if to is None:
         reader.mention(when.text)

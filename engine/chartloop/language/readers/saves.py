@@ -1,6 +1,6 @@
 """The reader of `save`, and the types of results.
 
-Source: design "language", sections 6 (`last.result`) and 8 (`save`).
+Source: `docs/reference/facts.md`; `docs/reference/actions.md`
 """
 
 from __future__ import annotations

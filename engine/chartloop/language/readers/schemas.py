@@ -4,7 +4,7 @@
 its name, `{class: Answer, schema: {...}}`: so the hash holds it, a machine is read without the
 class, and a class that has changed is noticed.
 
-Source: design "language", section 8, `infer`.
+Source: `docs/reference/actions.md`
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Reading a machine never starts a server: a tool that is not in the lock is a finding.
 
-Source: design "language", section 1.
+Source: `docs/language.md`, "The file"
 """
 
 from __future__ import annotations

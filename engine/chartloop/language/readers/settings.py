@@ -1,6 +1,6 @@
 """The readers of settings: model, tools, tasks, reasons, and notes for people.
 
-Source: design "language", sections 1 and 7.
+Source: `docs/language.md`, "The file"; `docs/language.md`, "Stop reasons"
 """
 
 from __future__ import annotations

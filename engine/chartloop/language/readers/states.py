@@ -1,6 +1,6 @@
 """The reader of states: their job, their action or question, and their edges.
 
-Source: design "language", section 2.
+Source: `docs/language.md`, "States"
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from chartloop.language.readers.saves import read_save, result_of
 from chartloop.language.readers.settings import offered_names
 from chartloop.language.readers.withs import read_args
 from chartloop.language.spec import HIGHEST, Edge, EdgeRole, Given, Retry, StateSpec
-from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
 
 __all__ = ["case_value", "read_state"]
@@ -42,20 +41,19 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         within = None
     elif shape.within is not None:
         within = reader.duration((*path, "within"), shape.within, entry)
+    simple = reader.simple(path, shape)
+    if job == "end":
+        simple.setdefault("end", "by_reason")
     spec = StateSpec(
         name, job,
-        label=reader.label((*path, "label"), shape.label),
-        ask=reader.label((*path, "ask"), shape.ask),
-        about=shape.about or "", role=shape.role or "", shape=shape.shape or "",
+        **simple,
         action=action, result=result,
         args=args,
         save=read_save(reader, (*path, "save"), shape.save, result),
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
-        status=shape.status or "", stop=_stop(reader, (*path, "stop"), shape.stop),
-        message=_message(reader, path, shape),
-        end=shape.end or ("by_reason" if job == "end" else None),
-        allow=_allow(reader, (*path, "allow"), shape.allow), in_doubt=shape.in_doubt,
+        stop=_stop(reader, (*path, "stop"), shape.stop),
+        allow=_allow(reader, (*path, "allow"), shape.allow),
     )  # fmt: skip
     check_keys(reader, path, shape, job)
     return _with_edges(reader, spec, path, shape)
@@ -73,10 +71,6 @@ def _stop(reader: Reader, path: Path, name: str | None) -> str:
     if name is None or name == HIGHEST:
         return name or ""
     return reader.reason(path, name)
-
-
-def _message(reader: Reader, path: Path, shape: file.StateShape) -> Template | None:
-    return reader.template((*path, "message"), shape.message) if shape.message else None
 
 
 def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> Retry | None:

@@ -3,7 +3,7 @@
 Each field is written as its action wants it: texts are templates, values are expressions;
 words, names and durations stand as they are.
 
-Source: design "language", section 8.
+Source: `docs/reference/actions.md`
 """
 
 from __future__ import annotations

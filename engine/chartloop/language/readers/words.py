@@ -4,7 +4,7 @@ A variable that is only saved from enums or set to quoted texts has one of a few
 word in a guard or case is misspelt. A variable that the file never writes is a parameter, and one
 that takes a text from a model, a template or an application may have any value.
 
-Source: design "language", section 3
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

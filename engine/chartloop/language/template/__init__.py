@@ -4,5 +4,4 @@
                                 └──filters──▶ functions on values
 
 Only `template` imports Jinja2; labels of boxes and edges are in `language.label`.
-Source: design "architecture", section 5
 """

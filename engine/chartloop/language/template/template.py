@@ -11,7 +11,7 @@ syntax is in `template_check`, the filters are in `filters`.
 
 Jinja2 is imported when the first template with a tag is parsed.
 
-Source:       design "language", section 1 (`instructions`) and 8; "architecture", section 5
+Source: `docs/language.md`, "The file"; `docs/reference/actions.md`
 """
 
 from __future__ import annotations

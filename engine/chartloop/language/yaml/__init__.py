@@ -4,5 +4,5 @@
              ├──scalar──▶ the value of a plain word, and the offsets of its characters
              └──fault───▶ the cause of a syntax error, for authors of machines
 
-Only `reading` imports PyYAML. Source: design "language", sections 2 and 9
+Only `reading` imports PyYAML. Source: `docs/language.md`, "States"; `docs/checks.md`
 """

@@ -17,7 +17,7 @@ is refused although YAML allows it, because it is nearly always a text cut by a 
 
 Belongs here: text to plain data and findings. Never: what a key means.
 
-Source:       design "language", sections 2 and 9; YAML 1.2.2, section 10.3 "Core Schema"
+Source: `docs/language.md`, "States"; `docs/checks.md`; YAML 1.2.2, section 10.3 "Core Schema"
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.core.facts import Task
 from chartloop.core.plain import plain
 from chartloop.language.expression import Expression

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression

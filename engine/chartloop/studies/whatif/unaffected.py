@@ -16,7 +16,7 @@ from functools import reduce
 from math import inf
 from typing import Any
 
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.position import Position
 from chartloop.language.expression import Expression

@@ -19,10 +19,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from chartloop.core.errors import NOWHERE, Place
 from chartloop.core.visible import cut
+from chartloop.language.file.file import FileShape, McpShape, OnShape, RuleShape, StateShape
+from chartloop.language.file.keys import Group, Key
 
 Kind = Literal[
     "added", "removed", "renamed", "retargeted", "loosened", "tightened", "changed", "moved"
@@ -31,11 +33,7 @@ What = Literal[
     "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
     "child", "model", "machine", "note", "server",
 ]  # fmt: skip
-Group = Literal["States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
-
-GROUPS: tuple[Group, ...] = (
-    "States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words",
-)  # fmt: skip
+GROUPS: tuple[Group, ...] = get_args(Group)
 """The headings, in order of display. Changes under `Words` do not affect a run."""
 
 OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
@@ -180,83 +178,21 @@ def _side(side: Side | None) -> dict[str, Any] | None:
 # words --------------------------------------------------------------------------------------
 
 
-class _Aspect(NamedTuple):
-    """The name of an aspect in words, and its heading."""
-
-    words: str
-    group: Group
-
-
-_ACT, _EDGES, _TEXT = "Actions", "Edges", "Words"
-_STATE: Mapping[str, _Aspect] = MappingProxyType(
+_PARTS: Mapping[What, Mapping[str, Key]] = MappingProxyType(
     {
-        "job": _Aspect("job", "States"), "do": _Aspect("action", _ACT),
-        "with": _Aspect("`with`", _ACT), "save": _Aspect("`save`", _ACT),
-        "set": _Aspect("`set` on entry", _ACT), "retry": _Aspect("retries", _ACT),
-        "within": _Aspect("longest time", _ACT), "failed": _Aspect("`failed`", _EDGES),
-        "allow": _Aspect("allowed tools", _ACT), "in_doubt": _Aspect("`in_doubt`", _ACT),
-        "of": _Aspect("what is decided on", _EDGES), "when": _Aspect("guard", _EDGES),
-        "warn_at": _Aspect("share that warns", _EDGES), "all": _Aspect("order of branches", _EDGES),
-        "next": _Aspect("order of the edges", _EDGES), "on": _Aspect("order of the edges", _EDGES),
-        "status": _Aspect("status", "States"), "stop": _Aspect("stop reason", "States"),
-        "end": _Aspect("end", "States"), "message": _Aspect("message of the stop", _ACT),
-        "label": _Aspect("label", _TEXT), "ask": _Aspect("question", _TEXT),
-        "about": _Aspect("description", _TEXT), "role": _Aspect("role in the picture", _TEXT),
-        "shape": _Aspect("shape", _TEXT),
+        "state": {"job": Key("job", "States"), **StateShape.table()},
+        "edge": OnShape.table(),
+        "rule": {"rules": Key("order of the rules", "Rules"), **RuleShape.table()},
+        "machine": {"order": Key("order of the tasks", "Data"), **FileShape.table()},
+        "server": McpShape.table(),
+        "tool": {  # an MCP server's tool, as in the lock file
+            "description": Key("description", "Model"), "title": Key("title", "Words"),
+            "parameters": Key("arguments", "Model"), "output": Key("result", "Model"),
+            "annotations": Key("claims of the server", "Words"),
+        },
     }
 )  # fmt: skip
-_EDGE: Mapping[str, _Aspect] = MappingProxyType(
-    {
-        "to": _Aspect("target", _EDGES), "when": _Aspect("guard", _EDGES),
-        "set": _Aspect("`set`", _EDGES), "stop": _Aspect("stop reason", _EDGES),
-        "message": _Aspect("message of the stop", _EDGES),
-        "data": _Aspect("data of the answer", _EDGES),
-        "label": _Aspect("label", _TEXT),
-    }
-)  # fmt: skip
-_RULE: Mapping[str, _Aspect] = MappingProxyType(
-    {
-        "when": _Aspect("guard", "Rules"), "stop": _Aspect("stop reason", "Rules"),
-        "signal": _Aspect("signal", "Rules"), "to": _Aspect("target", "Rules"),
-        "at": _Aspect("states after which it is evaluated", "Rules"),
-        "before": _Aspect("states before which it is evaluated", "Rules"),
-        "message": _Aspect("message", "Rules"), "warn_at": _Aspect("share that warns", "Rules"),
-        "rules": _Aspect("order of the rules", "Rules"),
-    }
-)  # fmt: skip
-_MACHINE: Mapping[str, _Aspect] = MappingProxyType(
-    {
-        "machine": _Aspect("name", "Data"), "agent": _Aspect("agent's id", "Data"),
-        "start": _Aspect("start state", _EDGES), "on_stop": _Aspect("`on_stop`", _EDGES),
-        "in_doubt": _Aspect("`in_doubt`", _ACT), "output": _Aspect("output", "Data"),
-        "instructions": _Aspect("instructions", "Model"), "tasks": _Aspect("file of tasks", "Data"),
-        "tools": _Aspect("order of the tools", "Model"), "title": _Aspect("title", _TEXT),
-        "about": _Aspect("description", _TEXT), "source": _Aspect("source", _TEXT),
-        "rules": _Aspect("order of the rules", "Rules"),
-        "order": _Aspect("order of the tasks", "Data"),
-    }
-)  # fmt: skip
-_TOOL: Mapping[str, _Aspect] = MappingProxyType(
-    {
-        "description": _Aspect("description", "Model"), "title": _Aspect("title", _TEXT),
-        "parameters": _Aspect("arguments", "Model"), "output": _Aspect("result", "Model"),
-        "annotations": _Aspect("claims of the server", _TEXT),
-    }
-)  # fmt: skip
-"""The aspects of an MCP server's tool, as in the lock file."""
-_SERVER: Mapping[str, _Aspect] = MappingProxyType(
-    {
-        "effect": _Aspect("effect", _ACT), "timeout": _Aspect("longest time of a call", _ACT),
-        "connect_timeout": _Aspect("longest time to connect", _ACT),
-        "elicitation": _Aspect("questions", _ACT), "sampling": _Aspect("model calls", _ACT),
-    }
-)  # fmt: skip
-_PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(
-    {
-        "state": _STATE, "edge": _EDGE, "rule": _RULE, "machine": _MACHINE, "tool": _TOOL,
-        "server": _SERVER,
-    }
-)  # fmt: skip
+"""The aspects of the parts: keys of the file, and a few that are none."""
 _WHOLE: Mapping[What, Group] = MappingProxyType(
     {
         "state": "States", "edge": "Edges", "rule": "Rules", "limit": "Limits",
@@ -267,13 +203,9 @@ _WHOLE: Mapping[What, Group] = MappingProxyType(
 )  # fmt: skip
 
 
-def _head(aspect: str) -> str:
-    return aspect.partition(".")[0]
-
-
 def _group(what: What, aspect: str) -> Group:
-    known = _PARTS.get(what, {}).get(_head(aspect))
-    return known.group if known is not None else _WHOLE[what]
+    known = _PARTS.get(what, {}).get(aspect.partition(".")[0])
+    return (known and known.group) or _WHOLE[what]
 
 
 def phrase(what: What, aspect: str) -> str:
@@ -282,7 +214,7 @@ def phrase(what: What, aspect: str) -> str:
     if rest:
         return f"`{aspect}`"
     known = _PARTS.get(what, {}).get(head)
-    return known.words if known is not None else aspect
+    return (known and known.says) or aspect
 
 
 _NOUNS: Mapping[What, str] = MappingProxyType(

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from chartloop.analysis.versions.diff.change import GROUPS, Change, Group, Way
+from chartloop.analysis.versions.diff.change import GROUPS, Change, Way
 from chartloop.analysis.versions.diff.compare import Comparison, compare
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
 from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line, Span
 from chartloop.core.units import say_count
+from chartloop.language.file.keys import Group
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.of_machine import OfMachine
 

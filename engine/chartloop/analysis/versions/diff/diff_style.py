@@ -4,8 +4,6 @@ The old label is struck through above the new. Signs (+ − ~) repeat the colour
 cannot tell these apart. Labels are HTML-like, so every text of a file passes `escape_label`.
 
 Belongs here: colours and labels. Never: finding changes (`merge`).
-
-Source:       design "look", `review_focus.png`
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ always correct; None may mean that the proof was too hard.
 
 A *loosened* guard (+1) holds wherever it held, and perhaps elsewhere too.
 
-Source:       design "language", section 3 (directions)
+Source: `docs/language.md`, "Expressions"
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +20,8 @@ from chartloop.analysis.versions.diff.guards import plain
 from chartloop.core.types import Type
 from chartloop.core.units import say_number, write_duration
 from chartloop.language.expression import Expression
+from chartloop.language.file.file import OnShape, RuleShape, StateShape
+from chartloop.language.file.keys import Part as Keyed
 from chartloop.language.label import Label
 from chartloop.language.spec import (
     Assign,
@@ -171,6 +173,13 @@ class _Aspects(dict[str, Aspect]):
         """Add an expression."""
         self.add(name, guard, path, guard=guard)
 
+    def rest(self, spec: Any, part: type[Keyed], left: Collection[str] = ()) -> None:
+        """Add the keys of a part that have a value in its spec and no aspect of their own."""
+        done = {name.partition(".")[0] for name in self}
+        for name, key in part.table().items():
+            if name not in done and name not in left:
+                self.add(name, getattr(spec, key.field, None))
+
     def sets(self, assigns: Iterable[Assign]) -> None:
         """Add a `set`, one aspect for each variable."""
         for one in assigns:
@@ -228,11 +237,8 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     aspects.add("failed", "next" if state.failed_next else None)
     if state.allow is not None:
         aspects.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
-    aspects.add("in_doubt", state.in_doubt)
     aspects.sets(state.set)
-    for name in ("status", "stop", "message", "end", "label", "ask", "about", "role"):
-        aspects.add(name, getattr(state, name))
-    aspects.add("shape", state.shape or None)
+    aspects.rest(state, StateShape, {"all", "next", "on"})
     return Part("state", state.name, state.name, base, aspects, _state_line(state))
 
 
@@ -274,12 +280,10 @@ def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
     aspects.add("to", names.state(edge.target), ("to",), text=edge.target)
     if edge.role in ("next", "on"):
         aspects.guard("when", edge.when)
-    aspects.add("label", edge.label)
     aspects.sets(edge.set)
-    aspects.add("stop", edge.stop)
-    aspects.add("message", edge.message)
     for name, type in edge.data:
         aspects.add(f"data.{name}", type, ("data", name), text=str(type))
+    aspects.rest(edge, OnShape, {"when", "data"})
     name = dotted_path(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
     when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
     return Part("edge", edge.id, name, edge.path, aspects, f"to {edge.target}{when}")
@@ -289,15 +293,13 @@ def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
     """Return a rule, named after the reason that it raises or the state that it leads to."""
     aspects = _Aspects(("rules", number), names)
     aspects.guard("when", rule.when)
-    aspects.add("stop", rule.stop)
-    aspects.add("signal", rule.signal)
     aspects.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
     for name in ("at", "before"):
         states = cast("tuple[str, ...]", getattr(rule, name))
         aspects.add(name, tuple(sorted(map(names.state, states))), text=", ".join(states))
-    aspects.add("message", rule.message)
     if rule.warn_at is not None:
         aspects.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
+    aspects.rest(rule, RuleShape)
     title = rule.stop or rule.signal or f"to {rule.to}"
     raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
     does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)

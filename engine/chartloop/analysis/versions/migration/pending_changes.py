@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from chartloop.analysis.checker.unused import parts_of, reads_of
+from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.analysis.versions.diff.change import Change
 from chartloop.analysis.versions.diff.diff import say, where
 from chartloop.analysis.versions.migration.verdict import Ahead
