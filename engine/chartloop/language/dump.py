@@ -97,6 +97,8 @@ def _machine(spec: MachineSpec, home: str) -> Data:
             for n in spec.own_reasons
         },
         "approve": _approve(spec.approve),
+        "data": {name: use.to_dict() for name, use in spec.data.items()},
+        "inputs": {name: use.to_dict() for name, use in (spec.inputs or {}).items()},
         "rules": [
             _written(rule, RuleShape, {}, order="when stop signal to at before")
             for rule in (spec.rules if spec.approve is None else spec.approve.rules)

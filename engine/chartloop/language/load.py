@@ -54,8 +54,10 @@ from chartloop.language.readers.servers import (
 from chartloop.language.readers.settings import (
     ACCEPTABLE,
     EVERY,
+    read_data,
     read_deviations,
     read_ignore,
+    read_inputs,
     read_model,
     read_reasons,
     read_renamed,
@@ -334,6 +336,7 @@ def _read(
         own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
         tools=reader.tools, servers=reader.servers, machines=children,
         tasks=read_tasks(reader, shape.tasks),
+        data=read_data(reader, shape.data), inputs=read_inputs(reader, shape.inputs, memory),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,

@@ -261,6 +261,17 @@ class ApproveShape(Part, title="approve"):
     """Whether an answer may also accept all later calls of this run with equal arguments."""
 
 
+class DataShape(Part, title="data", noun="what is said of data"):
+    """What a tool, an action or an input says of its data; what it leaves out is harmless."""
+
+    reads: Literal["private", "public"] | None = key("what it reads", "Data")
+    """`private`: what comes from it is not for everybody."""
+    from_: Literal["untrusted", "trusted"] | None = key("whom it is from", "Data")
+    """`untrusted`: anybody may have written what comes from it."""
+    sends: Literal["out", "nowhere"] | None = key("what it sends", "Data")
+    """`out`: what it is given may leave the system."""
+
+
 class MachineShape(Part, title="child_machine", noun="the machine, at the top of the file"):
     """A machine: the keys that a file and an inline child machine have in common."""
 
@@ -280,6 +291,10 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     approve: ApproveShape | None = None
     """Tools whose calls a person must approve: `{tools, by, when, ...}`."""
+    data: dict[str, DataShape] | None = key(cure="`data` maps tools: `{fetch: {from: untrusted}}`")
+    """What tools and own actions do with data, by name: `{fetch: {from: untrusted}}`."""
+    inputs: dict[str, DataShape] | None = key(cure="`inputs`: `{task: {from: untrusted}}`")
+    """What a caller may give a run, and what is known of it; default: anything, and nothing."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None

@@ -6,13 +6,13 @@ Source: `docs/language.md`, "The file"; `docs/language.md`, "Stop reasons"
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from chartloop.core.codes import CODES
 from chartloop.core.errors import Severity, nearest
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import refused_extra
+from chartloop.core.specs import DataUse, refused_extra
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.declarations import whole
@@ -80,6 +80,39 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
     if reader.servers:
         refuse_collisions(reader, out)
     return tuple(dict.fromkeys(out))
+
+
+def read_data(reader: Reader, shape: Mapping[str, file.DataShape] | None) -> dict[str, DataUse]:
+    """Read `data`: what tools and the application's actions do with data."""
+    known = {**reader.registry.tools, **reader.registry.actions}
+    return {
+        meant: _use(given)
+        for name, given in (shape or {}).items()
+        if (meant := reader.name(("data", name), name, known, "tool", "CL405", key=True))
+    }
+
+
+def read_inputs(
+    reader: Reader, shape: Mapping[str, file.DataShape] | None, blocks: Iterable[str]
+) -> dict[str, DataUse] | None:
+    """Read `inputs`: what a caller may give a run."""
+    if shape is None:
+        return None
+    known = dict.fromkeys((*INPUTS, *reader.variables, *(f"memory.{name}" for name in blocks)))
+    return {
+        meant: _use(given)
+        for name, given in shape.items()
+        if (meant := reader.name(("inputs", name), name, known, "input", "CL201", key=True))
+    }
+
+
+INPUTS = ("task", "answer", "messages", "tasks")
+"""What a run may be given, besides variables and memory."""
+
+
+def _use(given: file.DataShape) -> DataUse:
+    words = {"reads": given.reads, "from": given.from_, "sends": given.sends}
+    return DataUse.read({key: word for key, word in words.items() if word})
 
 
 def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ...]:

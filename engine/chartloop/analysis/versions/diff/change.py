@@ -23,7 +23,14 @@ from typing import Any, Literal, get_args
 
 from chartloop.core.errors import NOWHERE, Place
 from chartloop.core.visible import cut
-from chartloop.language.file.file import FileShape, McpShape, OnShape, RuleShape, StateShape
+from chartloop.language.file.file import (
+    DataShape,
+    FileShape,
+    McpShape,
+    OnShape,
+    RuleShape,
+    StateShape,
+)
 from chartloop.language.file.keys import Group, Key
 
 Kind = Literal[
@@ -31,7 +38,7 @@ Kind = Literal[
 ]
 What = Literal[
     "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
-    "child", "model", "machine", "note", "server",
+    "child", "model", "machine", "note", "server", "data", "input",
 ]  # fmt: skip
 GROUPS: tuple[Group, ...] = get_args(Group)
 """The headings, in order of display. Changes under `Words` do not affect a run."""
@@ -184,7 +191,7 @@ _PARTS: Mapping[What, Mapping[str, Key]] = MappingProxyType(
         "edge": OnShape.table(),
         "rule": {"rules": Key("order of the rules", "Rules"), **RuleShape.table()},
         "machine": {"order": Key("order of the tasks", "Data"), **FileShape.table()},
-        "server": McpShape.table(),
+        "server": McpShape.table(), "data": DataShape.table(), "input": DataShape.table(),
         "tool": {  # an MCP server's tool, as in the lock file
             "description": Key("description", "Model"), "title": Key("title", "Words"),
             "parameters": Key("arguments", "Model"), "output": Key("result", "Model"),
@@ -198,7 +205,7 @@ _WHOLE: Mapping[What, Group] = MappingProxyType(
         "state": "States", "edge": "Edges", "rule": "Rules", "limit": "Limits",
         "variable": "Data", "definition": "Data", "reason": "Rules", "tool": "Model",
         "memory": "Data", "task": "Data", "child": "States", "model": "Model", "machine": "Data",
-        "note": "Words", "server": "Model",
+        "note": "Words", "server": "Model", "data": "Data", "input": "Data",
     }
 )  # fmt: skip
 
@@ -220,6 +227,7 @@ def phrase(what: What, aspect: str) -> str:
 _NOUNS: Mapping[What, str] = MappingProxyType(
     {
         "child": "child machine",
+        "data": "data of",
         "memory": "memory block",
         "reason": "stop reason",
         "server": "MCP server",

@@ -337,6 +337,13 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         aspects.add("status", [reason.status], text=str(reason.status))
         line = f"priority {reason.priority}, {reason.status}"
         yield Part("reason", name, name, ("reasons", name), aspects, line)
+    for what, key, uses in (("data", "data", spec.data), ("input", "inputs", spec.inputs or {})):
+        for name, use in uses.items():
+            aspects = _Aspects((key, name))
+            for word, said in use.to_dict().items():
+                aspects.add(word, said)
+            text = ", ".join(f"{word}: {said}" for word, said in use.to_dict().items())
+            yield Part(what, name, name, (key, name), aspects, text)
     for name, block in spec.memory.items():
         aspects = _Aspects(("memory", name))
         aspects.add("value", [block.value], text=block.value or '""')
