@@ -304,15 +304,17 @@ SENDS: Mapping[str, tuple[Data, ...]] = {
 @st.composite
 def walks(draw: st.DrawFn) -> Data:
     """A tool's data that is carried through some parts of a run, and then sent."""
-    held, states, instructions = "v", [tooled("crm", "x", save={"vars.v": "result"})], ""
+    held, instructions = "v", ""
+    states: list[Data] = [tooled("crm", "x", save={"vars.v": "result"})]
     for _ in range(draw(st.integers(0, 4))):
         carry = draw(st.sampled_from(CARRIES[held]))
         states += carry.states
         held, instructions = carry.into, carry.instructions or instructions
-    states += draw(st.sampled_from([SENDS[held], *([ASKED] if held == "m" else [])]))
+    sent: tuple[Data, ...] = draw(st.sampled_from([SENDS[held], *([ASKED] if held == "m" else [])]))
+    states += sent
     named: Data = {}
     for number, state in enumerate(states):
-        to = {"to": f"s{number + 1}", **state.get("next", {})}
+        to: Data = {"to": f"s{number + 1}", **state.get("next", {})}
         named[f"s{number}"] = state | {
             "next": to["to"] if len(to) == 1 else [to],
             "failed": to["to"],
@@ -363,14 +365,21 @@ def made(data: Data) -> Machine:
 async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: Choices) -> None:
     """Play a run, and hold the marks that tools were given against what was denied."""
     GOT.clear()
-    run = machine.start("<task>", vars={"w": "<w>"}, model=Echo(choices), clock=ManualClock())
-    for _ in range(60):
-        if run.ended:
+    run = None
+    for _ in range(2):  # the second goes on with what the first left
+        run = machine.start(
+            "<task>", vars={} if run else {"w": "<w>"}, model=Echo(choices), clock=ManualClock(),
+            continues=run,
+        )  # fmt: skip
+        for _ in range(60):
+            if run.ended:
+                break
+            if run.state in machine.chart.waiting and run.status == "paused":
+                event = ("yes", "no")[choices.of(2)]
+                await run.asend(event, {"note": "n"} if event == "no" else {})
+            await run.aadvance()
+        if not run.ended:
             break
-        if run.state in machine.chart.waiting and run.status == "paused":
-            event = ("yes", "no")[choices.of(2)]
-            await run.asend(event, {"note": "n"} if event == "no" else {})
-        await run.aadvance()
     for to, given_ in GOT.items():
         for mark in given_:
             name = mark.strip("<>")

@@ -152,6 +152,23 @@ def _no_message(problem: str, hint: str) -> SetupError:
     return SetupError(f"{problem}: this is not a conversation to continue", hint=hint)
 
 
+def refuse_undeclared(
+    spec: MachineSpec, vars: Mapping[str, Any] | None, memory: Mapping[str, str] | None,
+    **others: object,
+) -> None:  # fmt: skip
+    """Raise `LimitError` for a value that is none of the machine's `inputs`, if it declares any."""
+    if spec.inputs is None:
+        return
+    given = [name for name, value in others.items() if value]
+    for name in (*given, *(vars or ()), *(f"memory.{name}" for name in memory or ())):
+        if name not in spec.inputs:
+            message = f"`{name}` is no input of machine `{spec.name}`"
+            listed = ", ".join(f"`{one}`" for one in spec.inputs)
+            raise LimitError(
+                message, hint=f"its `inputs` are {listed}" if listed else "it has none"
+            )
+
+
 def first_tasks(
     spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
 ) -> tuple[Task, ...]:

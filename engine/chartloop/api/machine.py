@@ -21,6 +21,7 @@ from chartloop.api.caller_values import (
     first_tasks,
     history,
     own_metadata,
+    refuse_undeclared,
 )
 from chartloop.api.continuing import (
     CarriedOver,
@@ -239,8 +240,8 @@ class Machine:
         Raises:
             SetupError: for what would fail later: no model, no key, a missing extra, messages
                 that are not a conversation.
-            LimitError: a limit, variable, memory block or setting does not exist, or cannot have
-                this value.
+            LimitError: a limit, variable, memory block or setting does not exist, cannot have
+                this value, or is none of the file's `inputs`.
             TaskError: a task is invalid.
             SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: `continues` has not ended.
@@ -258,6 +259,9 @@ class Machine:
         rank = check_priority(rank if priority is None else priority)
         opened = self._session(run_id, MemoryJournal() if journal is None else journal, ports)
         spec, made = self.spec, opened.ports
+        refuse_undeclared(
+            spec, vars, memory, task=text or files, messages=messages, tasks=tasks
+        )  # fmt: skip
         first_limits, first_vars = checked_values(spec, limits, vars)
         bounded = {"limits": first_limits, "vars": {**past.vars, **first_vars}}
         queue = first_tasks(spec, self.folder or Path(), tasks)

@@ -35,7 +35,7 @@ from chartloop.machine.build import Chart
 
 Wanted = Callable[[Source], bool]
 Aim = Callable[[Sent], bool]
-CARRIED = ("messages", "memory.")
+CARRIED = ("messages", "reply", "memory.", "vars.")
 """The cells that a run leaves to the next one."""
 
 
@@ -138,9 +138,8 @@ class DataFlow:
         return {**values, **{cell: expand(of, values) for cell, of in into.items()}}
 
     def _carry(self, place: int) -> bool:
-        """The next run may go on with the conversation and the memory of one that ended here."""
+        """The next run may go on with what one left that ended here."""
         left = {c: of for c, of in self.values[place].items() if c.startswith(CARRIED)}
-        left["reply"] = self.values[place]["reply"]
         return self._join(0, left)
 
     def _join(self, place: int, values: Mapping[Cell, Origins]) -> bool:

@@ -350,7 +350,7 @@ def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
     out: dict[Cell, Origins] = {}
     for cell in cells:
         key = {"reply": "messages", "queue": "tasks"}.get(cell, cell.removeprefix("vars."))
-        if inputs is None:
+        if inputs is None or (cell == "queue" and "tasks" not in inputs):  # tasks may come later
             out[cell] = frozenset({Source(f"input `{key}`")})
         elif key in inputs:
             out[cell] = frozenset({Source(f"input `{key}`", inputs[key])})
