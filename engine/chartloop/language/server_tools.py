@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from chartloop.core.specs import Effect, ToolSpec
+from chartloop.core.specs import DataUse, Effect, ToolSpec
 from chartloop.language.json_schema.validator import ServerSchema
 from chartloop.language.tool_lock import LockedTool, definition_hash, server_schema
 
@@ -137,4 +137,12 @@ def tool_of(server: ServerSpec, tool: LockedTool) -> ToolSpec:
         name, tool.description, dict(tool.parameters) or {"type": "object"},
         _Arguments(name, tool.parameters), _Call(server, tool.name),
         blocking=False, effect=server.effect, wants_context=True, server=server.name,
+        data=DataUse(hints=_hints(tool.annotations)),
     )  # fmt: skip
+
+
+def _hints(claims: Mapping[str, Any]) -> frozenset[str]:
+    """The labels that a server's claims add: of a tool that reaches an open world."""
+    if claims.get("openWorldHint") is not True:
+        return frozenset()
+    return frozenset({"untrusted"} if claims.get("readOnlyHint") is True else {"untrusted", "out"})

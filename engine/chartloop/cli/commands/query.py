@@ -46,11 +46,14 @@ Examples:
   chartloop query my.yaml "never publish before approve" --draw shown.svg
   chartloop query my.yaml "each tool:refund after its own accept"
   chartloop query my.yaml "avoid tool:delete" "never action:infer after state:answer"
+  chartloop query my.yaml "no flow untrusted to tool:send_mail"
 
 \b
 Forms: reach A, avoid A, never A before B, never A after B, always B after A,
-each TOOL after its own EVENT, each TOOL when CONDITION after its own EVENT. A name is a state,
-an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
+each TOOL after its own EVENT, each TOOL when CONDITION after its own EVENT,
+no flow LABEL to TOOL, no flow LABEL to TOOL unless STATE (labels: private, untrusted; or a
+tool:x, an input:x; TOOL may be `out`). A name is a state, an event, an action, a tool, a stop
+reason or the id of an edge or rule; `state:x` says which.
 
 \b
 Exit codes: 0 every query holds, 1 one does not, 2 a query is invalid.

@@ -212,10 +212,10 @@ class Movements:
             out |= self._call(held, tool, given if state.named_tool else origins)
         for name in self._run_children(state):
             out |= self._child(held, self._children[name], origins, shared=state)
-        if not action.is_builtin:
-            out |= {Source(f"action `{action.name}`", action.data)}
-        if action.data.sends or not action.is_builtin:
-            held.sent.append(Sent(f"action:{action.name}", origins, action.data))
+        use = self.spec.data.get(action.name, action.data)
+        if use.declared or not action.is_builtin:
+            out |= {Source(f"action `{action.name}`", use)}
+            held.sent.append(Sent(f"action:{action.name}", origins, use))
         edits = not tools or any(tool.memory for tool in tools)
         self._write(held, state, out, origins, sure=sure, edits=edits)
         for save in state.save if sure else ():
@@ -259,10 +259,10 @@ class Movements:
         approved = tool.name in self._approved
         held.sent.append(Sent(f"tool:{tool.name}", NONE if approved else origins, use))
         more: set[Cell] = set()
-        if tool.memory or tool.wants_context:
-            more |= set(self.cells) if tool.wants_context else {
-                c for c in self.cells if c.startswith("memory.")
-            }  # fmt: skip
+        if tool.wants_context and not tool.server:
+            more |= {*self.cells}
+        elif tool.memory:
+            more |= {c for c in self.cells if c.startswith("memory.")}
         return origins | held.read(more) | {Source(f"tool `{tool.name}`", use)}
 
     def _run_children(self, state: StateSpec) -> Iterable[str]:

@@ -1,0 +1,279 @@
+"""Where data goes: what is declared, what is asked, and what an answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from chartloop import Context, LimitError, Machine, SetupError, SpecError, action, load, tool
+from chartloop.analysis.proofs.query import QueryFault
+from chartloop.core.specs import DataUse, ToolSpec
+from chartloop.language.server_tools import ServerSpec, tool_of
+from chartloop.language.tool_lock import LockedTool
+
+
+@tool(data={"from": "untrusted"})
+def fetch(text: str) -> str:
+    """Read a page."""
+    return text
+
+
+@tool(data={"reads": "private"})
+def crm(text: str) -> str:
+    """Look up."""
+    return text
+
+
+@tool(data={"sends": "out"})
+def mail(text: str) -> str:
+    """Send."""
+    return text
+
+
+@tool
+def silent(text: str) -> str:
+    """Say nothing of itself."""
+    return text
+
+
+@tool(data={"from": "trusted"})
+def context_reader(_ctx: Context, text: str) -> str:
+    """Read whatever the run holds."""
+    return text
+
+
+@action(effect="pure")
+def own(ctx: Context) -> str:
+    """Do something."""
+    return ctx.facts.last.text
+
+
+@action(data={"reads": "private"}, changes="vars.v")
+def said(ctx: Context) -> str:
+    """Do something that it says."""
+    return ctx.facts.last.text
+
+
+TOOLS = [fetch, crm, mail, silent, context_reader, own, said]
+
+
+def machine(states: str, **more: str) -> Machine:
+    """A machine of these states, with further keys."""
+    keys = {
+        "tools": "[fetch, crm, mail]", "inputs": "{task: {from: trusted}}", "vars": '{v: "", w: ""}',
+        "memory": '{m: ""}', **more,
+    }  # fmt: skip
+    head = "chartloop: 1\nmachine: m\nmodel: {name: scripted}\nlimits: {steps: 9}\n"
+    rules = "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n"
+    text = head + rules + "".join(f"{k}: {v}\n" for k, v in keys.items())
+    return load(text + "states:\n" + states + "  done: {stop: completed}\n", tools=TOOLS)
+
+
+LOOP = """\
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+"""
+
+
+def line(*states: str) -> str:
+    """States one after the other."""
+    return "".join(
+        f"  s{n}: {{{body}, next: {f's{n + 1}' if n + 1 < len(states) else 'done'}}}\n"
+        for n, body in enumerate(states)
+    )
+
+
+def call(name: str, text: str, save: str = "") -> str:
+    kept = f", save: {{vars.{save}: result}}" if save else ""
+    return f'do: tool, with: {{name: {name}, arguments: {{text: "{text}"}}}}{kept}'
+
+
+GET, SEND = call("fetch", "x", "v"), call("mail", "{{ vars.v }}")
+
+
+class Case(NamedTuple):
+    """A machine, a query, and its answer."""
+
+    id: str
+    states: str
+    query: str
+    word: str
+    more: Mapping[str, str] = {}
+
+
+CASES = [
+    Case("a-loop", LOOP, "no flow untrusted to mail", "no"),
+    Case("another-label", LOOP, "no flow private to mail", "no"),
+    Case("any-sender", LOOP, "no flow private to out", "no"),
+    Case("a-trusted-input-of-that-name", LOOP, "no flow input:task to mail", "no"),
+    Case("from-one-tool", LOOP, "no flow tool:crm to fetch", "no"),
+    Case("not-offered-together", LOOP.replace("act: {do: call_tools",
+         "act: {do: call_tools, allow: [crm]"), "no flow untrusted to mail", "yes"),
+    Case("never-offered", LOOP.replace("do: infer", "do: infer, allow: [fetch]"), "no flow untrusted to mail", "yes"),
+    Case("an-input", LOOP, "no flow untrusted to mail", "no",
+         {"tools": "[mail]", "inputs": "{task: {from: untrusted}}"}),
+    Case("nothing-but-a-trusted-input", LOOP, "no flow untrusted to mail", "yes", {"tools": "[mail]"}),
+    Case("undeclared-tool", LOOP, "no flow untrusted to mail", "unknown", {"tools": "[silent, mail]"}),
+    Case("undeclared-sender", LOOP, "no flow untrusted to out", "unknown", {"tools": "[silent, fetch]"}),
+    Case("undeclared-inputs", LOOP, "no flow untrusted to mail", "unknown", {"tools": "[mail]", "inputs": ""}),
+    Case("the-file-declares", LOOP, "no flow untrusted to mail", "yes",
+         {"tools": "[silent, mail]", "data": "{silent: {reads: private}}"}),
+    Case("the-file-takes-away", LOOP, "no flow untrusted to mail", "yes",
+         {"tools": "[fetch, mail]", "data": "{fetch: {from: trusted}}"}),
+    Case("approved", LOOP, "no flow untrusted to mail", "yes", {"approve": "{tools: [mail]}"}),
+    Case("approved-if", LOOP, "no flow untrusted to mail", "no",
+         {"approve": "{tools: [mail], when: 'call.arguments.text == \"a\"'}"}),
+    Case("approved-for-later-calls-too", LOOP, "no flow untrusted to mail", "no",
+         {"approve": "{tools: [mail], remember: true}"}),
+    Case("another-is-approved", LOOP, "no flow untrusted to mail", "no", {"approve": "{tools: [crm]}"}),
+    Case("a-variable", line(GET, SEND), "no flow untrusted to mail", "no"),
+    Case("a-variable-set-anew", line(GET, "do: nothing, set: {vars.v: '\"\"'}", SEND), "no flow untrusted to mail", "yes"),
+    Case("another-variable", line(GET, call("mail", "{{ vars.w }}")), "no flow untrusted to mail", "yes"),
+    Case("a-copy", line(GET, "do: set, with: {vars.w: vars.v}", call("mail", "{{ vars.w }}")), "no flow untrusted to mail", "no"),
+    Case("memory", line(GET, 'do: update_memory, with: {block: m, append: "{{ vars.v }}"}',
+         call("mail", "{{ memory.m }}")), "no flow untrusted to mail", "no"),
+    Case("a-prompt-of-its-own", line(call("fetch", "x"), 'do: prompt, with: {user: hi}', "do: infer",
+         call("mail", "{{ last.text }}")), "no flow untrusted to mail", "yes"),
+    Case("a-prompt-with-it", line(GET, 'do: prompt, with: {user: "{{ vars.v }}"}', "do: infer",
+         call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no"),
+    Case("instructions", line(GET, "do: infer", call("mail", "{{ last.text }}")),
+         "no flow untrusted to mail", "no", {"instructions": '"{{ vars.v }}"'}),
+    Case("a-guard-is-no-flow", "  s0: {" + GET + ', next: s1}\n  s1: {ask: "Q?", when: vars.v == "a", '
+         "then: s2, else: done}\n  s2: {" + call("mail", "hi") + ", next: done}\n",
+         "no flow untrusted to mail", "yes"),
+    Case("cleaned", line(GET, 'do: nothing, with: {input: {x: "{{ vars.v }}"}}, save: {vars.w: result.x}',
+         call("mail", "{{ vars.w }}")), "no flow untrusted to mail unless s1", "yes"),
+    Case("cleaned-beside-it", line(GET, 'do: nothing, with: {input: {x: "{{ vars.v }}"}}, save: {vars.w: result.x}',
+         SEND), "no flow untrusted to mail unless s1", "no"),
+    Case("a-tool-that-reads-all", line(GET, call("context_reader", "x", "w"), call("mail", "{{ vars.w }}")),
+         "no flow untrusted to mail", "no"),
+    Case("own-action", line(GET, "do: own, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
+         "no flow private to mail", "unknown"),
+    Case("own-action-that-declares", line(GET, "do: said, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
+         "no flow private to mail", "no"),
+    Case("own-action-declared-in-the-file", line(GET, "do: own, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
+         "no flow private to mail", "yes", {"data": "{own: {from: untrusted}}"}),
+    Case("an-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
+         + SEND + ", next: done}\n", "no flow untrusted to mail", "unknown"),
+    Case("a-declared-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
+         + SEND + ", next: done}\n", "no flow untrusted to mail", "yes", {"inputs": "{answer: {from: trusted}}"}),
+    Case("notify-sends", line(GET, 'do: notify, with: {text: "{{ vars.v }}"}'), "no flow untrusted to out", "no"),
+    Case("the-next-run", line(call("mail", "{{ memory.m }}"), GET, 'do: update_memory, with: {block: m, append: "{{ vars.v }}"}'),
+         "no flow untrusted to mail", "no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_flow(case: Case) -> None:
+    assert machine(case.states, **case.more).query(case.query).word == case.word
+
+
+def test_an_answer_shows_the_way() -> None:
+    found = machine(line(GET, SEND)).query("no flow untrusted to mail")
+    assert found.reason == (
+        "untrusted text can reach tool `mail`: tool `fetch` → `vars.v` after `s0` → tool `mail`"
+    )
+    assert found.witness == ("s0", "s1", "done")
+    assert found.edges == ("s0.next.0", "s1.next.0")
+    assert "is no flow" in str(found.assumptions)
+    assert found.draw().bundle()
+
+
+CHILD = """{
+    model: {name: scripted}, tools: [%s], limits: {steps: 5},
+    rules: [{when: run.steps >= limits.steps, stop: steps_limit}],
+    states: {a: {do: receive, next: b}, b: {do: infer, next: c}, c: {do: call_tools, next: d},
+             d: {do: infer, next: e}, e: {stop: completed}}}"""
+
+
+@pytest.mark.parametrize(
+    ("tools", "states", "word"),
+    [
+        ("mail", line(GET, 'do: run_machine, with: {machine: child, task: "{{ vars.v }}"}'), "no"),
+        ("mail", line(GET, "do: run_machine, with: {machine: child, task: hi}"), "yes"),
+        ("fetch", line("do: run_machine, with: {machine: child, task: hi}, "
+                       "save: {vars.v: result.text}", SEND), "no"),
+        ("crm", line("do: run_machine, with: {machine: child, task: hi}, "
+                     "save: {vars.v: result.text}", SEND), "yes"),
+    ],
+)  # fmt: skip
+def test_a_child_is_on_the_way(tools: str, states: str, word: str) -> None:
+    made = machine(states, machines="{child: " + CHILD % tools + "}", tools="[fetch, crm, mail]")
+    found = made.query("no flow untrusted to mail")
+    assert found.word == word, found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no flow secret to mail", "no tool `secret`"),
+        ("no flow private to mial", "`mial`"),
+        ("no flow private to ask", "`ask`"),
+        ("no flow private to mail unless nowhere", "no state `nowhere`"),
+        ("no flow private mail", "is not a query"),
+    ],
+)
+def test_what_is_no_query(text: str, said: str) -> None:
+    with pytest.raises(QueryFault, match=said):
+        machine(LOOP).query(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"vars": {"v": "x"}}, "v"), ({"memory": {"m": "x"}}, "memory.m"),
+        ({"messages": [{"role": "user", "content": "hi"}]}, "messages"), ({"tasks": ["a"]}, "tasks"),
+    ],
+)  # fmt: skip
+def test_a_run_is_given_what_inputs_declare(given: Any, name: str) -> None:
+    with pytest.raises(LimitError, match=f"`{name}` is no input of machine `m`") as error:
+        machine(LOOP).start("hi", script=["ho"], **given)
+    assert error.value.hint == "its `inputs` are `task`"
+    assert machine(LOOP, inputs=f"{{task: {{from: trusted}}, {name}: {{from: trusted}}}}").start(
+        "hi", script=["ho"], **given
+    )
+
+
+def test_words_are_checked() -> None:
+    with pytest.raises(SetupError, match="`from` is `untrusted` or `trusted`, not `nobody`"):
+        load("agent", tools=[tool(data={"from": "nobody"})(lambda_like())])
+    with pytest.raises(SetupError, match="what is pure sends nothing"):
+        load("agent", tools=[tool(effect="pure", data={"sends": "out"})(lambda_like())])
+    with pytest.raises(SpecError, match="unknown input `tusk`"):
+        machine(LOOP, inputs="{tusk: {from: trusted}}")
+    with pytest.raises(SpecError, match="unknown tool `fotch`"):
+        machine(LOOP, data="{fotch: {from: trusted}}")
+
+
+def lambda_like() -> Any:
+    """A new function, since each is declared once."""
+
+    def one(text: str) -> str:
+        """Something."""
+        return text
+
+    return one
+
+
+@pytest.mark.parametrize(
+    ("claims", "labels", "out"),
+    [
+        ({}, (), False), ({"openWorldHint": False}, (), False),
+        ({"openWorldHint": True}, ("untrusted",), True),
+        ({"openWorldHint": True, "readOnlyHint": True}, ("untrusted",), False),
+        ({"readOnlyHint": True}, (), False),
+    ],
+)  # fmt: skip
+def test_a_server_only_adds_labels(claims: Any, labels: tuple[str, ...], out: bool) -> None:
+    made: ToolSpec = tool_of(ServerSpec("web"), LockedTool("get", annotations=claims))
+    assert (made.data.labels, made.data.sends_out, made.data.declared) == (labels, out, False)
+
+
+def test_a_file_is_written_back() -> None:
+    made = machine(LOOP, data="{fetch: {from: trusted, reads: private}}")
+    assert made.spec.data == {"fetch": DataUse("private", "trusted")}
+    again = load(made.canonical(), tools=TOOLS)
+    assert (again.spec.data, again.spec.inputs) == (made.spec.data, made.spec.inputs)
