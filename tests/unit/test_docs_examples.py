@@ -32,11 +32,10 @@ from typing import NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
-from pydantic import BaseModel
 
 from chartloop import SpecError, load
 from chartloop.language.file import file
-from chartloop.language.file.shape_parts import keys_of
+from chartloop.language.file.keys import Part
 from chartloop.language.yaml.reading import read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -281,7 +280,7 @@ def test_the_line_that_runs_the_tests_is_the_one_that_must_pass() -> None:
 
 # what the pages leave out, and where they lead ----------------------------------------------
 
-SHAPES: list[type[BaseModel]] = [
+SHAPES: list[type[Part]] = [
     file.FileShape, file.StateShape, file.EdgeShape, file.OnShape, file.RetryShape, file.RuleShape,
     file.ModelShape, file.BlockShape, file.TypedValue, file.TaskShape, file.ReasonShape,
     file.IgnoreShape, file.DeviationShape, file.Append,
@@ -289,9 +288,9 @@ SHAPES: list[type[BaseModel]] = [
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_the_language_page_names_every_key(shape: type[BaseModel]) -> None:
+def test_the_language_page_names_every_key(shape: type[Part]) -> None:
     text = (ROOT / "docs" / "language.md").read_text("utf-8")
-    missing = [key for key in keys_of(shape) if not re.search(rf"\b{key}\b", text)]
+    missing = [key for key in shape.table() if not re.search(rf"\b{key}\b", text)]
     assert not missing
 
 
