@@ -155,7 +155,8 @@ CASES = [
     Case("own-action-that-declares", line(GET, "do: said, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
          "no flow private to mail", "no"),
     Case("own-action-declared-in-the-file", line(GET, "do: own, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
-         "no flow private to mail", "yes", {"data": "{own: {from: untrusted}}"}),
+         "no flow private to mail", "yes",
+         {"data": "{own: {from: untrusted}}", "inputs": "{task: {from: trusted}, tasks: {from: trusted}}"}),
     Case("an-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
          + SEND + ", next: done}\n", "no flow untrusted to mail", "unknown"),
     Case("a-declared-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
