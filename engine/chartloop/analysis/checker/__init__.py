@@ -15,6 +15,7 @@ from chartloop.analysis.checker.approvals import check_approvals
 from chartloop.analysis.checker.certain_failures import check_failing
 from chartloop.analysis.checker.check_context import ALONE, CheckContext, Embedding
 from chartloop.analysis.checker.child_limits import check_children, embedding_in
+from chartloop.analysis.checker.data_leaks import check_leaks
 from chartloop.analysis.checker.endless_loops import check_endless
 from chartloop.analysis.checker.exact_budgets import check_exact
 from chartloop.analysis.checker.forks import check_forks
@@ -109,6 +110,7 @@ def examine(
     check_unused(context)
     check_children(context)
     check_approvals(context)
+    check_leaks(context)
     check_tool_arguments(context)
     check_values(context)
     check_memory(context)

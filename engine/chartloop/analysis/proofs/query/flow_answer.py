@@ -78,15 +78,19 @@ def _found(query: Query, flow: DataFlow, way: Way, said: str = "") -> Answer:
             states += [dest.state] if dest.state != states[-1] or route.kind != "start" else []
         if route.origin in flow.edges:
             edges.append(route.origin)
+    shown = said or f"{_what(query.a)} can reach {_whom(way)}"
+    return Answer(
+        query.text, None if said else False, f"{shown}: {say_way(flow, way)}",
+        tuple(states), tuple(edges), ASSUMED,
+    )  # fmt: skip
+
+
+def say_way(flow: DataFlow, way: Way) -> str:
+    """A way in words: ``tool `fetch` → the conversation after `act` → tool `send_mail` ``."""
     parts, held = [way.source.name], ""
     for step in way.steps:
         if step.cell not in (ARRIVED, held):
-            at = routes[step.route].state
+            at = flow.routes.routes[step.route].state
             parts.append(f"{say_cell(step.cell)} after `{at}`" if at else say_cell(step.cell))
             held = step.cell
-    parts.append(_whom(way))
-    shown = said or f"{_what(query.a)} can reach {_whom(way)}"
-    return Answer(
-        query.text, None if said else False, f"{shown}: {' → '.join(parts)}",
-        tuple(states), tuple(edges), ASSUMED,
-    )  # fmt: skip
+    return " → ".join((*parts, _whom(way)))
