@@ -54,7 +54,7 @@ def test_no_file_is_longer_than_a_room() -> None:
     assert {name: n for name, n in lines.items() if n > LONGEST}.keys() == LONG_FILES.keys()
 
 
-DUST = {"private": 179, "public": 129}
+DUST = {"private": 99, "public": 127}
 """At most as many functions with one caller that would fit into it, as `benchmarks/house.py` counts:
 what was left when this gate was written. A caller that takes one back stays within 25 lines. The
 numbers only fall: lower them with each that goes. A new one is written where it is used."""
