@@ -1,6 +1,6 @@
 """Values from a caller: limits, variables, settings, tasks, a conversation. Checked like a file's.
 
-Source: design "language", section 3 ("Limits changed from outside are checked again").
+Source: docs/language.md, "Limits and variables"; docs/data.md, "What is declared".
 """
 
 from __future__ import annotations

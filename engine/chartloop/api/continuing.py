@@ -5,7 +5,7 @@ carried over, counters start at zero. A run that was started with another machin
 only if its records, decided again, come out as recorded. A fork has the first records of another
 run.
 
-Source: design "language", sections 1 (`renamed`) and 5; "architecture", sections 2 and 4.
+Source: docs/language.md, "The file" (`renamed`); docs/chat.md; docs/upgrading.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ change facts.
 `FACTS` describes them: one row per fact, with its type, its unit and what changes it. Guards are
 typed from it, and the reference page is generated from it. A test keeps rows and sections in step.
 
-Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring", 004 `agent-state`.
+Source: docs/reference/facts.md; 000 `ExecutionMetrics`, 003 "Monitoring", 004 `agent-state`.
 """
 
 from __future__ import annotations

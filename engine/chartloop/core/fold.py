@@ -2,7 +2,7 @@
 
 `fold` runs once per step. Where it leads is decided by `machine.evolve`, which calls it.
 
-Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
+Source: docs/reference/facts.md; 000 `ExecutionMetrics`, 003 "Monitoring".
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Belongs here: elements, escaping, the styles of colours. Never: the content of a table, a script,
 a stylesheet. JupyterLab removes both from an untrusted notebook, and the rest must still be
 complete. So every cell has its own style, in colours that are readable on white and on black.
-
-Source: design "traps" (pictures and notebooks)
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The lowest priority number wins; between equals, the signal that was raised firs
 reasons or redefine these.
 
 Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping Conditions";
-000 `StopReason`; design "language", section 7.
+000 `StopReason`; docs/language.md, "Stop reasons".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `actions.declare` makes them from typed Python functions; the language checks files against them;
 the run calls their functions. A file can only name one, never define one.
 
-Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
+Source: docs/language.md, "Your own tools, actions and guards"; 004 "Step Types"; 000 "Adapters".
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ action's name, so that they understand every action that declares its traits.
 Belongs here: the traits and their values. Never: the traits of an action (`actions`), or what
 follows from them.
 
-Source: 004 "Step Types"; design "language", sections 2 and 8.
+Source: 004 "Step Types"; docs/language.md, "Your own tools, actions and guards".
 """
 
 from __future__ import annotations

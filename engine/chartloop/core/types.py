@@ -3,7 +3,7 @@
 A type is a small frozen value. Durations and fractions are floats at run time but have their own
 types here, so that `run.elapsed >= 5` is refused when the file is loaded.
 
-Source: design "language", sections 1 and 3.
+Source: docs/language.md, "Limits and variables" and "Expressions".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 At run time a duration is a float in seconds and a fraction a float with 1 as the whole, so that
 guards are plain arithmetic; the types of the language keep them apart (`core.types`).
 
-Source: design "language", sections 1 and 2; the wordings of labels are those of 003.
+Source: docs/language.md, "Limits and variables"; the wordings of labels are those of 003.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`save` and `set`: the assignment of variables.
 
-Source: design "language", sections 2 (`set`, `save`) and 8 ("a missing path fails the action").
+Source: docs/language.md, "States" (`set`, `save`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The share of each bound that a run has used, at given facts.
 
 Belongs here: the shares of rules and decisions, in words and as bars. Never: printing, pictures.
-
-Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red when it is spent)
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A budget is a limit that a guard compares with a fact that only grows, ``usage.t
 limits.tokens``: its remainder is the limit minus the fact. Other limits (an error rate, a number of
 repeats) are thresholds, which have no remainder: a child keeps its own.
 
-Source: design "language", section 8: "the child gets at most what the parent has left".
+Source: docs/language.md, "Child machines".
 """
 
 from __future__ import annotations

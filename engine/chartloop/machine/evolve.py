@@ -8,7 +8,7 @@ The order within one decision: `save`, over the result and the facts before it; 
 what was saved; rules, edge guards, the edge's `set` and `stop`; on entering a state: `visits`,
 `status`, `set`, `stop`. See `machine.transition`.
 
-Source: design "architecture", section 3; "language", sections 2-5.
+Source: docs/design.md, "A step"; docs/language.md, "The order of things".
 """
 
 from __future__ import annotations

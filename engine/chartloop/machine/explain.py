@@ -4,7 +4,7 @@ Made from a traced decision (`evolve(..., trace=True)`), which `run.explanations
 record: the guards are evaluated again on the facts of each look. The table is laid out here too, so
 that `print(run.why())` and `chartloop why` show the same.
 
-Source: design "language", section 11 (`chartloop why`); 002 "Diagnostic Output".
+Source: docs/stuck.md, "Why did it go there?"; 002 "Diagnostic Output".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The same edge is taken for a signal that is pending, though no rule is evaluated
 All of these rules are evaluated, and each that holds raises its signal. Stops precede detours, and
 the highest priority wins; ties go to signals that were raised before, then to rules in file order.
 
-Source: design "language", section 4; 002 "How the Loop Decides to Stop".
+Source: docs/language.md, "Rules"; 002 "How the Loop Decides to Stop".
 """
 
 from __future__ import annotations

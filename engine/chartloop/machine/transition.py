@@ -12,7 +12,7 @@ The order of evaluation:
 
 A state that cannot continue is left with a signal: a run is never stuck.
 
-Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
+Source: docs/language.md, "States" (`all`, waits, epilogue), "Rules", "The order of things".
 """
 
 from __future__ import annotations

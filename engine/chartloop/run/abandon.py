@@ -3,7 +3,7 @@
 Cancellation is a request: a coroutine may catch it and carry on. So it runs in its own task, which
 is cancelled once, gets a moment to clean up, and is abandoned if it does not end.
 
-Source: design "language", section 6 (deadlines)
+Source: docs/language.md, "When an action fails"
 """
 
 from __future__ import annotations

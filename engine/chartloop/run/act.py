@@ -3,7 +3,7 @@
 Whatever an action does, the result is an `Outcome` or `Blocked`. Only a cancellation, and errors
 of the caller or the journal, pass through (`run.exceptions`).
 
-Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
+Source: docs/language.md, "When an action fails"; docs/design.md, "The journal".
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ to a child's question goes into the inbox of that child.
 
 Belongs here: checking and sending, for every face. Never: what the driver does with an answer
 (`run.inbox`).
-Source: design "language", section 5; "architecture", section 4 (inbox).
+Source: docs/approval.md; docs/design.md, "The journal" (inbox).
 """
 
 from __future__ import annotations

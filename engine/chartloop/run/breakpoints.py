@@ -4,7 +4,7 @@ Belongs here: the kinds of breakpoints, and when one is reached. Never: driving 
 A breakpoint is not part of the run: no record holds it, and a run that is continued elsewhere has
 none.
 
-Source: design "language", section 11 (`chartloop step`)
+Source: docs/stepping.md
 """
 
 from __future__ import annotations

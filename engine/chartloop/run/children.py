@@ -9,7 +9,7 @@ it is paid twice.
 
 Belongs here: one child. Never: its effect on the parent, which the action decides.
 
-Source: design "architecture", section 3, and "language", section 8 ("Children"); 000
+Source: docs/language.md, "Child machines"; docs/parallel.md; 000
 `subprocess_id`; 004 "Multi-agent coordination".
 """
 

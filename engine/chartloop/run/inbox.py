@@ -6,7 +6,7 @@ order of arrival: a second pause has no effect, and a resume ends every pause be
 
 Belongs here: decisions about messages, pure. Never: writing records (`run.loop`), sending
 (`run.answer`).
-Source: design "architecture", section 4; "language", section 5.
+Source: docs/design.md, "The journal"; docs/approval.md.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ process took the run over. If the journal holds other values, another process dr
 run (`run.lease`). The `number` of an event is its place among the commits of all runs.
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
-Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
+Source: docs/design.md, "The journal"; 004 "Step checkpointing and recovery".
 """
 
 from __future__ import annotations

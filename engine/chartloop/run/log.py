@@ -11,7 +11,7 @@ call has an intent and no result, so it is in doubt, as if the kill had come dur
 
 Belongs here: reading, writing and owning the log. Never: what its records mean (`run.session`).
 
-Source: design "architecture", section 4.
+Source: docs/design.md, "The journal".
 """
 
 from __future__ import annotations

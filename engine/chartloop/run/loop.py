@@ -6,7 +6,7 @@ A record that leads straight to a paid call is held until that call's intent is 
 `run.log` for what that means for a kill. One coroutine, driven by hand where neither journal nor
 actions suspend (`run.sync`). `run.act` does an action; `machine.evolve` decides.
 
-Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
+Source: docs/design.md, "A step"; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
 
 from __future__ import annotations

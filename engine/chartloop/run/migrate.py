@@ -10,7 +10,7 @@ new, and two never continue side by side.
 
 Belongs here: writing such runs. Never: whether a run may continue (`versions.migration.judge`).
 
-Source: design "architecture", section 4 (`fork`).
+Source: docs/upgrading.md.
 """
 
 from __future__ import annotations

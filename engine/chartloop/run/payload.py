@@ -8,7 +8,7 @@ A key ``$blob`` in the data itself is written with one more ``$`` before it, and
 it, so that nothing that a model or a tool writes can name a blob.
 
 Belongs here: JSON text to JSON text. Never: files, SQL.
-Source: design "architecture", section 4.
+Source: docs/design.md, "The journal".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ child's place below the run: ``review/3:2``.
 The row of a run in the journal has the question too, with tokens and cost: `update_at`.
 
 Belongs here: the current question, and the row. Never: its answers (`run.inbox`).
-Source: design "language", sections 5 (waits) and 8 ("Children").
+Source: docs/approval.md, "What the person sees"; docs/language.md, "Child machines".
 """
 
 from __future__ import annotations

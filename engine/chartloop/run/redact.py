@@ -13,7 +13,7 @@ Usually there is nothing to hide, which a few searches for literal prefixes sett
 fails them is decoded, walked and encoded again.
 
 Belongs here: names, patterns, hiding. Never: files, journals, logging.
-Source: design "architecture", section 4.
+Source: docs/production.md.
 """
 
 from __future__ import annotations

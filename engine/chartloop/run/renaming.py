@@ -6,7 +6,7 @@ name and an edge another number.
 Belongs here: names, from one machine to another. Never: finding the correspondence
 (`versions.diff`), or whether a run may continue (`versions.migration.judge`).
 
-Source: design "language", section 1 (`renamed`).
+Source: docs/language.md, "The file" (`renamed`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Returns the position before any record, the decision of a record, and the differ
 recorded decisions and those of this machine. Records from before a state was renamed are read under
 its new name.
 
-Source: design "architecture", section 4; "language", section 1 (`renamed`); a law of the design:
+Source: docs/design.md, "A step"; docs/language.md, "The file" (`renamed`); a law of the design:
 replay of every prefix of a run equals the live run at that point.
 """
 

@@ -1,6 +1,6 @@
 """The result of a run, final or so far, and its description in words.
 
-Source: design "language", section 11; "architecture", section 2; 000 `AgentExecutionResult`,
+Source: docs/design.md, "The nouns"; 000 `AgentExecutionResult`,
 002 "Inspecting Stop Reasons", 004 `execution-result`.
 """
 

@@ -4,7 +4,7 @@ A `Session` is the whole state of a run that is read or driven. `run.loop` chang
 input, appends or holds the record (`run.log`), and then adopts it.
 
 Belongs here: the state, and folding the log into it. Never: deciding or doing (`run.loop`).
-Source: design "architecture", sections 3 and 4.
+Source: docs/design.md, "A step" and "The journal".
 """
 
 from __future__ import annotations

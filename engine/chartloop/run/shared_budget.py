@@ -7,7 +7,7 @@ exceed it.
 
 Belongs here: what is left, and which child may continue. Never: a call, a clock.
 
-Source: design "language", section 8: "the child gets at most what the parent has left".
+Source: docs/language.md, "Child machines".
 """
 
 from __future__ import annotations

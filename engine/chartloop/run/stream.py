@@ -4,7 +4,7 @@
 cancels cooperatively: the current action is finished, and the run stops before the next one.
 An earlier listener keeps receiving events.
 
-Source: design "architecture", section 3.
+Source: docs/streaming.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
         run.run()
     machine.open("r", journal=journal, script=replies).run()     # as another process would
 
-Source: design "architecture", section 4: a recorded call is never paid again
+Source: docs/durability.md: a recorded call is never paid again
 """
 
 from __future__ import annotations

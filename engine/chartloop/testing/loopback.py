@@ -7,7 +7,7 @@ simulates the failures of providers (`FAULTS`). It listens on 127.0.0.1 only and
 
 Belongs here: the server. The rules are in `chat_rules` and `messages_rules`, the answers in
 `chat_wire` and `messages_wire`. Never: litellm, or anything of a run.
-Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
+Source: OpenAI API reference, "Create chat completion".
 """
 
 from __future__ import annotations

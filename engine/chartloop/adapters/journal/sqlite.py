@@ -13,7 +13,7 @@ does the first transaction after it, so neither happens on an event loop.
 
 Belongs here: transactions, the lock between threads, and the path of the file. Their groups are in
 `grouped`, the tables in `sqlite_migrations`, their rows in `rows`.
-Source: design "architecture", section 4.
+Source: docs/design.md, "The journal".
 """
 
 from __future__ import annotations

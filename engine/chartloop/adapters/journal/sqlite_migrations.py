@@ -10,7 +10,7 @@ The tables of runs and events have rowids, for measured reasons: with the rows i
 CPU and an eighth more bytes.
 
 Belongs here: tables, opening, the meaning of SQLite's errors. Never: the content of the tables.
-Source: design "architecture", section 4.
+Source: docs/design.md, "The journal".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ do about it. Its text contains no key.
 
 Belongs here: the meaning of exceptions and statuses. Never: a call, or an import of the library
 that raised; its exceptions are recognised by class name.
-Source: 003 "Error Categories"; design "traps", litellm.
+Source: 003 "Error Categories"; docs/models.md.
 """
 
 from __future__ import annotations

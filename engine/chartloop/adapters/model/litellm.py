@@ -6,7 +6,7 @@ are counted.
 
 Belongs here: the call, and the configuration of litellm. Servers and keys are in `target`, the
 parsing of replies is in `reply`, failures are in `errors`. Never: retries, waits, prompts.
-Source: design "language", section 1 (`model`); design "traps", litellm.
+Source: docs/language.md, "model"; docs/models.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Belongs here: reading litellm's responses without the values that it makes up, and responses that
 litellm cannot read because a part has the wrong type. Never: a call.
-Source: design "traps", litellm; OpenAI API reference, "Streaming".
+Source: docs/models.md, "What models send"; OpenAI API reference, "Streaming".
 """
 
 from __future__ import annotations

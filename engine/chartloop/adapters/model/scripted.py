@@ -13,7 +13,7 @@ recorded calls, and a recorded failure counts as a call.
 Belongs here: the form of a reply, its parsing, and the model that gives it. Never: litellm,
 a file, a real clock. `testing.loopback` serves the same form over HTTP.
 
-Source: design "language", section 10.
+Source: docs/language.md, "Scripts and scenarios".
 """
 
 from __future__ import annotations

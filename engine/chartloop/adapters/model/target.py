@@ -4,7 +4,7 @@ The caller passes the litellm module, which knows the providers and the names of
 `adapters.model.litellm` imports it.
 
 Belongs here: a file's `model` resolved to names, servers and keys. Never: a call.
-Source: design "language", section 1 (`model`); design "traps", litellm.
+Source: docs/language.md, "model"; docs/models.md.
 """
 
 from __future__ import annotations

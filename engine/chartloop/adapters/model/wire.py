@@ -6,7 +6,7 @@ transports are wrapped: bodies of errors are truncated, the size of replies is l
 reply to a streaming call is passed on as a stream.
 
 Belongs here: bytes and headers. Never: the meaning of a reply or a failure.
-Source: RFC 9110 "Retry-After"; design "traps", litellm; HTML Standard "Server-sent events".
+Source: RFC 9110 "Retry-After"; HTML Standard "Server-sent events".
 """
 
 from __future__ import annotations

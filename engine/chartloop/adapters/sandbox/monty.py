@@ -14,7 +14,7 @@ A checkpoint is checked for damage, but not authenticated. Whoever can write the
 one; its code would still run in the worker, under the tighter of both sets of limits.
 
 Belongs here: the only import of `pydantic_monty`, when a sandbox is made.
-Source: 001 "Code Execution"; design "traps", "pydantic-monty".
+Source: 001 "Code Execution"; docs/coding-agent.md.
 """
 
 from __future__ import annotations

@@ -21,5 +21,5 @@
 A world says what comes from outside, never which edge is taken: guards are decided by `evolve`, as
 in a real run.
 
-Source: design "architecture", section 3 (simulation is `evolve`).
+Source: docs/simulation.md; docs/design.md, "A step".
 """
