@@ -54,6 +54,19 @@ def test_no_file_is_longer_than_a_room() -> None:
     assert {name: n for name, n in lines.items() if n > LONGEST}.keys() == LONG_FILES.keys()
 
 
+def test_what_the_design_points_to_is_there() -> None:
+    """Each row of "Where it is decided" names a file of the package, and a name that it defines."""
+    page = (ROOT / "docs" / "design.md").read_text("utf-8")
+    rows = page.partition("## Where it is decided")[2].partition("\n## ")[0].splitlines()
+    cells = [line.split("|") for line in rows if line.startswith("|") and "`" in line]
+    assert len(cells) > 12
+    for _, question, files, names, _ in cells:
+        texts = [(PACKAGE / file).read_text() for file in re.findall(r"`([\w/]+\.py)`", files)]
+        for name in re.findall(r"`(\w+)`", names):
+            defined = re.compile(rf"^ *(?:async )?def {name}\(|^{name}\b", re.MULTILINE)
+            assert any(defined.search(text) for text in texts), f"{question}: no `{name}`"
+
+
 DUST = {"private": 99, "public": 127}
 """At most as many functions with one caller that would fit into it, as `benchmarks/house.py` counts:
 what was left when this gate was written. A caller that takes one back stays within 25 lines. The

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from chartloop.core.errors import Fenced, JournalCorrupt, UnknownRunError
+from chartloop.core.position import Position
+from chartloop.core.values import Value
 from chartloop.run.journal import Event, MemoryJournal, RunRow, Snapshot
 from chartloop.run.lease_holder import Holder, Turn
-from chartloop.run.log import SNAPSHOT_AFTER, SNAPSHOT_FORMAT, RunLog
+from chartloop.run.log import SNAPSHOT_AFTER, RunLog, snapshot_format
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -97,10 +99,38 @@ def test_a_snapshot_is_of_this_machine_and_format_or_none() -> None:
     found = by_hand(log.snapshot())
     assert found is not None
     assert found.record_seq == 3
-    for machine, format in (("other", SNAPSHOT_FORMAT), ("hash", SNAPSHOT_FORMAT - 1)):
+    for machine, format in (("other", snapshot_format()), ("hash", f"{snapshot_format()}0")):
         data: dict[str, object] = {"machine": machine, "format": format, "position": {}}
         by_hand(journal.put_snapshot("r", Snapshot(0, 4, data)))
         assert by_hand(log.snapshot()) is None
+
+
+class Inner(Value, frozen=True, gc=False):
+    """Part of a value."""
+
+    a: int = 0
+
+
+class More(Value, frozen=True, gc=False):
+    """The same with a further field."""
+
+    a: int = 0
+    b: int = 0
+
+
+class Holding(Value, frozen=True, gc=False):
+    """A value that holds others."""
+
+    one: Inner = Inner()
+    others: tuple[More, ...] = ()
+
+
+def test_a_new_field_anywhere_in_a_position_makes_another_format() -> None:
+    """A snapshot from before it would have its default, which may not be what the records say."""
+    assert Inner.shape() != More.shape().replace("More", "Inner")
+    assert Holding.shape() == "Holding: one others\nInner: a\nMore: a b"
+    for name in ("RunFacts", "UsageFacts", "Marks", "QueueFacts", "Task", "Position"):
+        assert f"{name}: " in Position.shape()
 
 
 def test_when_there_should_be_a_snapshot() -> None:

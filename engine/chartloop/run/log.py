@@ -19,22 +19,34 @@ from __future__ import annotations
 from asyncio import Lock
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import cache
 from typing import Any, Literal
 
 import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
-from chartloop.core.position import ELICITATION
+from chartloop.core.position import ELICITATION, Position
 from chartloop.core.records import Record
-from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
+from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, digest, refuse_damaged
 from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import Holder
 
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
 so that the cost of snapshots stays proportional to it."""
-SNAPSHOT_FORMAT = 6
-"""The format of snapshots. One of another format is ignored: the log has everything."""
+SNAPSHOT_RULES = 7
+"""Rises when a snapshot with the same fields means something else."""
+
+
+@cache
+def snapshot_format() -> str:
+    """The format of snapshots: other rules, or other fields of a position, make another one.
+
+    A snapshot of another format is ignored: the log has everything. Else a new fact would have its
+    default in a run that was recorded before there was one.
+    """
+    return f"{SNAPSHOT_RULES}-{digest(Position.shape())}"
+
 
 PAGE = 256
 """The number of events read from the journal at a time."""
@@ -241,7 +253,7 @@ class RunLog:
         `journal`: another interface to the same journal, to read it through.
         """
         stored = await (journal or self.journal).snapshot(self.run_id)
-        usable = (self.row.machine_hash, SNAPSHOT_FORMAT)
+        usable = (self.row.machine_hash, snapshot_format())
         if stored is None or (stored.data.get("machine"), stored.data.get("format")) != usable:
             return None
         return stored
@@ -257,7 +269,7 @@ class RunLog:
     async def store_snapshot(self, records: int, data: Mapping[str, Any]) -> None:
         """Store a snapshot of the run after this many records."""
         self.snapshot_at = _next_snapshot(records)
-        content = {"machine": self.row.machine_hash, "format": SNAPSHOT_FORMAT, **data}
+        content = {"machine": self.row.machine_hash, "format": snapshot_format(), **data}
         await self.journal.put_snapshot(self.run_id, Snapshot(self.head, records, content))
 
 

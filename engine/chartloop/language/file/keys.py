@@ -250,6 +250,11 @@ class Part:
             cls._keys = {n: replace(k, kind=kind_of(types[k.field])) for n, k in cls._keys.items()}
         return cls._keys
 
+    @classmethod
+    def words(cls) -> frozenset[str]:
+        """The keys for people: a change of one changes no run."""
+        return frozenset(name for name, key in cls._keys.items() if key.group == "Words")
+
     def __contains__(self, name: str) -> bool:
         """Whether the file has a key, with a value that could be read."""
         return getattr(self, self._keys[name].field) is not None

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from chartloop.language.file.file import StateShape
 from chartloop.language.yaml.reading import MAX_FINDINGS
 
 TOO_MANY = f"over {MAX_FINDINGS} mistakes: reading ends here"
 
 _NAMES = re.compile(r"[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63})*", re.ASCII)
 _WAYS = frozenset({"next", "then", "else", "cases", "on", "expired", "failed", "all", "to"})
-_HARMLESS = frozenset({"label", "ask", "about", "role", "shape", "with", "save", "set", "allow"})
+_HARMLESS = StateShape.words() | {"with", "save", "set", "allow"}
 """The keys of a state that have no influence on the next state."""
 
 

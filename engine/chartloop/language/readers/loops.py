@@ -31,7 +31,8 @@ from chartloop.language.yaml.reading import Path
 
 States = Mapping[str, file.StateShape | None]
 
-_KEYS = frozenset("for in each most then ask label about role status".split())
+_WORDS = file.StateShape.words() - {"ask", "shape"}
+_KEYS = frozenset("for in each most then ask status".split()) | _WORDS
 """The keys of a loop state."""
 _EMPTY: Mapping[str, Any] = {
     "str": "", "int": 0, "float": 0.0, "bool": False, "duration": 0.0, "fraction": 0.0,
@@ -110,10 +111,8 @@ def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateSha
         given, sets = loop.shape, None
         if given.in_ is not None:
             sets = {f"vars.{loop.items}": given.in_, f"vars.{loop.at}": 0}
-        out[name] = file.StateShape(
-            label=given.label, about=given.about, role=given.role, status=given.status,
-            set=sets, next=loop.asking,
-        )  # fmt: skip
+        words = {word: getattr(given, word) for word in _WORDS}
+        out[name] = file.StateShape(**words, status=given.status, set=sets, next=loop.asking)
         out.setdefault(loop.asking, _asking(loop))
     return out
 

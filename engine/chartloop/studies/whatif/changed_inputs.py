@@ -18,6 +18,7 @@ from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.core.facts import Task
 from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
+from chartloop.language.file.file import StateShape
 from chartloop.language.spec import MachineSpec, StateSpec
 
 _PROMPTED = frozenset({"model"})
@@ -108,11 +109,10 @@ INERT = frozenset({
     "data", "inputs",
 })  # fmt: skip
 """The fields that change no record: texts, the form of the result, recovery after a kill."""
-_OF_STATES = frozenset({
+_OF_STATES = StateShape.words() | {
     "name", "job", "edges", "of", "all", "retry", "within", "failed_next", "set", "save", "status",
-    "stop", "end", "action", "args", "allow", "label", "ask", "about", "role", "shape",
-    "warn_at", "message", "in_doubt",
-})  # fmt: skip
+    "stop", "end", "action", "args", "allow", "warn_at", "message", "in_doubt",
+}  # fmt: skip
 """The same of a state: read by `evolve`, compared by `rewritten_actions`, or inert."""
 
 

@@ -184,13 +184,13 @@ class Movements:
         """Assignments, all of which read the values of before."""
         made = [(one, held.read(self.read_by(one.value))) for one in sets]
         for one, origins in made:
-            held.write(one.target, origins, sure=sure and not one.append)
+            held.write(one.target, origins, replaces=sure and not one.append)
 
     def _answer(self, held: _Held, state: StateSpec, event: str) -> None:
         """The data of an answer, and what a gate makes of it."""
         use = self.spec.inputs.get("answer") if self.spec.inputs is not None else None
         origins = frozenset({Source("an answer", use or UNSAID)})
-        held.write("answer", origins, sure=True)
+        held.write("answer", origins, replaces=True)
         if state.name in self.spec.gates:  # a denial tells the model why, an edit changes the call
             held.write("messages", origins)
             held.write("reply", origins)
@@ -221,9 +221,9 @@ class Movements:
         for save in state.save if sure else ():
             part = save.template if save.template is not None else None
             saved = held.read(self.read_by(part)) if part is not None else held.read({"result"})
-            held.write(save.target, saved, sure=not save.append)
+            held.write(save.target, saved, replaces=not save.append)
         if state.asks_model in ("reply", "task"):
-            held.write("prompt", frozenset({NO_PROMPT}), sure=sure)
+            held.write("prompt", frozenset({NO_PROMPT}), replaces=sure)
 
     def _read(self, state: StateSpec, *, unprompted: bool) -> frozenset[Cell]:
         """The cells that an action reads, besides those that its `with` names."""
@@ -296,13 +296,13 @@ class Movements:
         """What an action leaves behind. A failed one may have left any of it."""
         action, traits = state.action, state.traits
         assert action is not None
-        held.write("result", out, sure=sure)
-        held.write("error", out, sure=False)
+        held.write("result", out, replaces=sure)
+        held.write("error", out, replaces=False)
         targets = [name for name in state.args if name.startswith("vars.")]
         for name in targets:
             own = held.read(self.read_by(state.args[name]))
             read = held.read({"reply"}) if traits.reads_reply else own
-            held.write(name, NONE if state.name in self._cleaned else read, sure=sure)
+            held.write(name, NONE if state.name in self._cleaned else read, replaces=sure)
         for fact in action.changes:
             root, _, name = fact.partition(".")
             if (root == "vars" and targets) or (root == "memory" and not edits):
@@ -312,7 +312,7 @@ class Movements:
                 if cell in self.cells:
                     held.write(cell, out)
         if traits.sets_prompt:
-            held.write("prompt", origins, sure=sure)
+            held.write("prompt", origins, replaces=sure)
         by_block = traits.calls == "memory" and state.calls == "none"
         for supply in () if by_block else action.supplies:
             for cell in _SUPPLIED[supply]:
@@ -321,7 +321,7 @@ class Movements:
         if calls or not action.is_builtin or state.asks_model in ("reply", "task"):
             held.write("messages", out)
         if state.asks_model in ("reply", "task") or not action.is_builtin:
-            held.write("reply", out, sure=sure and state.asks_model == "reply")
+            held.write("reply", out, replaces=sure and state.asks_model == "reply")
         if "session" in (traits.reads or ()):
             held.write("session", out)
 
@@ -339,8 +339,9 @@ class _Held:
     def read(self, cells: Iterable[Cell]) -> Origins:
         return frozenset(o for c in cells for o in self.now.get(c, (c,)))
 
-    def write(self, cell: Cell, origins: Origins, *, sure: bool = False) -> None:
-        self.now[cell] = origins if sure else self.read((cell,)) | origins
+    def write(self, cell: Cell, origins: Origins, *, replaces: bool = False) -> None:
+        """Add to what a cell holds. With `replaces` nothing of before is left, nor its labels."""
+        self.now[cell] = origins if replaces else self.read((cell,)) | origins
 
 
 def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:

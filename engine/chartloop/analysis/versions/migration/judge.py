@@ -28,6 +28,7 @@ from chartloop.analysis.versions.migration.verdict import Ahead, Cause, Verdict
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import Position
 from chartloop.core.units import say_count
+from chartloop.language.file.file import StateShape
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.run.journal import digest
@@ -200,8 +201,6 @@ class _Judge:
         return (*met, *changed_routes(old, standing.chart, comparison.pairs.states))
 
 
-_FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
-
 Sign = frozenset[Hashable]
 
 
@@ -234,7 +233,7 @@ def _unique_pairs(
 def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
     """The signature of a state: its aspects and neighbours, in names that both machines have."""
     aspects = state_part(spec.states[name], names).aspects.items()
-    sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in _FOR_PEOPLE}
+    sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in StateShape.words()}
     for edge in spec.edges():
         suffix = edge.id[len(edge.source) :]
         if edge.target == name and known(edge.source):
