@@ -21,7 +21,7 @@ from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
-from chartloop.core.facts import PARTS, Failure, ToolCall, wire_name
+from chartloop.core.facts import PARTS, Failure, ToolCall, parts_of, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import (
     Held,
@@ -427,14 +427,16 @@ def _measure_spent(
     if cost is None:
         cost = cost_of(reply.model, request.settings, model, (sent, written))
     spent = Spent(1, sent, written, cost, estimated)
+    if not any(parts_of(raw)):
+        return spent, warnings
     parts, part_warnings = _parts_of(raw, spent)
-    return (spent.replace(**parts) if parts else spent), (*warnings, *part_warnings)
+    return spent.replace(**parts), (*warnings, *part_warnings)
 
 
 def _parts_of(raw: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
     """The reported cached and reasoning tokens, without counts larger than their whole."""
     usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(raw, name))}
-    if spent.estimated or not usage:
+    if spent.estimated:
         return {}, ()
     wrong = {
         name: count for name, count in usage.items()

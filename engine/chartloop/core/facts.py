@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -160,6 +161,10 @@ PARTS: Mapping[str, TokenPart] = MappingProxyType(
     }
 )  # fmt: skip
 """The partial counts, by the name of their field in `TokenParts` and `ReportedParts`."""
+
+
+parts_of: Callable[[Any], tuple[int | None, ...]] = attrgetter(*PARTS)
+"""The partial counts of a reply or a sum, in the order of `PARTS`."""
 
 
 class TokenParts(Value, frozen=True, gc=False, kw_only=True):

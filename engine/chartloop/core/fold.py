@@ -25,6 +25,7 @@ from chartloop.core.facts import (
     Task,
     ToolCall,
     UsageFacts,
+    parts_of,
 )
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, problem_with
 from chartloop.core.plain import plain
@@ -175,14 +176,16 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         prunable = usage.prunable if same else length > 2
     sent = usage.prompt_tokens + spent.prompt_tokens
     written = usage.completion_tokens + spent.completion_tokens
-    return usage.replace(
+    used = usage.replace(
         llm_calls=usage.llm_calls + spent.llm_calls,
         tool_calls=tool_calls, calls=calls,
         prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
         messages=length, context_tokens=context, context_ratio=context / window if window else 0.0,
         prunable=prunable,
-        **{name: getattr(usage, name) + more for name in PARTS if (more := getattr(spent, name))},
     )  # fmt: skip
+    if not any(parts_of(spent)):
+        return used
+    return used.replace(**{name: getattr(usage, name) + getattr(spent, name) for name in PARTS})
 
 
 def _count_errors(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:

@@ -7,7 +7,7 @@ They cannot form reference cycles, so the garbage collector need not track them.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import asdict, astuple, fields
@@ -37,20 +37,6 @@ class Value(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fi
         unset = self.defaults()
         given = {n: v for n, v in asdict(self).items() if n not in unset or v is not unset[n]}
         return partial(type(self), **given), ()
-
-    @classmethod
-    def shape(cls) -> str:
-        """The names of its fields, and of those of the values in it: other ones, another text."""
-        lines: dict[type[Value], str] = {}
-        pending: list[Any] = [cls]
-        while pending:
-            kind = pending.pop()
-            pending += get_args(kind)
-            if isinstance(kind, type) and issubclass(kind, Value) and kind not in lines:
-                own = fields(kind)
-                lines[kind] = f"{kind.__name__}: {' '.join(f.name for f in own)}"
-                pending += [f.type for f in own]
-        return "\n".join(sorted(lines.values()))
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -25,8 +25,10 @@ from typing import Any, Literal
 import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
-from chartloop.core.position import ELICITATION, Position
+from chartloop.core.facts import Facts, Failure, Task, ToolCall
+from chartloop.core.position import ELICITATION, Position, Return, ReturnPoint
 from chartloop.core.records import Record
+from chartloop.core.values import Value
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, digest, refuse_damaged
 from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import Holder
@@ -38,6 +40,13 @@ SNAPSHOT_RULES = 7
 """Rises when a snapshot with the same fields means something else."""
 
 
+SNAPSHOT_HOLDS: tuple[type[Value], ...] = (
+    Position, Facts, *(type(one) for one in Facts().to_tuple() if isinstance(one, Value)),
+    Failure, Task, ToolCall, Return, ReturnPoint,
+)  # fmt: skip
+"""The kinds of values in a snapshot."""
+
+
 @cache
 def snapshot_format() -> str:
     """The format of snapshots: other rules, or other fields of a position, make another one.
@@ -45,7 +54,8 @@ def snapshot_format() -> str:
     A snapshot of another format is ignored: the log has everything. Else a new fact would have its
     default in a run that was recorded before there was one.
     """
-    return f"{SNAPSHOT_RULES}-{digest(Position.shape())}"
+    names = {kind.__name__: kind.__struct_fields__ for kind in SNAPSHOT_HOLDS}
+    return f"{SNAPSHOT_RULES}-{digest(repr(names))}"
 
 
 PAGE = 256

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
-from chartloop.core.facts import EMPTY, PARTS, ReportedParts, ToolCall
+from chartloop.core.facts import EMPTY, PARTS, ReportedParts, ToolCall, parts_of
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
@@ -165,7 +165,7 @@ async def deliver(
             retry_after=error.retry_after,
             partial=reply.text,
         )
-    return ModelReply(
+    answer = ModelReply(
         reply.text,
         reply.calls(request.number) if reply.tool_calls else (),
         reply.finish_reason,
@@ -175,8 +175,9 @@ async def deliver(
         "scripted",
         _reasoning(reply.reasoning) if reply.reasoning else EMPTY,
         refusal=reply.refusal,
-        **{name: getattr(reply, name) for name in PARTS},
     )
+    counts = parts_of(reply)
+    return answer.replace(**dict(zip(PARTS, counts, strict=True))) if any(counts) else answer
 
 
 def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
