@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.versions.diff.change import What
 from chartloop.analysis.versions.diff.guards import plain
+from chartloop.core.specs import DataUse
 from chartloop.core.types import Type
 from chartloop.core.units import say_number, write_duration
 from chartloop.language.expression import Expression
@@ -337,7 +338,10 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         aspects.add("status", [reason.status], text=str(reason.status))
         line = f"priority {reason.priority}, {reason.status}"
         yield Part("reason", name, name, ("reasons", name), aspects, line)
-    for what, key, uses in (("data", "data", spec.data), ("input", "inputs", spec.inputs or {})):
+    said_of: tuple[tuple[What, str, Mapping[str, DataUse]], ...] = (
+        ("data", "data", spec.data), ("input", "inputs", spec.inputs or {}),
+    )  # fmt: skip
+    for what, key, uses in said_of:
         for name, use in uses.items():
             aspects = _Aspects((key, name))
             for word, said in use.to_dict().items():
