@@ -137,6 +137,9 @@ CASES = [
          call("mail", "{{ memory.m }}")), "no flow untrusted to mail", "no"),
     Case("a-prompt-of-its-own", line(call("fetch", "x"), 'do: prompt, with: {user: hi}', "do: infer",
          call("mail", "{{ last.text }}")), "no flow untrusted to mail", "yes"),
+    Case("a-prompt-that-is-not-kept", line(GET, 'do: prompt, with: {user: "{{ vars.v }}"}', "do: infer",
+         "do: infer", "do: prompt, with: {user: hi}", "do: infer", call("mail", "{{ last.text }}")),
+         "no flow untrusted to mail", "yes"),
     Case("a-prompt-with-it", line(GET, 'do: prompt, with: {user: "{{ vars.v }}"}', "do: infer",
          call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no"),
     Case("instructions", line(GET, "do: infer", call("mail", "{{ last.text }}")),
@@ -197,6 +200,10 @@ CHILD = """{
         ("mail", line(GET, "do: run_machine, with: {machine: child, task: hi}"), "yes"),
         ("fetch", line("do: run_machine, with: {machine: child, task: hi}, "
                        "save: {vars.v: result.text}", SEND), "no"),
+        ("fetch", line("do: run_machine, with: {machine: child, task: hi, share: [messages]}",
+                       "do: infer", call("mail", "{{ last.text }}")), "no"),
+        ("fetch", line("do: run_machine, with: {machine: child, task: hi}", "do: infer",
+                       call("mail", "{{ last.text }}")), "yes"),
         ("crm", line("do: run_machine, with: {machine: child, task: hi}, "
                      "save: {vars.v: result.text}", SEND), "yes"),
     ],

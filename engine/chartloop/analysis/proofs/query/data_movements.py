@@ -303,9 +303,10 @@ class Movements:
             own = held.read(self.read_by(state.args[name]))
             read = held.read({"reply"}) if traits.reads_reply else own
             held.write(name, NONE if state.name in self._cleaned else read, replaces=sure)
+        apart = traits.runs in ("one", "several")  # a child changes what it shares: see `_child`
         for fact in action.changes:
             root, _, name = fact.partition(".")
-            if (root == "vars" and targets) or (root == "memory" and not edits):
+            if (root == "vars" and targets) or (root == "memory" and not edits) or apart:
                 continue
             cells = [c for c in self.cells if c.startswith(f"{root}.")] if name == "*" else [fact]
             for cell in ["queue"] if root == "queue" else cells:
@@ -314,7 +315,8 @@ class Movements:
         if traits.sets_prompt:
             held.write("prompt", origins, replaces=sure)
         by_block = traits.calls == "memory" and state.calls == "none"
-        for supply in () if by_block else action.supplies:
+        leaves_none = traits.sets_prompt and "keep" not in state.args
+        for supply in () if by_block or leaves_none or apart else action.supplies:
             for cell in _SUPPLIED[supply]:
                 held.write(cell, out)
         calls = state.calls in ("all", "first", "memory", "task")
