@@ -443,6 +443,10 @@ class MachineSpec:
         names, known = self.tools if state.allow is None else state.allow, self.registry.tools
         return tuple(known[name] for name in names if name in known)
 
+    def use_of(self, part: ToolSpec | ActionSpec) -> DataUse:
+        """What a tool or action does with data: the file's word counts before its own."""
+        return self.data.get(part.name, part.data)
+
     @property
     def gates(self) -> Collection[str]:
         """The waits that `approve` made: they take no answer before the calls were shown."""

@@ -54,6 +54,6 @@ def _say(context: CheckContext, flow: DataFlow, sent: Sent) -> None:
 def _declared(spec: MachineSpec) -> list[DataUse]:
     """What is declared of the machine's tools, actions and inputs."""
     known, acting = spec.registry.tools, [s.action for s in spec.states.values()]
-    tools = [spec.data.get(n, known[n].data) for n in {*spec.tools, *known} if n in known]
-    actions = [spec.data.get(a.name, a.data) for a in acting if a is not None]
+    tools = [spec.use_of(tool) for tool in known.values()]
+    actions = [spec.use_of(action) for action in acting if action is not None]
     return [use for use in (*tools, *actions, *(spec.inputs or {}).values()) if use.declared]

@@ -21,7 +21,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from chartloop.analysis.proofs.query.data_flow import DataFlow
-from chartloop.analysis.proofs.query.data_movements import GIVEN, Cell, Origins, Passed
+from chartloop.analysis.proofs.query.data_movements import Cell, Origins, Passed, given_cells
 from chartloop.analysis.proofs.query.each_call import answer_each
 from chartloop.analysis.proofs.query.flow_answer import answer_flow
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
@@ -113,9 +113,8 @@ class Questions:
     @cached_property
     def passed(self) -> Passed:
         """What comes out of the machine as a child, by the parts of it that its parent fills."""
-        spec = self.chart.spec
-        cells = (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
-        return self._flow("", {cell: frozenset({cell}) for cell in cells}).passed
+        own = {cell: frozenset({cell}) for cell in given_cells(self.chart.spec)}
+        return self._flow("", own).passed
 
     @cached_property
     def _approved(self) -> frozenset[str]:

@@ -212,15 +212,15 @@ class Movements:
             out |= self._call(held, tool, given if state.named_tool else origins)
         for name in self._run_children(state):
             out |= self._child(held, self._children[name], origins, shared=state)
-        use = self.spec.data.get(action.name, action.data)
+        use = self.spec.use_of(action)
         if use.declared or not action.is_builtin:
             out |= {Source(f"action `{action.name}`", use)}
             held.sent.append(Sent(f"action:{action.name}", origins, use))
         edits = not tools or any(tool.memory for tool in tools)
         self._write(held, state, out, origins, sure=sure, edits=edits)
         for save in state.save if sure else ():
-            part = save.template if save.template is not None else None
-            saved = held.read(self.read_by(part)) if part is not None else held.read({"result"})
+            cells = {"result"} if save.template is None else self.read_by(save.template)
+            saved = held.read(cells)
             held.write(save.target, saved, replaces=not save.append)
         if state.asks_model in ("reply", "task"):
             held.write("prompt", frozenset({NO_PROMPT}), replaces=sure)
@@ -255,7 +255,7 @@ class Movements:
 
     def _call(self, held: _Held, tool: ToolSpec, origins: Origins) -> Origins:
         """Hand data to a tool; returns what may come out of it."""
-        use = self.spec.data.get(tool.name, tool.data)
+        use = self.spec.use_of(tool)
         approved = tool.name in self._approved
         held.sent.append(Sent(f"tool:{tool.name}", NONE if approved else origins, use))
         more: set[Cell] = set()
@@ -346,12 +346,16 @@ class _Held:
         self.now[cell] = origins if replaces else self.read((cell,)) | origins
 
 
+def given_cells(spec: MachineSpec) -> tuple[Cell, ...]:
+    """The cells that a caller, or a parent, may fill."""
+    return (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
+
+
 def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
     """The origins of what a caller may give to a run of its own."""
-    cells = (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
     inputs = spec.inputs
     out: dict[Cell, Origins] = {}
-    for cell in cells:
+    for cell in given_cells(spec):
         key = {"reply": "messages", "queue": "tasks"}.get(cell, cell.removeprefix("vars."))
         if inputs is None or (cell == "queue" and "tasks" not in inputs):  # tasks may come later
             out[cell] = frozenset({Source(f"input `{key}`")})
