@@ -209,7 +209,9 @@ class Movements:
         out = origins
         tools = [*self._tools(state, open_)]
         for tool in tools:
-            out |= self._call(held, tool, given if state.named_tool else origins)
+            handed = given if state.named_tool else origins
+            came = self._call(held, tool, handed)
+            out |= came - handed if state.name in self._cleaned else came
         for name in self._run_children(state):
             out |= self._child(held, self._children[name], origins, shared=state)
         use = self.spec.use_of(action)
