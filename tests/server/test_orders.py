@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,65 @@ def test_a_parked_run_is_resumed(tmp_path: Path) -> None:
     assert by_hand(journal.claim("next", 1, {request.needs: True})).runs == []
     runs.message("resume", "r", {}, Caller())
     assert by_hand(journal.claim("next", 1, {request.needs: True})).runs
+
+
+class Interrupting(MemoryJournal):
+    """A journal in which somebody does something just before an operation."""
+
+    operation = ""
+
+    def interrupt(self, operation: str, happens: Callable[[], object]) -> None:
+        """Let that happen before the next such operation, from another thread."""
+        self.operation, self._happens = operation, happens
+
+    async def _before(self, operation: str) -> None:
+        if operation == self.operation:
+            self.operation = ""
+            await asyncio.to_thread(self._happens)
+
+    async def release(self, run_id: str, driver: Driver) -> None:
+        await self._before("release")
+        await super().release(run_id, driver)
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+        await self._before("settle_request")
+        return await super().settle_request(key, outcome, epoch)
+
+
+LATE: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {
+    "resumed": (("pause", "run"), "resume", {}, "paused at approve"),
+    "cancelled": (("pause", "run"), "cancel", {}, "completed at end-completed"),
+    "answered": (("step", "step"), "answer", {"event": "approve"}, "completed at done"),
+}
+"""What was asked of the run before, the message, and where the run is then."""
+
+
+@pytest.mark.parametrize("operation", ["release", "settle_request"])
+@pytest.mark.parametrize("case", LATE)
+def test_a_message_that_comes_while_its_run_is_left_is_obeyed(
+    tmp_path: Path, case: str, operation: str
+) -> None:
+    before, message, body, at = LATE[case]
+    (tmp_path / "review.yaml").write_text(REVIEW)
+    journal = Interrupting()
+    settings = Settings(machines=(tmp_path,), journal=journal, components={"script": ["First."]})
+    runs = Runs(settings, journal, Machines(settings, journal))
+    workers = Workers(runs, _ignore)
+    runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "none"}, Caller())
+    for left, kind in zip(range(len(before) - 1, -1, -1), before, strict=True):
+        if kind == "pause":
+            runs.message("pause", "r", {}, Caller())
+            continue
+        runs.drive(kind, "r", {}, Caller())
+        if not left:
+            journal.interrupt(operation, lambda: runs.message(message, "r", body, Caller()))
+        carry_out(workers, journal)
+    assert journal.operation == "", "nothing came in between"
+    if by_hand(journal.requests("r", open_only=True)):
+        carry_out(workers, journal)
+    row = by_hand(journal.row("r"))
+    assert row is not None
+    assert f"{row.status} at {row.state}" == at
 
 
 # moved runs over HTTP -----------------------------------------------------------------------------

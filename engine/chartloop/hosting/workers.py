@@ -30,13 +30,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from chartloop.api import Run
-from chartloop.core.errors import ChartloopError, UnknownRunError
+from chartloop.core.errors import ChartloopError, StatusError, UnknownRunError
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.fleet_calls import waits_for_limit
-from chartloop.run.journal import Journal, RunRow
+from chartloop.run.inbox import next_due
+from chartloop.run.journal import InboxMessage, Journal, RunRow
 from chartloop.run.lease import TTL
 from chartloop.run.lease_holder import RENEWALS
 from chartloop.run.loop import leave
@@ -60,6 +61,8 @@ STUCK = 300.0
 turn up for a minute or two, and an action may block the loop for a while."""
 CUT = 2.0
 """Seconds that actions are given to end after their grace, when they are cancelled."""
+DRIVES_ON = ("answer", "cancel", "resume")
+"""The messages whose sender orders their run to be driven."""
 _log = logging.getLogger(__name__)
 
 Hear = Callable[[str, StreamEvent], None]
@@ -315,6 +318,7 @@ class _Worker(threading.Thread):
                 request.key, outcome, driven.epoch
             ):
                 self._workers.finished[tenant_of(request.run_id)] += 1
+                await self._order_late(request, driven.run)
         except ChartloopError as error:  # the outcome could not be written: the order is still open
             _log.warning("an order of run `%s` stays open: %s", request.run_id, error.message)
         except asyncio.CancelledError:
@@ -324,6 +328,26 @@ class _Worker(threading.Thread):
         finally:
             self._workers.driven.discard(request.run_id)
             await self._hand_back(claimed, due)
+
+    async def _order_late(self, request: StoredRequest, run: Run | None) -> None:
+        """Place the order of a message that came while `request` was being settled.
+
+        The run had been left and did not read it, and its sender still found an open order.
+        """
+        if run is not None and (message := await self._drives_on(run)) is not None:
+            kind = "take" if message.data["kind"] == "answer" else "run"
+            key, at = f"late-{message.msg_id}", await self._journal.now()
+            order = StoredRequest(key, run.id, kind, key, at, {}, needs=request.needs)
+            with suppress(StatusError):  # a later sender has placed one
+                await self._journal.place_request(order)
+
+    async def _drives_on(self, run: Run) -> InboxMessage | None:
+        """The message in the inbox that a run which rests is to be driven for."""
+        for message in () if run.ended else await self._journal.inbox(run.id):
+            due, _ = next_due(run.session, [message])
+            if due is not None and not due.drop and message.data["kind"] in DRIVES_ON:
+                return message
+        return None
 
     async def _hand_back(self, claimed: Activation, due: float | None) -> None:
         """Hand a run back, until that is done: else it stays claimed while this process lives."""
@@ -356,7 +380,8 @@ class _Worker(threading.Thread):
             stop()
             await leave(run.session)
         row = await self._journal.row(run_id) or row
-        if request.kind != "run" or run.ended or is_held(run) or progress.at_breakpoint:
+        held = is_held(run) and await self._drives_on(run) is None
+        if request.kind != "run" or run.ended or held or progress.at_breakpoint:
             return _outcome(row, progress.records), _LATER
         return None, 0.0 if self._stopping else row.wake_at
 
