@@ -57,7 +57,7 @@ FORM = [
     Fault("event-without-kind", GOOD + "events: [{after: 1}]\n", "CL207", 3, 10, "one of `send`"),
     Fault("event-of-two-kinds", GOOD + "events: [{after: 1, pause: true, resume: true}]\n", "CL207", 3, 10),
     Fault("event-without-after", GOOD + "events: [{send: x}]\n", "CL202", 3, 10, "`after`"),
-    Fault("event-before-all", GOOD + "events: [{after: -1, send: x}]\n", "CL203", 3, 18, "0 or more"),
+    Fault("event-before-all", GOOD + "events: [{after: -1, send: x}]\n", "CL203", 3, 18, "`events.0.after` is at least 0, not -1"),
     Fault("event-data", GOOD + "events: [{after: 1, pause: true, data: {}}]\n", "CL207", 3, 34, "`send`"),
     Fault("pause-false", GOOD + "events: [{after: 1, pause: false}]\n", "CL208", 3, 28, "`true`"),
     Fault("duplicate-key", GOOD + "task: a\ntask: b\n", "CL002", 4, 1),

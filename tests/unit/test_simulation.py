@@ -158,7 +158,7 @@ class Wrong(NamedTuple):
 
 
 MISTAKES = (
-    Wrong("no-version", "task: x", "CL202", "`world` is missing", ""),
+    Wrong("no-version", "task: x", "CL202", "lacks the key `world`", ""),
     Wrong("another-version", "world: 2", "CL203", "`world` takes `1`", ":1:8"),
     Wrong("unknown-key", "world: 1\nstate: {}", "CL201", "unknown key `state`", ":2:1"),
     Wrong("unknown-word", "world: 1\nstates: {think: {fail: 1%}}", "CL201", "unknown key `fail`", ":2:18"),
