@@ -83,6 +83,19 @@ def test_all_faults_are_found_at_once(tmp_path: Path) -> None:
     assert found == [(1, "CL203"), (2, "CL201"), (3, "CL606"), (4, "CL203"), (5, "CL208")]
 
 
+def test_an_event_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    text = (
+        GOOD + "events: [{after: x, send: a}, {after: 1}, {after: 2, resume: false, delay: soon}]\n"
+    )
+    with pytest.raises(SpecError) as caught:
+        load_scenario(written(tmp_path, text))
+    found = [(f.code, f.at) for f in caught.value.findings]
+    assert found == [
+        ("CL203", "events.0.after"), ("CL207", "events.1"), ("CL208", "events.2.resume"),
+        ("CL203", "events.2.delay"),
+    ]  # fmt: skip
+
+
 KEYS = "machine task replies events tools tasks clock limits vars expect".split()
 
 

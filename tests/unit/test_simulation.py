@@ -201,6 +201,17 @@ def test_every_mistake_is_said_at_once() -> None:
     assert len(raised.value.findings) == 3
 
 
+def test_a_wrong_key_hides_no_wrong_value() -> None:
+    text = "world: 1\ntaks: x\nstates: {think: {fail: 1%, repeats: 2, grows: 3}}"
+    with pytest.raises(SpecError) as raised:
+        world_of(read(text, "w.yaml"), asking().spec)
+    found = [(f.code, f.at) for f in raised.value.findings]
+    assert found == [
+        ("CL201", "taks"), ("CL201", "states.think.fail"), ("CL209", "states.think.repeats"),
+        ("CL209", "states.think.grows"),
+    ]  # fmt: skip
+
+
 # simulations --------------------------------------------------------------------------------
 
 
