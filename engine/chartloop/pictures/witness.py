@@ -32,7 +32,7 @@ from chartloop.pictures.live.colours import (
     look_of_arrow,
     look_of_box,
 )
-from chartloop.pictures.live.live_style import LEFT, painted, title_label, under
+from chartloop.pictures.live.live_style import LEFT, title_label, under, with_look
 from chartloop.pictures.live.plan import Plan, edge_of, say_times
 from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.picture import Picture
@@ -97,16 +97,16 @@ class WitnessDress(Dress):
         if any(self._rules.get(box.id, ())):
             inks = (CLOSING if fires else PALE_INK for fires in self._rules[box.id])
             return style | {"label": inked_rules(box, inks, PALE_INK)}
-        return painted(style, look_of_box(box, self._plan))
+        return with_look(style, look_of_box(box, self._plan))
 
     def arrow(self, arrow: Arrow) -> Style:
         """An arrow: blue on the path, red if it closes a loop, else faded."""
         style, times = arrow_style(arrow), self._taken.get(arrow)
         if times is None:
-            return painted(style, FADED if arrow.id and self._plan.counted else None)
+            return with_look(style, FADED if arrow.id and self._plan.counted else None)
         closes = edge_of(arrow) in self._path.closing
         colour = CLOSING if closes else TAKEN
-        style = painted(style, look_of_arrow(max(times, 2), self._most, colour=colour))
+        style = with_look(style, look_of_arrow(max(times, 2), self._most, colour=colour))
         caption = FOR_EVER if closes and self._path.endless else say_times(times)
         if times < 2 and caption != FOR_EVER:
             return style

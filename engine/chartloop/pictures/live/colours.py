@@ -38,7 +38,7 @@ MANY = 200
 """The count above which an arrow was taken by many runs, or by a very long one."""
 
 
-class Look(NamedTuple):
+class PartLook(NamedTuple):
     """How a moment shows a part that it does not leave as it is."""
 
     line: str
@@ -51,25 +51,27 @@ class Look(NamedTuple):
     bold: bool = False
 
 
-FADED = Look(PALE, ink=PALE_INK)
+FADED = PartLook(PALE, ink=PALE_INK)
 """A part that was not reached."""
 
 
-def look_of_box(box: Box, plan: Plan) -> Look | None:
+def look_of_box(box: Box, plan: Plan) -> PartLook | None:
     """How a moment shows a box: amber or as the run ended, visited, or faded; None as it is."""
     if box.id == plan.now:
         ended: Role = "completed" if plan.how == "natural" else "stop"
         paint = PAINTS[ended] if plan.how else NOW
         bold = max(map(len, box.label.split("\n"))) <= _BOLD  # a longer label would overflow
-        return Look(paint.border, 2.8, fill=paint.fill, bold=bold)
+        return PartLook(paint.border, 2.8, fill=paint.fill, bold=bold)
     if box.id in plan.visited:  # stops keep the colour of a stop
-        return Look(PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN, 1.9)
+        return PartLook(
+            PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN, 1.9
+        )
     return FADED if plan.counted and box.origin != "rule" else None
 
 
-def look_of_arrow(times: int | None, most: int, *, colour: str = TAKEN) -> Look:
+def look_of_arrow(times: int | None, most: int, *, colour: str = TAKEN) -> PartLook:
     """How an arrow looks that was taken `times` times, and none more than `most` times."""
-    return FADED if times is None else Look(colour, width(times, most))
+    return FADED if times is None else PartLook(colour, width(times, most))
 
 
 def badge_ink(how: How) -> str:

@@ -19,7 +19,7 @@ from chartloop.pictures.live.colours import (
     PALE,
     PALE_INK,
     TAKEN,
-    Look,
+    PartLook,
     badge_ink,
     look_of_arrow,
     look_of_box,
@@ -46,11 +46,11 @@ class Css:
                 f"{whole} .edge text{{paint-order:stroke;stroke:#fff;stroke-width:3}}",
                 # lists of rules, and arrows that nothing counts, stay as they are
                 *(
-                    self._box(ids.boxes[box.id], Look(PAINTS[box.role].border, 1.2))
+                    self._box(ids.boxes[box.id], PartLook(PAINTS[box.role].border, 1.2))
                     for box in chart.boxes
                     if box.origin == "rule"
                 ),
-                *(self._arrow(name, Look("#64748b")) for arrow, name in arrows if not arrow.id),
+                *(self._arrow(name, PartLook("#64748b")) for arrow, name in arrows if not arrow.id),
             )
         )
 
@@ -73,13 +73,13 @@ class Css:
                 rules.append(self._box(name, look))
             if box.entry and box.id in plan.visited:
                 dot, way = entry_ids(name)
-                rules.append(self._box(dot, Look(PAINTS["start"].border, 1)))
-                rules.append(self._arrow(way, Look(TAKEN, 1.6)))
+                rules.append(self._box(dot, PartLook(PAINTS["start"].border, 1)))
+                rules.append(self._arrow(way, PartLook(TAKEN, 1.6)))
             if box.id in plan.failed:
                 rules.append(f"#{name}.node tspan{{fill:{FAILED}}}")
         return "".join(rules)
 
-    def _box(self, name: str, look: Look) -> str:
+    def _box(self, name: str, look: PartLook) -> str:
         shapes = ",".join(f"#{name}.node {shape}" for shape in self._slots.shapes.get(name, ()))
         fill = f"fill:{look.fill};" if look.fill else ""
         bold = ";font-weight:bold" if look.bold else ""
@@ -88,7 +88,7 @@ class Css:
             f"#{name}.node text{{fill:{look.ink}{bold}}}"
         )
 
-    def _arrow(self, name: str, look: Look) -> str:
+    def _arrow(self, name: str, look: PartLook) -> str:
         width = f";stroke-width:{look.wide}" if look.wide else ""
         return (
             f"#{name}.edge path{{stroke:{look.line}{width}}}"

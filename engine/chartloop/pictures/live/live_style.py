@@ -28,7 +28,7 @@ from chartloop.pictures.live.colours import (
     FADED,
     FAILED,
     TAKEN,
-    Look,
+    PartLook,
     badge_ink,
     look_of_arrow,
     look_of_box,
@@ -107,7 +107,7 @@ def under(text: str) -> str:
     return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(text)}</FONT>'
 
 
-def painted(style: Style, look: Look | None) -> dict[str, str]:
+def with_look(style: Style, look: PartLook | None) -> dict[str, str]:
     """The attributes of a part in a look."""
     if look is None:
         return dict(style)
@@ -133,13 +133,13 @@ class PaintedDress(LiveDress):
 
     def box(self, box: Box) -> Style:
         """A box as the moment paints it."""
-        return painted(super().box(box), look_of_box(box, self._plan))
+        return with_look(super().box(box), look_of_box(box, self._plan))
 
     def arrow(self, arrow: Arrow) -> Style:
         """An arrow as the moment paints it."""
         counted = self._plan.counted and arrow.id
         look = look_of_arrow(self._taken.get(arrow), self._most) if counted else None
-        return painted(super().arrow(arrow), look)
+        return with_look(super().arrow(arrow), look)
 
     def box_label(self, box: Box) -> str:
         """The label, and under it the badge in its colour."""

@@ -98,7 +98,7 @@ def compare_runs(
         start = 0 if count <= limit else max(0, (count if first is None else first) - BEFORE)
     rows = ((seq, row(seq)) for seq in range(start, min(count, start + limit)))
     return Comparison(
-        summary, first, _compared(left), _compared(right),
+        summary, first, _compared_run(left), _compared_run(right),
         tuple(
             ComparedRecords(seq, _same(*views), *(view and view.to_dict() for view in views))
             for seq, views in rows
@@ -114,7 +114,7 @@ def _same(left: RecordView | None, right: RecordView | None) -> bool:
     return all(getattr(left, name) == getattr(right, name) for name in _COMPARED)
 
 
-def _compared(run: Run) -> ComparedRun:
+def _compared_run(run: Run) -> ComparedRun:
     head, end = (view := standing_of(run)).head, view.end
     message = f"{head.status} at `{head.state}`" if end is None else end.explanation
     return ComparedRun(
