@@ -512,15 +512,17 @@ class Spending:
         )
         each = args.get("each")
         items = self._items(each, args.get("most"))
-        among = 1 if state.traits.runs == "one" else 0
-        among = among or len(several) + items
+        # of a list that may be shorter, fewer children share what is left, and each gets more
+        fixed = all(map(_is_fixed, (each, args.get("most"))))
+        least = items if fixed else 1
+        among = max(len(several) + least, 1)
         if each is not None:
             name = str(args["machine"].value)
             given = {n: args[n] for n in ("limits",) if n in args}
             if not _gives_texts(each):  # an item that may be a mapping can set any variable
                 unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
                 given["vars"] = Given("values", unknown)
-            yield from [self.child(name, given, items)] * items
+            yield from [self.child(name, given, among)] * items
         elif "machine" in args:
             yield self.child(str(args["machine"].value), args, among)
         for given in several.values():
@@ -560,6 +562,12 @@ class Spending:
 
     def _assume(self, keyword: str, assumption: str) -> None:
         self.assumed.setdefault(keyword, assumption)
+
+
+def _is_fixed(given: Given | None) -> bool:
+    """Whether a field has a length or a number that no run changes."""
+    value = None if given is None else given.value
+    return not isinstance(value, Expression) or value.constant or isinstance(value.root, Items)
 
 
 def _gives_texts(each: Given) -> bool:
