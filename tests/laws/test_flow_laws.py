@@ -94,9 +94,13 @@ class Echo:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """A text with a tag around all marks; calls of none, one or two tools."""
         text = marks(list(request.messages))
+        offered = any(tool["function"]["name"] == "child" for tool in request.tools)
+        names = [*TOOLS, "child"] if offered else TOOLS
+        given = {"child": {"task": text, "n": text, "memory_m": text}}
         calls = [
-            ToolCall(f"c{n}", TOOLS[self.choices.of(3)], json.dumps({"text": text}))
+            ToolCall(f"c{n}", name, json.dumps(given.get(name, {"text": text})))
             for n in range(self.choices.of(3))
+            for name in [names[self.choices.of(len(names))]]
         ]
         return ModelReply(f"<A>{text}</A>", tuple(calls), "tool_calls" if calls else "stop", 1, 1)
 
@@ -168,6 +172,7 @@ def child(inner: Data) -> Data:
         "states": {"a": inner | {"next": "b", "failed": "next"}, "b": {"do": "infer", "next": "c"},
                    "c": {"do": "call_tools", "next": "done"}, "done": {"stop": "completed"}},
         "output": {"n": "vars.n", "text": "last.text"},
+        "inputs": {"task": {}, "n": {}, "memory.m": {}},
     }  # fmt: skip
 
 
@@ -219,7 +224,8 @@ def carrier(states: Data, inner: Data) -> Data:
     """The machine of these states, with a child that begins with what is `inner`."""
     return {
         "chartloop": 1, "machine": "carrier", "model": {"name": "scripted"},
-        "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search"],
+        "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search",
+                  "child"],
         "limits": {"steps": 25}, "vars": {"v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
         "memory": {"m": ""}, "states": states, "machines": {"child": child(inner)},
         "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],

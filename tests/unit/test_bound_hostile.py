@@ -82,6 +82,14 @@ CASES = [
     Case("a-list-that-is-empty-in-the-file", "start: all" + FEWER.replace(
         "[a, b, c, d, e]", '{type: "list[str]", value: []}').replace("few: {", "never: {").replace(
             """set: {vars.things: '["a"]'}, """, ""), {}),
+    Case("a-time-limit-at-one-state-cuts-no-back-off", """
+limits: {time: 40s}
+rules:
+  - {when: run.elapsed >= limits.time, stop: custom, at: [s]}
+states:
+  s: {do: infer, retry: {times: 2}, next: done}
+  done: {stop: completed}
+""", {}),
     Case("a-rule-is-judged-before-the-signals-of-the-same-moment", """
 limits: {steps: 3}
 rules:

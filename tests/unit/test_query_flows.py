@@ -176,6 +176,29 @@ CASES = [
 ]  # fmt: skip
 
 
+def helper(tools: str) -> str:
+    """A child machine that a model may call, with tools of its own."""
+    return (
+        "{helper: {model: {name: scripted}, inputs: {task: {}}, limits: {steps: 9}, output: last.text, "
+        f"tools: {tools}, rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}], states: {{"
+        "ask: {do: receive, next: think}, done: {stop: completed}, act: {do: call_tools, next: think}, "
+        "think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}}}}"
+    )
+
+
+READS = {"tools": "[helper, mail]", "machines": helper("[crm]")}
+MAILS = {"tools": "[fetch, helper]", "machines": helper("[mail]")}
+CASES += [
+    Case("a-child-that-reads", LOOP, "no flow private to mail", "no", READS),
+    Case("a-child-of-another-label", LOOP, "no flow untrusted to mail", "yes", READS),
+    Case("from-a-child", LOOP, "no flow tool:helper to mail", "no", READS),
+    Case("a-child-that-is-not-offered", LOOP.replace("do: infer", "do: infer, allow: [mail]"), "no flow private to mail", "yes", READS),
+    Case("a-child-that-sends", LOOP, "no flow untrusted to mail", "no", MAILS),
+    Case("what-a-child-is-given", LOOP, "no flow untrusted to helper", "no", MAILS),
+    Case("a-child-that-is-approved", LOOP, "no flow untrusted to mail", "yes", {**MAILS, "approve": "{tools: [helper]}"}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_flow(case: Case) -> None:
     assert machine(case.states, **case.more).query(case.query).word == case.word

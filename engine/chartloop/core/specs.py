@@ -373,6 +373,10 @@ class ToolSpec:
     """Whether its first parameter is the context of the step."""
     server: str = ""
     """The MCP server that executes it; empty for a Python function."""
+    machine: str = ""
+    """The child machine that a call runs; empty for a function."""
+    stand_in: bool = False
+    """Whether it takes the place of a child machine of its name, in a scenario."""
     data: DataUse = UNSAID
     """What it does with data."""
 

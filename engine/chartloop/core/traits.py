@@ -30,9 +30,13 @@ Calls = Literal["none", "all", "first", "memory", "named", "task"]
 names. `task`: any tool, by the next task of the queue.
 """
 
-Runs = Literal["none", "one", "several", "task"]
-"""The child machines that an action runs: the one that its fields name, several of them, or the
-one that the next task of the queue names."""
+Runs = Literal["none", "one", "several", "calls", "task"]
+"""The child machines that an action runs.
+
+`one`, `several`: those that its fields name. `calls`: those that the newest reply calls as tools;
+no action declares it, a state that offers such tools has it. `task`: the one that the next task of
+the queue names.
+"""
 
 Fails = Literal["never", "by_fields", "by_world"]
 """What can make an action fail, apart from a deadline.

@@ -221,6 +221,18 @@ class StateSpec:
         return "" if given is None else str(given.value)
 
     @property
+    def named_machines(self) -> Iterator[str]:
+        """The child machines that its fields name, those of several children one by one."""
+        for arg in self.action.args if self.action is not None else ():
+            if (given := self.args.get(arg.name)) is None:
+                continue
+            if arg.names == "machine":
+                yield str(given.value)
+            for inner in arg.fields:
+                if inner.names == "machine":
+                    yield from (str(one[inner.name].value) for one in given.value.values())
+
+    @property
     def attempts(self) -> int:
         """The most extra attempts of the action, for retries and repairs together."""
         return self.repairs + (self.retry.times if self.retry is not None else 0)
@@ -440,12 +452,28 @@ class MachineSpec:
 
     def tools_at(self, state: StateSpec) -> tuple[ToolSpec, ...]:
         """The tools that a state may use, in the file's order."""
-        names, known = self.tools if state.allow is None else state.allow, self.registry.tools
-        return tuple(known[name] for name in names if name in known)
+        known = self.registry.tools
+        return tuple(known[name] for name in self.offered(state) if name in known)
+
+    def offered(self, state: StateSpec) -> tuple[str, ...]:
+        """The names of the tools that a state may use."""
+        return self.tools if state.allow is None else state.allow
 
     def use_of(self, part: ToolSpec | ActionSpec) -> DataUse:
         """What a tool or action does with data: the file's word counts before its own."""
         return self.data.get(part.name, part.data)
+
+    def children_of(self, state: StateSpec) -> tuple[str, ...]:
+        """The names of the child machines that a state may run."""
+        match state.traits.runs:
+            case "none":
+                return ()
+            case "calls":
+                return tuple(tool.machine for tool in self.tools_at(state) if tool.machine)
+            case "task":
+                return tuple(self.machines)
+            case "one" | "several":
+                return tuple(dict.fromkeys(state.named_machines))
 
     @property
     def gates(self) -> Collection[str]:

@@ -239,7 +239,7 @@ def _name(field: _Field, value: Any) -> Given | None:
     reader, path = field.reader, field.path
     match field.arg.names:
         case "tool":
-            reader.name(path, value, reader.registry.tools, "tool", "CL405")
+            reader.function(path, value)
         case "variable":
             known = [f"vars.{n}" for n in reader.variables]
             reader.name(path, value, known, "variable", "CL103")

@@ -71,8 +71,8 @@ def answers_in(record: Record, before: Position, spec: MachineSpec) -> Answers:
         case "all" | "first":
             calls = open_calls(before.messages, spec.wire_names)
             calls = calls[:1] if state.calls == "first" else calls
-            allowed = spec.tools if state.allow is None else state.allow
-            own = {name for name in allowed if not _runs(name)}
+            allowed = spec.offered(state)
+            own = {name for name in allowed if not _runs(name)}.difference(spec.children_of(state))
             return Answers(results=tuple(_results(outcome, calls, own, took)))
         case "named":
             name = state.named_tool

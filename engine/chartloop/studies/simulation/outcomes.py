@@ -14,7 +14,7 @@ from math import comb, prod
 from typing import Any, cast
 
 from chartloop.actions.call_tools import imagined_batch
-from chartloop.actions.imagine import Drawn, Scene, failure_named
+from chartloop.actions.imagine import ChildUse, Drawn, Scene, failure_named
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import NOTHING_SPENT, Outcome
 from chartloop.core.position import REPAIRED, Position, repair_count
@@ -27,6 +27,7 @@ from chartloop.studies.simulation.assumptions import (
     family_of,
     in_words,
     keys_of,
+    runs_called_children,
 )
 from chartloop.studies.simulation.cases import Case, Cases, Make, Wait
 from chartloop.studies.simulation.dependencies import facts_read, reads_texts
@@ -50,7 +51,10 @@ class Outcomes:
         self._looked_at = saves or any(n == "last" or n.startswith("last.result") for n in reads)
         """Whether the machine reads results of actions."""
         self.assumptions: list[Assumption] = []
-        self.unplayed = tuple(s.name for s in chart.spec.states.values() if family_of(s) == "child")
+        self.unplayed = tuple(
+            s.name for s in chart.spec.states.values()
+            if family_of(s) == "child" or runs_called_children(s)
+        )  # fmt: skip
         """The states whose child machines are not simulated: the world gives their results."""
         self._at: dict[str, Callable[[Position], Cases]] = {}
         self._so_far: dict[str, Make] = {}
@@ -115,6 +119,9 @@ class Outcomes:
             return Case(weight, partial(imagine, scene, drawn), duration, first, second)
 
         if family == "tools":
+            if runs_called_children(state):
+                amounts = (behaviour.calls or NOTHING, first, second)
+                scene.child = ChildUse(*(round(amount.mean) for amount in amounts))
             return self._tools(scene, behaviour)
         late: Make = partial(imagine, scene, Drawn(late=True))
         structured = [*_results(behaviour.results or {})]

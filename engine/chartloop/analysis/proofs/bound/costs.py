@@ -347,7 +347,10 @@ class Spending:
 
     def _of_runs(self, state: StateSpec) -> Iterator[Uses]:
         if state.traits.runs in ("one", "several"):
-            yield from self._of_children(state)
+            yield from self._of_children(state, [*self._children(state)])
+        elif names := self.spec.children_of(state) if state.traits.runs == "calls" else ():
+            most = self._batch(state) if state.calls == "all" else 1
+            yield from self._of_children(state, [self._called(names)] * most)
 
     def _of_task(self, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         """A task of the queue: it may be done by the model, a tool or any child machine."""
@@ -491,9 +494,8 @@ class Spending:
 
     # children ---------------------------------------------------------------------------------
 
-    def _of_children(self, state: StateSpec) -> Iterator[Uses]:
+    def _of_children(self, state: StateSpec, children: Sequence[Child]) -> Iterator[Uses]:
         most, handed = dict[str, float](), dict[str, Handed]()
-        children = list(self._children(state))
         for child in children:
             for resource, amount in child.most.items():
                 most[resource] = most.get(resource, 0) + amount
@@ -504,6 +506,24 @@ class Spending:
                 handed[counter] = shared = _combine_handed([c.handed[counter] for c in children])
                 most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
+
+    def _called(self, names: Sequence[str]) -> Child:
+        """The worst of several children, any of which a model may call with any arguments."""
+        most, why = dict[str, float](), dict[str, str]()
+        children: list[Child] = []
+        for name in names:
+            inputs = self.spec.machines[name].inputs or {}
+            unknown = {n: Given("constant", UNKNOWN) for n in inputs}
+            children.append(child := self.child(name, {"vars": Given("values", unknown)}, 1))
+            why = {**child.why, **why}
+            for resource, amount in child.most.items():
+                most[resource] = max(most.get(resource, 0), amount)
+        shared = set(children[0].handed).intersection(*(child.handed for child in children))
+        handed = {
+            counter: Handed(*map(max, zip(*(c.handed[counter] for c in children), strict=True)))
+            for counter in shared
+        }
+        return Child(most, handed, why)
 
     def _children(self, state: StateSpec) -> Iterator[Child]:
         args = state.args

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from chartloop.core.specs import UNSAID, DataUse, ToolSpec
+from chartloop.core.specs import HARMLESS, UNSAID, DataUse, ToolSpec
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Edge, Given, MachineSpec, StateSpec
 from chartloop.language.template.template import Template
@@ -210,9 +210,15 @@ class Movements:
         tools = [*self._tools(state, open_)]
         for tool in tools:
             handed = given if state.named_tool else origins
+            if tool.machine:
+                handed = NONE if tool.name in self._approved else handed
+                held.sent.append(Sent(f"tool:{tool.name}", handed, HARMLESS))
+                out |= self._child(held, self._children[tool.machine], handed, shared=state)
+                out |= {Source(f"tool `{tool.name}`", HARMLESS)}
+                continue
             came = self._call(held, tool, handed)
             out |= came - handed if state.name in self._cleaned else came
-        for name in self._run_children(state):
+        for name in self.spec.children_of(state) if state.traits.runs != "calls" else ():
             out |= self._child(held, self._children[name], origins, shared=state)
         use = self.spec.use_of(action)
         if use.declared or not action.is_builtin:
@@ -266,15 +272,6 @@ class Movements:
         elif tool.memory:
             more |= {c for c in self.cells if c.startswith("memory.")}
         return origins | held.read(more) | {Source(f"tool `{tool.name}`", use)}
-
-    def _run_children(self, state: StateSpec) -> Iterable[str]:
-        if state.traits.runs == "none":
-            return ()
-        assert state.action is not None
-        named = state.args.get(state.action.naming("machine"))
-        if named is not None and str(named.value) in self._children:
-            return (str(named.value),)
-        return self._children
 
     def _child(self, held: _Held, child: Passed, origins: Origins, *, shared: StateSpec) -> Origins:
         """Hand data to a child machine; returns what its result is made of."""
