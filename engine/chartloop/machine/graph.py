@@ -187,7 +187,7 @@ def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict
     return {
         "label": text.show(facts)
         if text is not None
-        else f"{name}\nmay run {few}"
+        else f"{name}\n(may run {few})"
         if called
         else name,
         "shape": _shape(spec, starts),

@@ -288,7 +288,7 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     model: ModelLike | None = None
     """The model that `infer` calls: its name, or `{name, ...}`."""
     tools: list[Text] | None = key("order of the tools", "Model")
-    """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
+    """Tools and child machines, in the order of the request; `*`: all tools that Python brings."""
     approve: ApproveShape | None = None
     """Tools whose calls a person must approve: `{tools, by, when, ...}`."""
     data: dict[str, DataShape] | None = key(cure="`data` maps tools: `{fetch: {from: untrusted}}`")
