@@ -183,8 +183,14 @@ class StateSpec:
 
     @property
     def traits(self) -> ActionTraits:
-        """The traits of its action; empty ones if it has none."""
-        return NO_ACTION if self.action is None else self.action.traits
+        """The traits of its action, given its fields; empty ones if it has none."""
+        if self.action is None:
+            return NO_ACTION
+        traits = self.action.traits
+        if not traits.one_of:
+            return traits
+        tool, machine = (self.action.naming(n) in self.args for n in ("tool", "machine"))
+        return traits.chosen(tool=tool, machine=machine)
 
     @property
     def needs(self) -> Supply | None:

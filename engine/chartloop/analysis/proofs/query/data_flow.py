@@ -71,18 +71,20 @@ class DataFlow:
     """Where the data of one machine goes.
 
     `cleaned`: states whose actions let pass nothing that they are given; `approved`: tools whose
-    calls a person accepts one by one; `inputs`: the origins of what a run starts with, by default
-    those that the file declares.
+    calls a person accepts one by one; `label`: the one that is asked for; `inputs`: the origins of
+    what a run starts with, by default those that the file declares.
     """
 
     def __init__(
         self, chart: Chart, routes: Routes, children: Mapping[str, Passed], *,
-        cleaned: Collection[str] = (), approved: Collection[str] = (),
+        cleaned: Collection[str] = (), approved: Collection[str] = (), label: str = "",
         inputs: Mapping[Cell, Origins] | None = None,
     ) -> None:  # fmt: skip
         self.chart, self.routes, self.spec = chart, routes, chart.spec
         self.edges = {edge.id for edge in chart.spec.edges()}
-        self._moves = Movements(chart.spec, children, frozenset(cleaned), frozenset(approved))
+        self._moves = Movements(
+            chart.spec, children, frozenset(cleaned), frozenset(approved), label
+        )
         self._inputs = given_data(chart.spec) if inputs is None else inputs
         self._offers = Offers(chart.spec, chart.spec.registry.tools)
         self._out: dict[int, list[int]] = {}
