@@ -213,6 +213,8 @@ CASES = [
     Case("a-text-that-is-still-in-the-conversation", LOOP.replace("act: {do: call_tools, next: think",
          "act: {do: call_tools, next: look") + '  look: {do: screen, with: {stop: custom, text: '
          '"{{ last.result }}", ' + BY + '}, next: think}\n', "no flow untrusted to mail", "no"),
+    Case("a-prompt-that-is-kept-goes-with-the-conversation", line("do: receive", "do: prompt, with: {user: hi, keep: true}",
+         "do: infer", call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no", {"inputs": "{task: {from: untrusted}}"}),
     Case("essentials-hold-the-task", line("do: prune_context, with: {strategy: essentials}", "do: infer",
          call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no", {"inputs": "{task: {from: untrusted}}"}),
     Case("the-next-run", line(call("mail", "{{ memory.m }}"), GET, 'do: update_memory, with: {block: m, append: "{{ vars.v }}"}'),

@@ -249,6 +249,8 @@ class Movements:
             cells |= {c for c in self.cells if c.startswith("memory.")}
             cells |= {"messages"} if unprompted else set()
         cells |= {NEWEST} if "messages" in cells else set()
+        if traits.sets_prompt and "keep" in state.args:  # it goes to the model with what was said
+            cells.add("messages")
         if traits.sets_prompt and "system" not in state.args:
             cells |= self.read_by(self.spec.instructions)
         if state.calls in ("all", "first", "memory"):
