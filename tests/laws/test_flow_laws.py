@@ -234,6 +234,8 @@ def machines(draw: st.DrawFn) -> Data:
     ]))  # fmt: skip
     out = carrier(states, inner)
     if draw(st.booleans()):
+        out["resume_at"] = [draw(st.sampled_from(sorted(states)))]
+    if draw(st.booleans()):
         told = draw(st.sampled_from(["vars.v", "memory.m", "run.task"]))
         out["instructions"] = "{{ " + told + " }}"
     return out
@@ -461,7 +463,7 @@ async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: 
     for _ in range(2):  # the second goes on with what the first left
         run = machine.start(
             "<task>", vars={} if run else {"w": "<w>"}, model=Echo(choices), clock=ManualClock(),
-            continues=run,
+            continues=run, start=(*machine.spec.resume_at, "")[0] if run else "",
         )  # fmt: skip
         for _ in range(60):
             if run.ended:

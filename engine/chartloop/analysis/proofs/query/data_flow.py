@@ -122,8 +122,7 @@ class DataFlow:
 
     def _fill(self) -> None:
         """Follow all routes until no place holds anything new."""
-        first = self._moves.at_start(self.routes.start, self._inputs)
-        self.values[0] = {cell: frozenset(of) for cell, of in first.items()}
+        self.values[0] = self._at_start()
         pending = deque([0])
         while pending:
             place = pending.popleft()
@@ -133,6 +132,11 @@ class DataFlow:
                     pending.append(dest)
             if place not in self._out and self._carry(place):
                 pending.append(0)
+
+    def _at_start(self) -> dict[Cell, Origins]:
+        """What the cells may hold when a run has entered the state at which it begins."""
+        begun = [self._moves.at_start(name, self._inputs) for name in self.routes.entries]
+        return {cell: frozenset().union(*(one[cell] for one in begun)) for cell in begun[0]}
 
     def _after(self, number: int) -> Mapping[Cell, Origins]:
         values = self.values[self.routes.routes[number].source]
@@ -183,7 +187,7 @@ class DataFlow:
 
         It walks pairs of a place and the cell that holds the data, `NOT_YET` before it came.
         """
-        first = self._moves.at_start(self.routes.start, self._inputs)
+        first = self._at_start()
         came: dict[At, tuple[At, int, Source | None]] = {}
         heap: list[tuple[int, int, At, At, int, Source | None]] = []
         order = count()

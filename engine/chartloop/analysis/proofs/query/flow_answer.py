@@ -71,7 +71,7 @@ def _whom(way: Way) -> str:
 def _found(query: Query, flow: DataFlow, way: Way, said: str = "") -> Answer:
     """The answer that a way shows: `no`, or unknown for the reason that is `said`."""
     places, routes = flow.routes.places, flow.routes.routes
-    states, edges = [flow.routes.start], list[str]()
+    states, edges = [routes[way.routes[0]].entry], list[str]()
     for number in way.routes:
         route, dest = routes[number], places[routes[number].dest]
         if (dest.state in flow.spec.states or dest.state in ENGINE_ENDS) and dest.branch is None:
