@@ -10,17 +10,15 @@ from collections.abc import Mapping
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.proofs.query import Questions
 from chartloop.analysis.proofs.query.data_flow import DataFlow
-from chartloop.analysis.proofs.query.data_movements import Sent, Source
+from chartloop.analysis.proofs.query.data_movements import Sent, Source, declared_uses
 from chartloop.analysis.proofs.query.flow_answer import say_way
-from chartloop.core.specs import DataUse
-from chartloop.language.spec import MachineSpec
 from chartloop.machine.abstract.position import TooLarge
 
 
 def check_leaks(context: CheckContext) -> None:
     """Find senders that may be given private and untrusted text, by what is declared alone."""
     spec = context.spec
-    uses = [use for part in spec.family() for use in _declared(part)]
+    uses = [use for part in spec.family() for use in declared_uses(part)]
     labels = {label for use in uses for label in use.labels}
     if not {"private", "untrusted"} <= labels or not any(use.sends_out for use in uses):
         return
@@ -62,11 +60,3 @@ def _say(context: CheckContext, flows: Mapping[str, DataFlow], sent: Sent) -> No
     message = f"`{name}` sends out, and may be given what is private and what is untrusted: {shown}"
     hint = "offer them in different states, or hold the tool back with `approve`"
     context.say("CL366", path, message, hint=hint, key=True)
-
-
-def _declared(spec: MachineSpec) -> list[DataUse]:
-    """What is declared of the machine's tools, actions and inputs."""
-    known, acting = spec.registry.tools, [s.action for s in spec.states.values()]
-    tools = [spec.use_of(tool) for tool in known.values()]
-    actions = [spec.use_of(action) for action in acting if action is not None]
-    return [use for use in (*tools, *actions, *(spec.inputs or {}).values()) if use.declared]

@@ -23,10 +23,11 @@ from typing import Any
 from chartloop.analysis.proofs.query.data_flow import DataFlow
 from chartloop.analysis.proofs.query.data_movements import Cell, Origins, Passed, given_cells
 from chartloop.analysis.proofs.query.each_call import answer_each
-from chartloop.analysis.proofs.query.flow_answer import answer_flow
+from chartloop.analysis.proofs.query.flow_answer import answer_flow, ways_out
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.core.approvals import ACCEPT
+from chartloop.core.specs import LABELS
 from chartloop.language.intervals.interval import INF
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
@@ -103,6 +104,11 @@ class Questions:
         if (cleaned, label) not in self._flows:
             self._flows[cleaned, label] = self._flow(cleaned, label, None)
         return self._flows[cleaned, label]
+
+    def ways_out(self) -> Mapping[tuple[str, str], str]:
+        """How labelled text reaches what may send it out, by label and tool. Raises `TooLarge`."""
+        found = {label: ways_out(label, self.flow("", label)) for label in LABELS}
+        return {(label, to): way for label, ways in found.items() for to, way in ways.items()}
 
     def _flow(
         self, cleaned: str, label: str, inputs: Mapping[Cell, Origins] | None

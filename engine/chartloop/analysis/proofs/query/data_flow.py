@@ -86,7 +86,9 @@ class DataFlow:
             chart.spec, children, frozenset(cleaned), frozenset(approved), label
         )
         self._inputs = given_data(chart.spec) if inputs is None else inputs
-        self._offers = Offers(chart.spec, chart.spec.registry.tools)
+        named = (*self.spec.tools, *(t for s in self.spec.states.values() for t in s.allow or ()))
+        # a registry that assumes tools lists none of them
+        self._offers = Offers(chart.spec, (*self.spec.registry.tools, *named))
         self._out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
             self._out.setdefault(route.source, []).append(number)

@@ -412,6 +412,15 @@ def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
     return out
 
 
+def declared_uses(spec: MachineSpec) -> list[DataUse]:
+    """What is declared of the machine's tools, actions and inputs."""
+    known, acting = spec.registry.tools, [s.action for s in spec.states.values()]
+    tools = [spec.use_of(tool) for tool in known.values()]
+    actions = [spec.use_of(action) for action in acting if action is not None]
+    given = (*spec.data.values(), *(spec.inputs or {}).values())
+    return [use for use in (*tools, *actions, *given) if use.declared]
+
+
 Values = Mapping[Cell, Origins]
 
 

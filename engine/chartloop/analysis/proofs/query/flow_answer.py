@@ -7,7 +7,7 @@ answer is unknown, and says what to declare.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from chartloop.analysis.proofs.query.data_flow import ARRIVED, DataFlow, Way
 from chartloop.analysis.proofs.query.data_movements import NO_PROMPT, Sent, Source, say_cell
@@ -46,6 +46,24 @@ def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> An
     kept = ", besides calls that a person accepts" if query.b.name in approved else ""
     reason = f"{_what(source)} reaches {_to(query.b)} on no path{kept}"
     return Answer(query.text, True, reason, assumptions=ASSUMED)
+
+
+def ways_out(label: str, flow: DataFlow) -> Mapping[str, str]:
+    """How text with a label reaches what may send it out, by what declares the label.
+
+    By the name of the tool or action, which declares that it sends out or declares nothing.
+    """
+    reached = {
+        one.to for _, one, origins in flow.sent()
+        if (one.use.sends_out or not one.use.declared)
+        and any(isinstance(o, Source) and label in o.use.labels for o in origins)
+    }  # fmt: skip
+    out: dict[str, str] = {}
+    for to in sorted(reached):
+        way = flow.way(lambda s: label in s.use.labels, lambda one, to=to: one.to == to)
+        if way is not None:
+            out[to.partition(":")[2]] = say_way(flow, way)
+    return out
 
 
 def _aim(to: Atom) -> Callable[[Sent], bool]:
