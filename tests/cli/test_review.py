@@ -666,7 +666,7 @@ def test_a_review_lists_the_flows_that_are_new(repo: Shell) -> None:
     assert "Data that may leave: 2 new, 0 gone." in done.out
     for label, tool in (("private", "customer"), ("untrusted", "fetch")):
         assert (
-            f"- new    {label} text to mail: tool `{tool}` → the conversation after `act` "
+            f"- new: {label} text to mail: tool `{tool}` → the conversation after `act` "
             "→ the reply after `think` → tool `mail`"
         ) in done.out
     (machine,) = json.loads(repo("review", "main", "--format", "json").out)["machines"]
@@ -685,6 +685,6 @@ def test_flows_that_are_gone_stand_in_one_line_and_others_nowhere(repo: Shell) -
     repo.write("mailer.yaml", MAILER)
     done = repo("review", "main")
     assert "Data that may leave: 0 new, 2 gone." in done.out
-    assert "+ gone   private text to mail, untrusted text to mail\n" in done.out
+    assert "+ gone: private text to mail, untrusted text to mail\n" in done.out
     repo.write("mailer.yaml", everywhere.replace("steps: 9", "steps: 8"))
     assert "Data that may leave" not in repo("review", "main").out

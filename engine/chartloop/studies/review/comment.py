@@ -214,9 +214,9 @@ def _flows(one: Reviewed) -> str:
     """The flows of labelled text that the change lets happen, each with its way."""
     if one.invalid or not (one.new_flows or one.gone_flows):
         return ""
-    lines = [f"- new    {label} text to {to}: {way}" for (label, to), way in one.new_flows.items()]
+    lines = [f"- new: {label} text to {to}: {way}" for (label, to), way in one.new_flows.items()]
     gone = ", ".join(f"{label} text to {to}" for label, to in one.gone_flows)
-    lines += [f"+ gone   {gone}"] if gone else []
+    lines += [f"+ gone: {gone}"] if gone else []
     parts = [f"Data that may leave: {len(one.new_flows)} new, {len(one.gone_flows)} gone."]
     parts.append(_block(map(one_line, lines[:_FINDINGS]), "diff"))
     if len(lines) > _FINDINGS:
