@@ -172,6 +172,8 @@ def machines(draw: st.DrawFn) -> Data:
         body["report"] = {"do": "keep", "next": "ended"}
     if draw(st.integers(0, 3)) == 0:
         out["on_error"] = draw(st.sampled_from(acting))
+    if draw(st.integers(0, 3)) == 0:
+        out["resume_at"] = [draw(st.sampled_from(acting))]
     return out
 
 

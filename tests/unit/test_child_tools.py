@@ -282,7 +282,7 @@ def test_a_move_takes_the_children_of_a_call_along() -> None:
     moved.send("true")
     assert moved.run().output == "Done."
     assert moved.id != "r"
-    assert sorted(children(moved)) == ["/work/2/1", "/work/2/2"]
+    assert sorted(children(moved)) == ["/send/2/1", "/send/2/2"]
     assert moved.facts.usage.llm_calls == 3
 
 

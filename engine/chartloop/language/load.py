@@ -341,6 +341,10 @@ def _read(
         tasks=read_tasks(reader, shape.tasks),
         data=read_data(reader, shape.data), inputs=read_inputs(reader, shape.inputs, memory),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
+        resume_at=tuple(
+            known for number, name in items(shape.resume_at)
+            if (known := reader.state(("resume_at", number), name)) is not None
+        ),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,
         registry=reader.registry, file=reader.document.file, roots=roots,

@@ -183,8 +183,14 @@ class StateSpec:
 
     @property
     def traits(self) -> ActionTraits:
-        """The traits of its action; empty ones if it has none."""
-        return NO_ACTION if self.action is None else self.action.traits
+        """The traits of its action, given its fields; empty ones if it has none."""
+        if self.action is None:
+            return NO_ACTION
+        traits = self.action.traits
+        if not traits.one_of:
+            return traits
+        tool, machine = (self.action.naming(n) in self.args for n in ("tool", "machine"))
+        return traits.chosen(tool=tool, machine=machine)
 
     @property
     def needs(self) -> Supply | None:
@@ -401,6 +407,8 @@ class MachineSpec:
     inputs: Mapping[str, DataUse] | None = None
     """What a caller may give a run, and the labels of it; None: anything."""
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
+    resume_at: tuple[str, ...] = ()
+    """The states, besides its start, at which a run may begin that continues another."""
     on_stop: str = ""
     on_error: Edge | None = None
     in_doubt: InDoubt = "retry"
@@ -423,6 +431,11 @@ class MachineSpec:
     """The path of the machine in the file: empty, or ``machines.x`` for a child."""
     made: Mapping[Path, Path] = field(default_factory=dict[Path, Path], compare=False, repr=False)
     """The paths of generated parts, such as the states of a loop, to their origin in the file."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The states at which a caller's run may begin: the start, and those of `resume_at`."""
+        return tuple(dict.fromkeys((self.start, *self.resume_at)))
 
     def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
         """The place of a value in the file, or of its key, or of the part `of` its text."""

@@ -193,7 +193,7 @@ def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict
         "shape": _shape(spec, starts),
         "role": _role(spec, starts),
         "origin": "file",
-        "entry": starts and spec.job != "pass",
+        "entry": (starts and spec.job != "pass") or name in chart.spec.resume_at,
         "about": spec.about,
     }
 

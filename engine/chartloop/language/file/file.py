@@ -321,6 +321,8 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """Child machines by name: a whole machine, a path, or the name of a shipped one."""
     start: Text | None = key("start state", "Edges")
     """The start state; default: the first."""
+    resume_at: list[Text] | None = key("`resume_at`", "Edges")
+    """The states at which the next run of a conversation may begin, besides the start state."""
     on_stop: Text | None = key("`on_stop`", "Edges")
     """The state where every stop goes that has no `to` of its own."""
     on_error: EdgeLike | None = key(cure=EDGE)

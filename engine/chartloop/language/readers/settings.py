@@ -84,12 +84,13 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
 
 def read_data(reader: Reader, shape: Mapping[str, file.DataShape] | None) -> dict[str, DataUse]:
     """Read `data`: what tools and the application's actions do with data."""
-    known = {**reader.registry.tools, **reader.registry.actions}
-    return {
-        meant: _use(given)
-        for name, given in (shape or {}).items()
-        if (meant := reader.function(("data", name), name, known, key=True))
-    }
+    out: dict[str, DataUse] = {}
+    tools, both = reader.registry.tools, {**reader.registry.tools, **reader.registry.actions}
+    for name, given in (shape or {}).items():
+        known = tools if name in tools else both  # a registry that assumes tools has them all
+        if meant := reader.function(("data", name), name, known, key=True):
+            out[meant] = _use(given)
+    return out
 
 
 def read_inputs(

@@ -18,7 +18,7 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.studies.simulation.distributions import NOTHING, constant, weighted_values
 from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, choice
 
-Family = Literal["model", "tools", "child", "work", "imagined", "pure", "own", "wait"]
+Family = Literal["model", "tools", "child", "work", "imagined", "pure", "own", "judged", "wait"]
 """What a world says of a state.
 
 `model`: a reply; `tools`: how a reply's calls end; `child`: how children end; `work`: how a task
@@ -35,6 +35,7 @@ KEYS: Mapping[Family, frozenset[str]] = {
     "imagined": frozenset({"fails", "duration"}),
     "pure": frozenset({"duration"}),
     "own": _ANY,
+    "judged": _ANY,
     "wait": frozenset({"answers", "delay", "data"}),
 }
 """The keys that a world file may have for states of each family."""
@@ -64,7 +65,7 @@ def runs_called_children(state: StateSpec) -> bool:
 
 def asks_for_itself(state: StateSpec) -> bool:
     """Whether the state's action has a drawn result that costs a model call."""
-    return family_of(state) == "own" and state.asks_model != "never"
+    return family_of(state) in ("own", "judged") and state.asks_model != "never"
 
 
 def family_of(state: StateSpec) -> Family:
@@ -75,6 +76,8 @@ def family_of(state: StateSpec) -> Family:
     if action.imagine is None:
         known = action.is_builtin and action.effect is Effect.PURE and traits.stays_inside
         return "pure" if known else "own"
+    if traits.by_result:
+        return "judged"
     if traits.calls in ("all", "first", "memory"):
         return "own" if state.calls == "none" else "tools"
     if traits.runs in ("one", "several"):

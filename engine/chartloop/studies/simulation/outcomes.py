@@ -107,8 +107,8 @@ class Outcomes:
         first, second = behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING
         if family == "pure":
             return _always([Case(1.0, scene.do, duration)])
-        if imagine is None or family == "own":
-            own = partial(_own, scene, asks_for_itself(state))
+        if imagine is None or family in ("own", "judged"):
+            own = partial(_own, scene)
             cases = [
                 Case(weight * ok, partial(own, result), duration, first, second)
                 for result, weight in _results(behaviour.results or {})
@@ -180,13 +180,15 @@ class Outcomes:
         return lambda position: of(imagined_batch(scene, position).made)
 
 
-def _own(
-    scene: Scene, asks: bool, result: Any, _: Position, sent: float, written: float
-) -> Outcome:
+def _own(scene: Scene, result: Any, position: Position, sent: float, written: float) -> Outcome:
     """The outcome of an action whose result is drawn, with the model call of its own."""
-    spent = scene.spent(sent, written) if asks else NOTHING_SPENT
+    spent = scene.spent(sent, written) if asks_for_itself(scene.state) else NOTHING_SPENT
     if scene.state.calls == "named":
         spent = spent.replace(tools={scene.state.named_tool: 1})
+    action = scene.state.action
+    if action is not None and action.imagine is not None and action.traits.by_result:
+        made = action.imagine(scene, Drawn(result), position, sent, written)
+        return made.replace(spent=spent)
     return Outcome(result=result, spent=spent)
 
 
