@@ -237,12 +237,23 @@ SCRIPTS = [
     Script("left-over", ADDS + "  - never\n", "1 reply was never asked for"),
     Script("syntax", "replies: [\n", "error[CL001]"),
     Script("key", "reply: []\n", "did you mean `replies`?", "bad.yaml:1:1"),
-    Script("no-mapping", "just text\n", "a script is a mapping with `replies`"),
+    Script(
+        "no-mapping", "just text\n", "a script is a mapping", "write `replies: [...]`, or a list"
+    ),
     Script("reply", "replies: [{txt: x}]\n", "unknown field `txt`: did you mean `text`?"),
     Script(
-        "event", "replies: []\nevents:\n  - {send: x}\n", "an event cannot be read", "bad.yaml:3:5"
+        "event",
+        "replies: []\nevents:\n  - {send: x}\n",
+        "`events.0` lacks the key `after`",
+        "bad.yaml:3:5",
     ),
-    Script("event-of-two", "events: [{after: 1, send: x, cancel: y}]\n", "an event cannot be read"),
+    Script("event-key", "events: [{aftr: 1, send: x}]\n", "did you mean `after`?", "bad.yaml:1:11"),
+    Script(
+        "event-of-two",
+        "events: [{after: 1, send: x, cancel: y}]\n",
+        "an event has one of `send`, `cancel`",
+        "bad.yaml:1:10",
+    ),
     Script("tag", "!!python/object/apply:os.system [ls]\n", "CL003"),
 ]
 

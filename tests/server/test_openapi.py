@@ -94,6 +94,24 @@ def test_every_body_has_an_example_that_it_takes(served: Served) -> None:
     assert checked >= 12
 
 
+def test_an_answer_has_the_fields_of_the_document_and_no_other(serve: Serve) -> None:
+    served = serve(script=["First."] * 2)
+    schemas = served.get("/openapi.json")["components"]["schemas"]
+    left, right = served.start(), served.start()
+    served.until(left, "paused")
+    found = served.get("/runs", params={"waiting": True})
+    compared = served.get(f"/runs/{left}/compare", params={"other": right})
+    answers = {
+        "RunList": found, "RunSummary": found["runs"][0], "Question": found["runs"][0]["question"],
+        "WholeQuestion": served.get(f"/runs/{left}/question"), "Comparison": compared,
+        "ComparedRun": compared["left"], "ComparedRecords": compared["steps"][0],
+        "Me": served.get("/me"),
+    }  # fmt: skip
+    for name, answer in answers.items():
+        assert set(answer) == set(schemas[name]["properties"]), name
+        assert set(schemas[name]["required"]) <= set(answer), name
+
+
 @pytest.mark.law
 @pytest.mark.slow("asks a thousand things of a server")
 @pytest.mark.extra("schemathesis", install='pip install "schemathesis>=4"')  # noqa: S610 - no Django

@@ -57,7 +57,7 @@ FORM = [
     Fault("event-without-kind", GOOD + "events: [{after: 1}]\n", "CL207", 3, 10, "one of `send`"),
     Fault("event-of-two-kinds", GOOD + "events: [{after: 1, pause: true, resume: true}]\n", "CL207", 3, 10),
     Fault("event-without-after", GOOD + "events: [{send: x}]\n", "CL202", 3, 10, "`after`"),
-    Fault("event-before-all", GOOD + "events: [{after: -1, send: x}]\n", "CL203", 3, 18, "0 or more"),
+    Fault("event-before-all", GOOD + "events: [{after: -1, send: x}]\n", "CL203", 3, 18, "`events.0.after` is at least 0, not -1"),
     Fault("event-data", GOOD + "events: [{after: 1, pause: true, data: {}}]\n", "CL207", 3, 34, "`send`"),
     Fault("pause-false", GOOD + "events: [{after: 1, pause: false}]\n", "CL208", 3, 28, "`true`"),
     Fault("duplicate-key", GOOD + "task: a\ntask: b\n", "CL002", 4, 1),
@@ -81,6 +81,19 @@ def test_all_faults_are_found_at_once(tmp_path: Path) -> None:
         load_scenario(written(tmp_path, text))
     found = [(f.place.line, f.code) for f in caught.value.findings]
     assert found == [(1, "CL203"), (2, "CL201"), (3, "CL606"), (4, "CL203"), (5, "CL208")]
+
+
+def test_an_event_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    text = (
+        GOOD + "events: [{after: x, send: a}, {after: 1}, {after: 2, resume: false, delay: soon}]\n"
+    )
+    with pytest.raises(SpecError) as caught:
+        load_scenario(written(tmp_path, text))
+    found = [(f.code, f.at) for f in caught.value.findings]
+    assert found == [
+        ("CL203", "events.0.after"), ("CL207", "events.1"), ("CL208", "events.2.resume"),
+        ("CL203", "events.2.delay"),
+    ]  # fmt: skip
 
 
 KEYS = "machine task replies events tools tasks clock limits vars expect".split()

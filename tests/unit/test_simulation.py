@@ -158,7 +158,7 @@ class Wrong(NamedTuple):
 
 
 MISTAKES = (
-    Wrong("no-version", "task: x", "CL202", "`world` is missing", ""),
+    Wrong("no-version", "task: x", "CL202", "lacks the key `world`", ""),
     Wrong("another-version", "world: 2", "CL203", "`world` takes `1`", ":1:8"),
     Wrong("unknown-key", "world: 1\nstate: {}", "CL201", "unknown key `state`", ":2:1"),
     Wrong("unknown-word", "world: 1\nstates: {think: {fail: 1%}}", "CL201", "unknown key `fail`", ":2:18"),
@@ -199,6 +199,17 @@ def test_every_mistake_is_said_at_once() -> None:
     with pytest.raises(SpecError) as raised:
         world_of(read(text, "w.yaml"), asking().spec)
     assert len(raised.value.findings) == 3
+
+
+def test_a_wrong_key_hides_no_wrong_value() -> None:
+    text = "world: 1\ntaks: x\nstates: {think: {fail: 1%, repeats: 2, grows: 3}}"
+    with pytest.raises(SpecError) as raised:
+        world_of(read(text, "w.yaml"), asking().spec)
+    found = [(f.code, f.at) for f in raised.value.findings]
+    assert found == [
+        ("CL201", "taks"), ("CL201", "states.think.fail"), ("CL209", "states.think.repeats"),
+        ("CL209", "states.think.grows"),
+    ]  # fmt: skip
 
 
 # simulations --------------------------------------------------------------------------------

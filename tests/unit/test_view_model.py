@@ -200,7 +200,7 @@ def test_tasks_are_put_into_the_queue() -> None:
 
 
 def test_a_breakpoint_without_a_place_is_refused() -> None:
-    with pytest.raises(RunError, match="where to stop is a NoneType"):
+    with pytest.raises(RunError, match="required field `at`"):
         order_of({"do": "break"})
 
 

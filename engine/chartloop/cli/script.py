@@ -12,23 +12,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from chartloop import catalog
 from chartloop.adapters.model.scripted import Scripted
-from chartloop.core.codes import finding
-from chartloop.core.errors import Finding, ScriptError, SpecError, nearest
-from chartloop.language.yaml.reading import Document, read
-from chartloop.scenarios.file import EventShape, OutsideEvent, event_of, kinds_of
+from chartloop.core.errors import ScriptError, SpecError
+from chartloop.language.file.keys import Json, Part
+from chartloop.language.file.shape import read_part
+from chartloop.language.yaml.reading import read
+from chartloop.scenarios.file import EventShape, OutsideEvent, event_of, faults_of_event
 
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.run.ports import Clock
 
-_EVENT = (
-    "write {after: STEP} with one of `send: EVENT`, `cancel: REASON`, `pause: true`, "
-    "`resume: true`, `enqueue: [TASK]`"
-)
+
+class ScriptShape(Part, noun="a script"):
+    """The keys of a script file."""
+
+    replies: Json = None
+    events: list[EventShape] | None = None
 
 
 @dataclass
@@ -61,41 +62,18 @@ class Script:
 def read_script(path: str) -> Script:
     """Read a script file. Raises `SpecError` with all its mistakes and their places."""
     document = read(catalog.read_text(Path(path)), path)
-    problems = list(document.findings)
-    data: Any = document.data
-    made = Script(path)
+    made, data = Script(path), cast("object", document.data)
     if isinstance(data, list):
-        made.replies = cast("list[Any]", data)
-    elif isinstance(data, dict):
-        given = cast("dict[str, Any]", data)
-        known = ("replies", "events")
-        problems += [
-            finding(
-                "CL201", f"a script has no `{n}`", document.key((n,)), hint=nearest(n, known), at=n
-            )
-            for n in given
-            if n not in known
-        ]
-        made.replies = given.get("replies") or []
-        made.events = _events(document, given.get("events") or [], problems)
-    elif not problems:
-        problems.append(finding("CL203", "a script is a mapping with `replies`", document.at(())))
-    if problems:
-        raise SpecError(problems)
+        made.replies, findings = cast("list[Any]", data), [*document.findings]
+    else:
+        cure = "write `replies: [...]`, or a list of replies"
+        shape, findings = read_part(document, ScriptShape, cure=cure)
+        made.replies = shape.replies or []
+        for number, event in enumerate(shape.events or ()):
+            faults = [*faults_of_event(document, number, event)]
+            if event and not faults:
+                made.events.append(event_of(number, event))
+            findings += faults
+    if findings:
+        raise SpecError(findings)
     return made
-
-
-def _events(document: Document, given: Any, problems: list[Finding]) -> list[OutsideEvent]:
-    out: list[OutsideEvent] = []
-    items = cast("list[Any]", given) if isinstance(given, list) else [given]
-    for number, item in enumerate(items):
-        try:
-            event = EventShape.model_validate(item)
-        except ValidationError:
-            event = None
-        if event is None or len(kinds_of(event)) != 1:
-            place = document.at(("events", number))
-            problems.append(finding("CL203", "an event cannot be read", place, hint=_EVENT))
-        else:
-            out.append(event_of(number, event))
-    return out

@@ -62,7 +62,7 @@ from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
-from chartloop.ui.view_model.two_runs import compare_runs
+from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
@@ -201,7 +201,7 @@ class Runs:
             raise StatusError("the run waits for nothing")
         return {**asked.to_dict(), "digest": asked.digest}
 
-    def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
+    def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
         left = self.open(run_id)
         try:
@@ -211,7 +211,7 @@ class Runs:
             raise Refusal(
                 404, error.message, hint=error.hint, wrong=wrong, code=error.code
             ) from error
-        return compare_runs(left, right, start=start, limit=limit).to_dict()
+        return compare_runs(left, right, start=start, limit=limit)
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run accepts now."""

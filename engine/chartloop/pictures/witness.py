@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from chartloop.pictures.dot.engine import Engine
 from chartloop.pictures.dot.write import (
-    INK,
     Dress,
     Html,
     Style,
@@ -26,8 +25,14 @@ from chartloop.pictures.dot.write import (
 )
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.from_graph import rule_boxes
-from chartloop.pictures.live.colours import PALE, PALE_INK, TAKEN, pale, visited_border, width
-from chartloop.pictures.live.live_style import LEFT, title_label, under
+from chartloop.pictures.live.colours import (
+    FADED,
+    PALE_INK,
+    TAKEN,
+    look_of_arrow,
+    look_of_box,
+)
+from chartloop.pictures.live.live_style import LEFT, painted, title_label, under
 from chartloop.pictures.live.plan import Plan, edge_of, say_times
 from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.picture import Picture
@@ -88,30 +93,20 @@ class WitnessDress(Dress):
 
     def box(self, box: Box) -> Style:
         """A box: blue on the path, else faded. In a list, rules that stop the path are red."""
-        style: dict[str, str] = dict(box_style(box))
+        style = box_style(box)
         if any(self._rules.get(box.id, ())):
             inks = (CLOSING if fires else PALE_INK for fires in self._rules[box.id])
             return style | {"label": inked_rules(box, inks, PALE_INK)}
-        if box.id in self._plan.visited:
-            return style | {"color": visited_border(box), "penwidth": "1.9"}
-        if box.origin == "rule" or not self._plan.counted:
-            return style
-        return style | {"color": PALE, "fillcolor": pale(style["fillcolor"]), "fontcolor": PALE_INK}
+        return painted(style, look_of_box(box, self._plan))
 
     def arrow(self, arrow: Arrow) -> Style:
         """An arrow: blue on the path, red if it closes a loop, else faded."""
-        style = dict(arrow_style(arrow))
-        times = self._taken.get(arrow)
+        style, times = arrow_style(arrow), self._taken.get(arrow)
         if times is None:
-            faded = arrow.id and self._plan.counted
-            return style | {"color": PALE, "fontcolor": PALE_INK} if faded else style
+            return painted(style, FADED if arrow.id and self._plan.counted else None)
         closes = edge_of(arrow) in self._path.closing
         colour = CLOSING if closes else TAKEN
-        style |= {
-            "color": colour,
-            "fontcolor": INK,
-            "penwidth": str(width(max(times, 2), self._most)),
-        }
+        style = painted(style, look_of_arrow(max(times, 2), self._most, colour=colour))
         caption = FOR_EVER if closes and self._path.endless else say_times(times)
         if times < 2 and caption != FOR_EVER:
             return style

@@ -28,14 +28,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from pydantic import Field, JsonValue, Strict, ValidationError
-
 from chartloop.adapters.model.scripted import parse_replies
 from chartloop.core.codes import finding
-from chartloop.core.errors import Finding, Place, SpecError, nearest
+from chartloop.core.errors import Finding, Place, SpecError
 from chartloop.core.facts import EMPTY
 from chartloop.core.units import read_duration
-from chartloop.language.file.base import Shape, Text
+from chartloop.language.file.keys import LOST, Flag, IsNumber, Json, Part, Text
+from chartloop.language.file.shape import read_part
 from chartloop.language.yaml.reading import Document, read
 from chartloop.language.yaml.reading import Path as At
 from chartloop.scenarios.model_requests import Request
@@ -45,61 +44,61 @@ EventKind = Literal["send", "cancel", "pause", "resume", "enqueue", "set"]
 EVENT_KINDS: tuple[EventKind, ...] = ("send", "cancel", "pause", "resume", "enqueue", "set")
 
 
-Count = Annotated[int, Strict(), Field(ge=0)]
+Count = Annotated[int, IsNumber(least=0, whole=True)]
 
 
-class EventShape(Shape):
+class EventShape(Part):
     """An event from outside, with exactly one key of `EVENT_KINDS`."""
 
     after: Count
     at: Text | None = None
-    delay: JsonValue = None
+    delay: Json = None
     send: Text | None = None
-    data: dict[str, JsonValue] | None = None
+    data: dict[str, Json] | None = None
     cancel: Text | None = None
-    pause: Literal[True] | None = None
-    resume: Literal[True] | None = None
-    enqueue: list[JsonValue] | None = None
-    set: dict[str, JsonValue] | None = None
+    pause: Flag | None = None
+    resume: Flag | None = None
+    enqueue: list[Json] | None = None
+    set: dict[str, Json] | None = None
 
 
-class RequestShape(Shape):
+class RequestShape(Part):
     """A recorded model request: see `scenarios.model_requests`."""
 
     keeps: Count | None = None
-    messages: list[dict[str, JsonValue]] | None = None
+    messages: list[dict[str, Json]] | None = None
     tools: list[Text] | None = None
 
 
-class ExpectShape(Shape):
+class ExpectShape(Part):
     """The expected end of the run. Keys that are left out are not checked."""
 
     reason: Text | None = None
     kind: Literal["natural", "human", "limit", "error", "waiting"] | None = None
     path: list[Text] | None = None
-    facts: dict[str, JsonValue] | None = None
-    output: JsonValue = None
+    facts: dict[str, Json] | None = None
+    output: Json = None
 
 
-class ScenarioShape(Shape):
+class ScenarioShape(Part, noun="a scenario"):
     """A scenario file."""
 
     machine: Text
     task: Text = ""
-    replies: list[JsonValue] | None = None
+    replies: list[Json] | None = None
     events: list[EventShape] | None = None
-    tools: dict[str, list[JsonValue]] | None = None
-    tasks: list[JsonValue] | None = None
+    tools: dict[str, list[Json]] | None = None
+    tasks: list[Json] | None = None
     clock: Literal["simulated"] = "simulated"
-    limits: dict[str, JsonValue] | None = None
-    vars: dict[str, JsonValue] | None = None
-    fleet: dict[str, JsonValue] | None = None
+    limits: dict[str, Json] | None = None
+    vars: dict[str, Json] | None = None
+    fleet: dict[str, Json] | None = None
     memory: dict[str, Text] | None = None
-    messages: list[JsonValue] | None = None
+    messages: list[Json] | None = None
     agent: Text | None = None
     session: Text | None = None
     submitter: Text | None = None
-    settings: dict[str, JsonValue] | None = None
+    settings: dict[str, Json] | None = None
     requests: list[RequestShape] | None = None
     expect: ExpectShape
 
@@ -181,18 +180,18 @@ def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Sc
 
 def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenario:
     """Read a scenario from a document. Raises `SpecError` with every finding."""
-    shape, findings = _shape(document)
-    findings += [*document.findings, *_of_replies(document)]
-    if shape is not None:
-        for number, event in enumerate(shape.events or ()):
-            findings += _of_event(document, number, event)
-        if not shape.expect.model_fields_set:
-            hint = "one of `reason`, `kind`, `path`, `facts`, `output`"
-            at = document.key(("expect",))
-            findings.append(finding("CL202", "`expect` expects nothing", at, hint=hint))
-    if shape is None or findings:
+    cure = "it starts with `machine: NAME` and ends with `expect:`"
+    shape, findings = read_part(document, ScenarioShape, cure=cure)
+    findings += _of_replies(document)
+    for number, event in enumerate(shape.events or ()):
+        findings += faults_of_event(document, number, event)
+    if "expect" in shape and not vars(shape.expect):
+        hint = "one of `reason`, `kind`, `path`, `facts`, `output`"
+        at = document.key(("expect",))
+        findings.append(finding("CL202", "`expect` expects nothing", at, hint=hint))
+    if findings:
         raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
-    expected = shape.expect.model_fields_set
+    expected = vars(shape.expect)
     return Scenario(
         name, shape.machine, document, folder, shape.task,
         tuple(shape.replies or ()), tuple(event_of(n, e) for n, e in enumerate(shape.events or ())),
@@ -200,60 +199,9 @@ def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenar
         None if shape.tasks is None else tuple(shape.tasks), shape.limits or {}, shape.vars or {},
         shape.fleet or {},
         {n: value for n in STARTS if (value := getattr(shape, n)) is not None},
-        requests_in([r.model_dump(exclude_none=True) for r in shape.requests or ()]),
-        {n: getattr(shape.expect, n) for n in ExpectShape.model_fields if n in expected},
+        requests_in([r.plain(written=True) for r in shape.requests or ()]),
+        {n: expected[n] for n in ExpectShape.table() if n in expected},
     )  # fmt: skip
-
-
-def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
-    data: object = document.data
-    if not isinstance(data, dict):
-        if document.findings:
-            return None, []
-        hint = "it starts with `machine: NAME` and ends with `expect:`"
-        return None, [finding("CL203", "a scenario is a mapping", document.at(()), hint=hint)]
-    try:
-        return ScenarioShape.model_validate(data), []
-    except ValidationError as error:
-        # hide_input_in_errors does not reach `errors()`: ask for no input at all
-        faults = error.errors(include_url=False, include_input=False)
-        return None, [
-            _fault(document, f["type"], f["loc"], f["msg"], f.get("ctx") or {}) for f in faults
-        ]
-
-
-_KINDS = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "greater_than_equal": "a number of steps, 0 or more",
-}
-
-
-def _fault(
-    document: Document, kind: str, path: At, message: str, context: Mapping[str, Any]
-) -> Finding:
-    """A fault found by pydantic, as a finding."""
-    name, where = str(path[-1]), ".".join(map(str, path))
-    if kind == "extra_forbidden":
-        holders = {"events": EventShape, "expect": ExpectShape, "requests": RequestShape}
-        known = holders.get(str(path[0]) if len(path) > 1 else "", ScenarioShape).model_fields
-        text, hint = f"unknown key `{name}`", nearest(name, known)
-        return finding("CL201", text, document.key(path), hint=hint, at=where)
-    if kind == "missing":
-        holder = ".".join(map(str, path[:-1])) or "the scenario"
-        return finding("CL202", f"{holder} lacks the key `{name}`", document.key(path), at=where)
-    if kind == "literal_error":
-        words = re.findall(r"'([^']*)'", str(context.get("expected", ""))) or ["true"]
-        text = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
-        return finding("CL208", text, document.at(path), at=where)
-    wanted = _KINDS.get(kind)
-    text = (
-        f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
-    )
-    return finding("CL203", text, document.at(path), at=where)
 
 
 _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
@@ -270,13 +218,19 @@ def _of_replies(document: Document) -> Iterator[Finding]:
         yield finding("CL606", match[2], document.at(path), at=match[1])
 
 
-def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
+def faults_of_event(document: Document, number: int, event: EventShape) -> Iterator[Finding]:
+    """The faults of an event whose fields were read: keys that do not go together."""
+    if event is LOST:
+        return
     path: At = ("events", number)
     kinds = kinds_of(event)
     if len(kinds) != 1:
         message = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
         hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
         yield finding("CL207", message, document.at(path), hint=hint, at=f"events.{number}")
+    elif getattr(event, kinds[0]) is False:
+        at = f"events.{number}.{kinds[0]}"
+        yield finding("CL208", f"`{at}` is `true`", document.at((*path, kinds[0])), at=at)
     elif event.data is not None and event.send is None:
         message = f"`data` goes with `send`, not with `{kinds[0]}`"
         yield finding("CL207", message, document.key((*path, "data")), at=f"events.{number}.data")

@@ -39,7 +39,6 @@ from chartloop.hosting.server.shapes import (
     BackBody,
     Body,
     CancelBody,
-    Comparison,
     EmptyBody,
     EnqueueBody,
     ForkBody,
@@ -56,7 +55,7 @@ from chartloop.hosting.settings import EVERY
 from chartloop.pictures.dot.theme import Theme
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
-from chartloop.ui.view_model.two_runs import ROWS
+from chartloop.ui.view_model.two_runs import ROWS, Comparison
 
 router = APIRouter(tags=["runs"])
 FOUND = problems(*ANY, 404, 409, 422)
@@ -67,14 +66,6 @@ Wait = Annotated[
 ]
 POLL = 0.05
 """Seconds between two polls for an outcome."""
-
-
-def summary(row: RunRow) -> dict[str, Any]:
-    """A run in a list."""
-    fields = plain(row.to_mapping())
-    for name in ("run_id", "epoch", "machine_hash", "fork_seq"):
-        fields.pop(name, None)
-    return {"run": row.run_id, "tenant": row.tenant, **fields, "reason": row.reason or None}
 
 
 @router.get("/runs", responses=problems(*ANY, 422), response_model=RunList, dependencies=[READ])
@@ -115,7 +106,11 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     leases = await asyncio.gather(*(parts.grouped.living_lease(run_id) for run_id in moving))
     found = zip(moving, leases, strict=True)
     drivers = {run_id: str(of[1].driver) for run_id, of in found if of is not None}
-    listed = [{**summary(row), "driver": drivers.get(row.run_id)} for row in page.rows]
+    listed = [
+        {**row.to_mapping(), "run": row.run_id, "tenant": row.tenant, "reason": row.reason or None,
+         "driver": drivers.get(row.run_id)}
+        for row in page.rows
+    ]  # fmt: skip
     return {"runs": listed, "next": page.next or None}
 
 
@@ -248,9 +243,7 @@ async def _other(
     return reach.whole(other)
 
 
-@router.get(
-    "/runs/{run_id:path}/compare", responses=FOUND, response_model=Comparison, dependencies=[READ]
-)
+@router.get("/runs/{run_id:path}/compare", responses=FOUND, dependencies=[READ])
 def compare(
     run_id: RunPath, parts: TheParts, other: Annotated[str, Depends(_other)],
     start: Annotated[
@@ -258,7 +251,7 @@ def compare(
         Query(ge=0, le=2**31, description="The first row; by default shortly before they differ."),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = ROWS,
-) -> Any:  # fmt: skip
+) -> Comparison:  # fmt: skip
     """Two runs side by side: their status, the first step that differs, and different facts."""
     return parts.runs.compare(run_id, other, start, limit)
 

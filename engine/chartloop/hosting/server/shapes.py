@@ -5,9 +5,12 @@ Belongs here: fields, their bounds and examples. Never: behaviour.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from chartloop.core.values import Value
+from chartloop.run.journal_records import OpenQuestion, RunRow
 
 LONGEST = 200_000
 """The most characters of a task or prompt."""
@@ -226,27 +229,22 @@ class StartedRun(BaseModel):
     drive: str
 
 
-class Question(BaseModel):
-    """The question of a run that waits."""
+def _fields(record: type[Value], *left_out: str) -> dict[str, Any]:
+    """The fields of a record, each with its type: an answer gives all of them."""
+    types = get_type_hints(record)
+    return {name: (type, ...) for name, type in types.items() if name not in left_out}
 
-    wait: str
-    text: str
-    answers: dict[str, dict[str, str]]
-    run: str
-    state: str
-    due: float | None = None
-    calls: list[dict[str, Any]] = []
-    """The tool calls that an approval decides on: `key`, `name`, `arguments` as JSON text. Here
-    without, in `/runs/ID/question` with the `schema` of arguments that may be changed, and with
-    each argument as people read it (`shown`)."""
-    about: str = ""
-    """What is decided: the newest reply. It and `text` have at most 10,000 characters here."""
-    rest: int = 0
-    """How many characters follow: `/runs/ID/question` has them all."""
+
+class Question(create_model("OpenQuestion", **_fields(OpenQuestion))):
+    """The question of a run that waits, with its first 10,000 characters."""
 
 
 class WholeQuestion(Question):
-    """A question to its end, and the digest that its answer names."""
+    """A question to its end, and the digest that its answer names.
+
+    Its calls have the `schema` of arguments that may be changed, and each argument as people read
+    it (`shown`).
+    """
 
     digest: str
 
@@ -261,49 +259,18 @@ class Me(BaseModel):
     """Whose runs it sees; empty for those without a tenant, `*` for all."""
 
 
-class RunSummary(BaseModel):
+_INNER = ("run_id", "epoch", "machine_hash", "fork_seq", "question")
+
+
+class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
     """A run in a list."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [
-                {
-                    "run": "k3f9",
-                    "machine": "review",
-                    "status": "completed",
-                    "state": "done",
-                    "reason": "completed",
-                    "steps": 3,
-                    "created": 1.7e9,
-                    "updated": 1.7e9,
-                    "head": 9,
-                }
-            ]
-        },
-    )
     run: str
-    tenant: str = ""
-    machine: str
-    status: str
-    state: str
+    tenant: str
     reason: str | None
-    steps: int
-    created: float
-    updated: float
-    head: int
-    """The number of its events."""
-    agent: str = ""
-    session: str = ""
-    parent: str = ""
-    wake_at: float | None = None
-    tokens: int | None = None
-    cost: float | None = None
-    driver: str | None = None
+    question: Question | None
+    driver: str | None
     """The process that drives it now; null if none does."""
-    question: Question | None = None
-    moved_to: str = ""
-    """The run that continues it under a changed file; empty for none."""
 
 
 class RunList(BaseModel):
@@ -320,71 +287,3 @@ class RecordList(BaseModel):
     records: list[Json]
     next: int | None = None
     """The number of the next record; null on the last page."""
-
-
-class ComparedRun(BaseModel):
-    """The status of one of two compared runs."""
-
-    model_config = ConfigDict(extra="allow")
-    run: str
-    machine: str
-    status: str
-    state: str
-    ended: bool
-    explanation: str
-    """Why it stopped, or where it is."""
-    spent: str
-
-
-class ComparedRecords(BaseModel):
-    """The records of one number in two runs."""
-
-    seq: int
-    same: bool
-    """Whether both have the same action and outcome and led to the same states."""
-    left: Json | None = None
-    """As in `GET /runs/ID`; null if the run has no such record."""
-    right: Json | None = None
-
-
-class ComparedValue(BaseModel):
-    """A fact whose value differs between the two runs."""
-
-    name: str
-    left: str
-    right: str
-
-
-_COMPARED: Json = {
-    "machine": "review", "status": "completed", "state": "done", "ended": True,
-    "explanation": "Stopped for `completed` at `done`.", "spent": "3 steps",
-}  # fmt: skip
-
-
-class Comparison(BaseModel):
-    """Two runs side by side."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "summary": "They differ from the start.",
-                    "first": 0,
-                    "left": _COMPARED | {"run": "k3f9"},
-                    "right": _COMPARED | {"run": "f81a", "state": "draft", "ended": False},
-                    "steps": [{"seq": 0, "same": False, "right": {"seq": 0, "state": ""}}],
-                    "facts": [{"name": "run.steps", "left": "2", "right": "3"}],
-                }
-            ]
-        }
-    )
-    summary: str
-    first: int | None = None
-    """The first record that differs, or that only one of them has; null if they are the same."""
-    left: ComparedRun
-    right: ComparedRun
-    steps: list[ComparedRecords]
-    next: int | None = None
-    """The number of the next row; null on the last page."""
-    facts: list[ComparedValue]
-    """Facts that differ now, except for those that a clock changes."""

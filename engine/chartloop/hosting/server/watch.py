@@ -25,8 +25,9 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
@@ -56,6 +57,8 @@ HEARTBEAT = 15.0
 """Seconds of silence after which a heartbeat is sent: proxies close silent streams."""
 WEIGHT = 300
 """What an event takes in a log beside its text, in bytes."""
+BEHIND = -1
+"""The place of a watcher that is to read from the journal."""
 FEW = 8
 """Streams that are woken before the web loop gets a turn for requests."""
 _ENDS = ("completed", "error")
@@ -114,7 +117,8 @@ class Log:
         """The bytes that it takes."""
         self.end = 0
         """The place after the newest event."""
-        self._first = 0
+        self.first = 0
+        """The place of the oldest event."""
         self._items: dict[int, Sent] = {}
         """By place."""
         self._pages: dict[int, Page] = {}
@@ -134,28 +138,28 @@ class Log:
         self._pages.clear()
         rest = self.size // 2
         while self._items and self.size > rest:
-            item = self._items.pop(self._first)
-            self._first += 1
+            item = self._items.pop(self.first)
+            self.first += 1
             self.size -= len(item.lines) + WEIGHT
             self.since = max(self.since or 0, item.number)
 
     def place_after(self, number: int) -> int:
         """The place of the first stored event after event `number`."""
         found = self.end
-        for place in range(self.end - 1, self._first - 1, -1):
+        for place in range(self.end - 1, self.first - 1, -1):
             if (here := self._items[place].number) > number:
                 found = place
             elif here:
                 break
         return found
 
-    def page(self, place: int, after: int) -> tuple[Page, int] | None:
+    def page(self, place: int, after: int) -> tuple[Page | None, int]:
         """The events from a place on, and the place behind them; None where it has left the log.
 
         Watchers at the same place get the same page. Events up to number `after` are left out.
         """
-        if place < self._first:
-            return None
+        if place < self.first:
+            return None, place
         page = self._pages.get(place)
         if page is None:
             items, size = list[Sent](), 0
@@ -183,8 +187,8 @@ class Watcher:
         """When the run of its own ids began: another run may have the same id later."""
         self.after = 0
         """The number of the newest event that it was sent: only later ones are."""
-        self.behind = False
-        """Whether it reads from the journal, and not from the log."""
+        self.place = log.end
+        """Where it is in the log. It reads from the journal if the log begins after that."""
         self.page: Page | None = None
         """What its connection is being sent."""
         self.waits_since = 0.0
@@ -192,7 +196,6 @@ class Watcher:
         self.abort: Callable[[], None] = self.wake
         """Drops its connection, with everything that the reader has not taken."""
         self.closed = False
-        self._place = log.end
         self._news = asyncio.Event()
         self._heard = time.monotonic()
 
@@ -214,22 +217,18 @@ class Watcher:
         """Go on from the log, if all events after number `after` are there."""
         if self.log.since is None or self.after < self.log.since:
             return False
-        self._place, self.behind = self.log.place_after(self.after), False
+        self.place = self.log.place_after(self.after)
         return True
 
     async def take(self) -> Page | None:
         """Wait for the next page of the log: a heartbeat after a silence, None if it is behind."""
-        if self._place < self.log.end or self.closed:
+        if self.place < self.log.end or self.closed:
             await asyncio.sleep(0)  # let other streams and requests proceed
         else:
             self._news.clear()
             await self._news.wait()
         self._heard = time.monotonic()
-        found = self.log.page(self._place, self.after)
-        if found is None:
-            self.behind = True
-            return None
-        page, self._place = found
+        page, self.place = self.log.page(self.place, self.after)
         return page
 
 
@@ -295,7 +294,7 @@ class Hub:
         """Look after the watchers, once a second. The loop itself must not hold one of them."""
         for watcher in self.watchers:
             watcher.beat(now)
-        if not any(watcher.behind for watcher in self.watchers):
+        if not any(watcher.place < watcher.log.first for watcher in self.watchers):
             self._forget_pages(0)
 
     async def _publish(self) -> None:
@@ -304,61 +303,59 @@ class Hub:
             tail = await self._journal.tail(self._cursor, PAGE, size=SIZE)
             self._cursor = tail.cursor  # a log that is made from now on begins after these
             wanted = [entry for entry in tail.events if self._logs_of(entry.run_id)]
-            sent = await self._off_loop(wanted) if wanted else []
-            changed: set[Log] = set()
-            for entry, item in zip(wanted, sent, strict=True):
-                for log, by_run in self._logs_of(entry.run_id):
-                    changed.add(log)
-                    self._keep(log, _of_run(item, entry.event) if by_run else item)
-            await self._wake(changed)
+            sent = await asyncio.to_thread(self._encode, wanted) if wanted else []
+            woken = 0
+            for log in {
+                log
+                for entry, item in zip(wanted, sent, strict=True)
+                for log in self._keep(entry.run_id, item, entry.event)
+            }:
+                for watcher in [*log.watchers]:  # a few at a time: requests are not held up
+                    watcher.wake()
+                    woken += 1
+                    if woken % FEW == 0:
+                        await asyncio.sleep(0)
             if tail.cursor == tail.newest:
                 return
         newest = (await self._journal.tail(limit=0)).newest
         if not self.watchers:
             self._cursor = newest
 
-    def _logs_of(self, run_id: str) -> list[tuple[Log, bool]]:
-        """The logs that hold events of a run, and whether they use the run's own event ids."""
-        keys = [("", False), (run_id, False)]
-        keys += [(name, True) for name in _names(run_id)]
-        return [(log, key == (run_id, False)) for key in keys if (log := self._logs.get(key))]
+    def _logs_of(self, run_id: str) -> list[Log]:
+        """The logs that hold events of a run: its own, that of all, those of families it is in."""
+        keys = [(run_id, False), ("", False), (tenant_of(run_id) + MARK, True)]
+        keys += [(name, True) for name in ancestry(run_id)]
+        return [log for key in keys if (log := self._logs.get(key))]
 
-    def _keep(self, log: Log, item: Sent) -> None:
-        """Add an event to a log. If all of them are too large, the largest is halved."""
-        log.add(item)
-        logs = self._logs.values()
-        while sum(one.size for one in logs) > self._limits.queue // 2:
-            max(logs, key=lambda one: one.size).halve()
-
-    async def _wake(self, logs: Iterable[Log]) -> None:
-        """Wake the watchers of logs, a few at a time, so that requests are not held up."""
-        woken = 0
+    def _keep(self, run_id: str, item: Sent, event: Event | None = None) -> list[Log]:
+        """Add an event of a run to its logs. If all logs are too large, the largest is halved."""
+        logs, every = self._logs_of(run_id), self._logs.values()
         for log in logs:
-            for watcher in [*log.watchers]:
-                watcher.wake()
-                woken += 1
-                if woken % FEW == 0:
-                    await asyncio.sleep(0)
+            own = item.number and log is self._logs.get((run_id, False))
+            log.add(_of_run(item, event) if own else item)
+            while sum(one.size for one in every) > self._limits.queue // 2:
+                max(every, key=lambda one: one.size).halve()
+        return logs
 
     # encoding -------------------------------------------------------------------------------------
 
-    async def _off_loop(self, entries: Sequence[TailEvent], size: int | None = None) -> list[Sent]:
-        """Encode events in a thread, until their texts reach a size."""
-        return await asyncio.to_thread(self._encode, entries, size)
-
-    def _encode(self, entries: Sequence[TailEvent], size: int | None) -> list[Sent]:
+    def _encode(self, entries: Sequence[TailEvent], size: float = inf) -> list[Sent]:
+        """Encode events until their texts reach a size. In a thread: it takes long."""
         found: list[Sent] = []
-        left = size
         for cursor, run_id, event, problem in entries:
             if event is None:
                 name, data = "unreadable", {"run": run_id, "problem": problem}
             else:
-                name, data = event.type, {"run": run_id, "seq": event.seq, "at": event.at}
-                data |= _content(event)
+                name, record = event.type, event.record
+                data = {"run": run_id, "seq": event.seq, "at": event.at} | (
+                    {"data": plain(event.data)}
+                    if record is None
+                    else {"record": record.seq, **record.to_dict()}
+                )
             lines = self._lines(name, data)
             ends = name == MOVED or data.get("status") in _ENDS
             found.append(Sent(lines, cursor, event_number(cursor), ends))
-            if left is not None and (left := left - len(lines)) <= 0:
+            if (size := size - len(lines)) <= 0:
                 break
         return found
 
@@ -375,8 +372,7 @@ class Hub:
                 self._loop.call_soon_threadsafe(self._live, run_id, item)
 
     def _live(self, run_id: str, item: Sent) -> None:
-        for log, _ in self._logs_of(run_id):
-            self._keep(log, item)
+        for log in self._keep(run_id, item):
             for watcher in log.watchers:
                 watcher.wake()
 
@@ -420,7 +416,7 @@ class Hub:
         run_id = watcher.run_id
         row = await self._journal.row(run_id)
         watcher.created = 0.0 if row is None else row.created
-        watcher.after, watcher.behind = after + 1, True
+        watcher.after, watcher.place = after + 1, BEHIND
         async for page in self._sent_to(watcher):
             yield page
             if page.ends or not page.count:
@@ -435,14 +431,15 @@ class Hub:
         For the watcher of one run, the events of that run and of its children.
         """
         watcher.after = event_number(self._cursor if cursor is None else cursor)
-        watcher.behind = cursor is not None and not watcher.catch_up()
+        if cursor is not None:
+            watcher.place = BEHIND
         async for page in self._sent_to(watcher):
             yield page
 
     async def _sent_to(self, watcher: Watcher) -> AsyncIterator[Page]:
         """The pages of a watcher; one without events after a silence, and when it is up to date."""
         while not watcher.closed:
-            if not watcher.behind:
+            if watcher.place >= watcher.log.first:
                 page = await watcher.take()
             elif watcher.catch_up():
                 page = Page()
@@ -466,28 +463,29 @@ class Hub:
             page = self._pages.get(key)
             if page is not None or watcher.catch_up():
                 return page
-            if not (items := await self._read_after(watcher)):
+            run_id, after = watcher.run_id, watcher.after
+            most = PAGE - after % PAGE
+            if own := run_id and not watcher.family:
+                events = await self._journal.events(run_id, after, most, size=SIZE)
+                entries = [TailEvent("", run_id, event) for event in events]
+            else:
+                cursor = f"{self._cursor.rpartition('-')[0]}-{after}"
+                tail = await self._journal.tail(cursor, most, size=SIZE, run=run_id)
+                entries = tail.events
+                if not entries:
+                    watcher.after = event_number(tail.cursor)
+            if not entries:
                 watcher.log.since = watcher.log.since or watcher.after
                 return None
+            items = await asyncio.to_thread(self._encode, entries, SIZE)
+            if own:
+                items = [
+                    _of_run(item, entry.event) for item, entry in zip(items, entries, strict=False)
+                ]
             page = self._pages[key] = Page(items)
             self._count(page, 1)
             self._forget_pages(self._limits.queue // 2)
             return page
-
-    async def _read_after(self, watcher: Watcher) -> list[Sent]:
-        run_id, after = watcher.run_id, watcher.after
-        most = PAGE - after % PAGE
-        if run_id and not watcher.family:
-            events = await self._journal.events(run_id, after, most, size=SIZE)
-            entries = [TailEvent("", run_id, event) for event in events]
-            sent = await self._off_loop(entries, SIZE) if entries else []
-            return [_of_run(item, event) for item, event in zip(sent, events, strict=False)]
-        cursor = f"{self._cursor.rpartition('-')[0]}-{after}"
-        tail = await self._journal.tail(cursor, most, size=SIZE, run=run_id)
-        if not tail.events:
-            watcher.after = event_number(tail.cursor)
-            return []
-        return await self._off_loop(tail.events, SIZE)
 
     async def parts_for(self, watcher: Watcher, pages: AsyncIterator[Page]) -> AsyncIterator[bytes]:
         """What a watcher's connection is handed, each part once the last was taken."""
@@ -532,21 +530,8 @@ class Hub:
             self._count(self._pages.popitem(last=False)[1], -1)
 
 
-def _content(event: Event) -> dict[str, Any]:
-    record = event.record
-    if record is None:
-        return {"data": plain(event.data)}
-    return {"record": record.seq, **record.to_dict()}
-
-
 def _of_run(item: Sent, event: Event | None) -> Sent:
     """An event of all runs as the stream of its own run knows it; a damaged one has no id there."""
     if event is None:
         return item._replace(id="", number=0)
     return item._replace(id=str(event.seq), number=event.seq + 1)
-
-
-def _names(run_id: str) -> Iterator[str]:
-    """The ids of a run and of the runs above it, and the name that stands for its tenant's runs."""
-    yield tenant_of(run_id) + MARK
-    yield from ancestry(run_id)

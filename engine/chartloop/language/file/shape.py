@@ -1,4 +1,4 @@
-"""The reading of a document by the keys of a machine file: every fault in one pass.
+"""The reading of a document by the keys of a file: every fault in one pass.
 
 A fault becomes a finding with its place. What cannot be read is left out: `LOST` stands for an
 entry or item, and a part knows its lost keys. A misspelt key is read as the one that is meant.
@@ -62,6 +62,11 @@ IN_PLACE_OF: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Words of other tools, with the corresponding keys of this language."""
 
+_ALIKE = 0.7
+"""The similarity from which on a key is corrected: `nxt` to `next`, but not `catch` to `each`,
+which would cause further findings."""
+HOMES = (StateShape, MachineShape, RuleShape, EdgeShape)
+"""The parts of a machine file in which a misplaced key may belong."""
 _NEVER_FINITE = re.compile(r"\.(?:inf|nan)", re.IGNORECASE)
 _SCALAR = (bool, int, float, str)
 _YES, _NO = ("true", "yes", "on", "y", "t", "1"), ("false", "no", "off", "n", "f", "0")
@@ -84,18 +89,21 @@ def shape(document: Document) -> Shaped:
 P = TypeVar("P", bound=Part)
 
 
-def read_part(document: Document, part: type[P]) -> tuple[P, list[Finding]]:
-    """Read a document by the keys of one part, with all findings."""
-    walk = _Walk(document)
-    made = walk.part((), document.data, part)
+def read_part(document: Document, part: type[P], *, cure: str = "") -> tuple[P, list[Finding]]:
+    """Read a document by the keys of one part, with all findings.
+
+    A part that is not a mapping has no key; `cure` is the hint for it.
+    """
+    walk = _Walk(document, homes=())
+    made = walk.part((), document.data, part) if walk.is_mapping(part.noun, cure) else part()
     return made, walk.findings
 
 
 class _Walk:
     """One pass over a document. `cure` is the hint that goes with the key of a value."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
+    def __init__(self, document: Document, homes: tuple[type[Part], ...] = HOMES) -> None:
+        self.document, self.homes = document, homes
         self.findings = list(document.findings)
         self.unread = Unread()
         self.endless = False
@@ -103,9 +111,7 @@ class _Walk:
 
     def file(self) -> FileShape | None:
         data = self.document.data
-        if not isinstance(data, dict):
-            if not self.findings:
-                self._say("CL203", (), "a machine file is a mapping", "it starts `chartloop: 1`")
+        if not self.is_mapping("a machine file", "it starts `chartloop: 1`"):
             return None
         for found in self.findings:  # duplicate keys, words without a value
             place = found.place
@@ -132,6 +138,14 @@ class _Walk:
         if "chartloop" not in made:
             made.chartloop = 1
         return made
+
+    def is_mapping(self, noun: str, cure: str) -> bool:
+        """Whether the document is a mapping, and a finding if it is not."""
+        if isinstance(self.document.data, dict):
+            return True
+        if not self.findings:
+            self._say("CL203", (), f"{noun} is a mapping", cure)
+        return False
 
     # faults ---------------------------------------------------------------------------------
 
@@ -335,10 +349,35 @@ class _Walk:
                 self._say("CL007", at, message, "put the whole guard in quotes", key=True)
                 self.unread.lose_way(at)
                 continue
-            self._say("CL201", at, f"unknown key `{short(name)}`", _cure(name, known), key=True)
-            if (meant := _meant(name, known)) and meant not in given:
+            self._say(
+                "CL201", at, f"unknown key `{short(name)}`", self._cure(name, known), key=True
+            )
+            if (meant := self._meant(name, known)) and meant not in given:
                 given[meant] = value
         return given, lost
+
+    def _meant(self, key: str, known: list[str]) -> str:
+        """The key that a misspelt one, or a word of another tool, stands for; empty if unclear."""
+        matches = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
+        if not matches and not self._home(key, known):
+            matches = get_close_matches(key, known, n=1, cutoff=_ALIKE)
+        return matches[0] if matches else ""
+
+    def _home(self, key: str, known: list[str]) -> str:
+        """Where a misplaced key belongs, in words; empty if it is not a key of the language."""
+        for part in self.homes:
+            keys = part.table()
+            if key in keys and not keys.keys() <= set(known):
+                return part.noun
+        return ""
+
+    def _cure(self, key: str, known: list[str]) -> str:
+        if meant := self._meant(key, known):
+            return f"did you mean `{meant}`?"
+        for word in (key, *IN_PLACE_OF.get(key, ())):
+            if home := self._home(word, known):
+                return f"`{word}` is a key of {home}"
+        return nearest(key, known)
 
     def _plain_map(self, path: Path, given: Data, part: type[Part]) -> Any:
         """Report a mapping where only `{type, value}` or `{append}` is allowed."""
@@ -362,37 +401,6 @@ _READ: Mapping[type[Kind], Callable[..., Any]] = {
 
 def _is_cut_guard(key: str) -> bool:
     return any(sign in key for sign in "<>=\"'()") or (len(key) > 40 and " " in key)
-
-
-_ALIKE = 0.7
-"""The similarity from which on a key is corrected: `nxt` to `next`, but not `catch` to `each`,
-which would cause further findings."""
-
-
-def _meant(key: str, known: list[str]) -> str:
-    """The key that a misspelt one, or a word of another tool, stands for; empty if unclear."""
-    matches = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
-    if not matches and not _home(key, known):
-        matches = get_close_matches(key, known, n=1, cutoff=_ALIKE)
-    return matches[0] if matches else ""
-
-
-def _home(key: str, known: list[str]) -> str:
-    """Where a misplaced key belongs, in words; empty if it is not a key of the language."""
-    for part in (StateShape, MachineShape, RuleShape, EdgeShape):
-        keys = part.table()
-        if key in keys and not keys.keys() <= set(known):
-            return part.noun
-    return ""
-
-
-def _cure(key: str, known: list[str]) -> str:
-    if meant := _meant(key, known):
-        return f"did you mean `{meant}`?"
-    for word in (key, *IN_PLACE_OF.get(key, ())):
-        if home := _home(word, known):
-            return f"`{word}` is a key of {home}"
-    return nearest(key, known)
 
 
 def _in_words(value: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from chartloop.pictures.dot.write import PAINTS
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line
-from chartloop.pictures.live.colours import paint_of, pale
+from chartloop.pictures.live.colours import FADED, look_of_box, pale
 from chartloop.pictures.live.plan import Plan, say_times
 
 TAKEN = "•"
@@ -25,14 +25,13 @@ def annotate_chart(chart: Flowchart, plan: Plan) -> Flowchart:
 
 
 def _box(box: Box, plan: Plan) -> Box:
-    if box.id == plan.now:
+    look = look_of_box(box, plan)
+    if look is not None and look.fill:
         label = f"{box.label}\n{plan.badge}".strip()
-        return replace(box, label=label, fill=paint_of(plan.how).fill)
+        return replace(box, label=label, fill=look.fill)
     if box.id in plan.failed:
         box = replace(box, label=f"{box.label}\n{plan.failed[box.id]}".strip())
-    if not plan.counted or box.id in plan.visited or box.origin == "rule":
-        return box
-    return replace(box, fill=pale(box.fill or PAINTS[box.role].fill))
+    return replace(box, fill=pale(box.fill or PAINTS[box.role].fill)) if look is FADED else box
 
 
 def _arrow(arrow: Arrow, times: int | None) -> Arrow:

@@ -11,9 +11,11 @@ import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from chartloop.pictures.dot.write import PAINTS, Paint
-from chartloop.pictures.flowchart import Box
+from chartloop.pictures.dot.write import INK, PAINTS, Paint
+from chartloop.pictures.flowchart import Box, Role
+from chartloop.pictures.live.plan import Plan
 from chartloop.pictures.live.progress import How
 
 NOW = Paint("#fde68a", "#b45309")
@@ -36,26 +38,43 @@ MANY = 200
 """The count above which an arrow was taken by many runs, or by a very long one."""
 
 
-def paint_of(how: How) -> Paint:
-    """The colours of the box that a run is in: amber, or by how the run ended."""
-    if not how:
-        return NOW
-    return PAINTS["completed" if how == "natural" else "stop"]
+class Look(NamedTuple):
+    """How a moment shows a part that it does not leave as it is."""
+
+    line: str
+    """The colour of its border or arrow."""
+    wide: float = 0
+    """The width of that; 0 for its own."""
+    ink: str = INK
+    fill: str = ""
+    """Empty for its own; paler in `FADED`."""
+    bold: bool = False
+
+
+FADED = Look(PALE, ink=PALE_INK)
+"""A part that was not reached."""
+
+
+def look_of_box(box: Box, plan: Plan) -> Look | None:
+    """How a moment shows a box: amber or as the run ended, visited, or faded; None as it is."""
+    if box.id == plan.now:
+        ended: Role = "completed" if plan.how == "natural" else "stop"
+        paint = PAINTS[ended] if plan.how else NOW
+        bold = max(map(len, box.label.split("\n"))) <= _BOLD  # a longer label would overflow
+        return Look(paint.border, 2.8, fill=paint.fill, bold=bold)
+    if box.id in plan.visited:  # stops keep the colour of a stop
+        return Look(PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN, 1.9)
+    return FADED if plan.counted and box.origin != "rule" else None
+
+
+def look_of_arrow(times: int | None, most: int, *, colour: str = TAKEN) -> Look:
+    """How an arrow looks that was taken `times` times, and none more than `most` times."""
+    return FADED if times is None else Look(colour, width(times, most))
 
 
 def badge_ink(how: How) -> str:
     """The colour of the badge."""
     return _BADGE_INK.get(how, FAILED)
-
-
-def visited_border(box: Box) -> str:
-    """The border of a visited box: stops keep the colour of a stop."""
-    return PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN
-
-
-def stands_out(box: Box) -> bool:
-    """Whether the label may be bold while the run is in the box: a long one would overflow."""
-    return max(map(len, box.label.split("\n"))) <= _BOLD
 
 
 def width(times: int, most: int = 0) -> float:

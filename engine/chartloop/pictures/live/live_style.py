@@ -14,7 +14,6 @@ from __future__ import annotations
 from chartloop.pictures.dot.write import (
     BOLD,
     FONT,
-    INK,
     Dress,
     Html,
     Style,
@@ -26,16 +25,14 @@ from chartloop.pictures.dot.write import (
 )
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line
 from chartloop.pictures.live.colours import (
+    FADED,
     FAILED,
-    PALE,
-    PALE_INK,
     TAKEN,
+    Look,
     badge_ink,
-    paint_of,
+    look_of_arrow,
+    look_of_box,
     pale,
-    stands_out,
-    visited_border,
-    width,
 )
 from chartloop.pictures.live.plan import Plan, last_boxes, say_times
 
@@ -110,6 +107,18 @@ def under(text: str) -> str:
     return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(text)}</FONT>'
 
 
+def painted(style: Style, look: Look | None) -> dict[str, str]:
+    """The attributes of a part in a look."""
+    if look is None:
+        return dict(style)
+    fill = look.fill or (pale(style["fillcolor"]) if look is FADED and "fillcolor" in style else "")
+    changed = {
+        "color": look.line, "penwidth": str(look.wide or ""), "fontcolor": look.ink,
+        "fillcolor": fill, "fontname": BOLD if look.bold else "",
+    }  # fmt: skip
+    return {**style, **{name: value for name, value in changed.items() if value}}
+
+
 class PaintedDress(LiveDress):
     """The look of one moment, with its texts and colours.
 
@@ -124,31 +133,13 @@ class PaintedDress(LiveDress):
 
     def box(self, box: Box) -> Style:
         """A box as the moment paints it."""
-        plan, style = self._plan, dict(super().box(box))
-        if box.id == plan.now:
-            paint = paint_of(plan.how)
-            style |= {"fillcolor": paint.fill, "color": paint.border, "penwidth": "2.8"}
-            return style | {"fontname": BOLD} if stands_out(box) else style
-        if not plan.counted or box.origin == "rule":
-            return style
-        if box.id in plan.visited:
-            return style | {"color": visited_border(box), "penwidth": "1.9"}
-        return style | {"color": PALE, "fillcolor": pale(style["fillcolor"]), "fontcolor": PALE_INK}
+        return painted(super().box(box), look_of_box(box, self._plan))
 
     def arrow(self, arrow: Arrow) -> Style:
         """An arrow as the moment paints it."""
-        style = super().arrow(arrow)
-        if not self._plan.counted or not arrow.id:
-            return style
-        times = self._taken.get(arrow)
-        if times is None:
-            return {**style, "color": PALE, "fontcolor": PALE_INK}
-        return {
-            **style,
-            "color": TAKEN,
-            "penwidth": str(width(times, self._most)),
-            "fontcolor": INK,
-        }
+        counted = self._plan.counted and arrow.id
+        look = look_of_arrow(self._taken.get(arrow), self._most) if counted else None
+        return painted(super().arrow(arrow), look)
 
     def box_label(self, box: Box) -> str:
         """The label, and under it the badge in its colour."""

@@ -15,7 +15,7 @@ from chartloop.pictures.dot.write import Html, Style, html_text, title_style, to
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.from_graph import LISTED, wrap_label
 from chartloop.pictures.live.annotate import annotate_chart
-from chartloop.pictures.live.colours import PALE_INK, TAKEN
+from chartloop.pictures.live.colours import FADED, PALE_INK, TAKEN, look_of_box
 from chartloop.pictures.live.live_style import LEFT, SPACE, PaintedDress, title_label
 from chartloop.pictures.live.outline import Outline
 from chartloop.pictures.live.plan import Plan, Planner, say_times
@@ -106,9 +106,7 @@ class ReportDress(PaintedDress):
         rows = [row(html_text(line) or " ") for line in _lines_of(box.label)]
         rows += self._badge_row(box)
         if (meter := self._meters.get(box.id)) is not None:
-            plan = self._plan
-            away = box.id not in plan.visited and box.id != plan.now
-            rows += self._meter(meter, faded=plan.counted and away and box.origin != "rule")
+            rows += self._meter(meter, faded=look_of_box(box, self._plan) is FADED)
         return table(rows)
 
     def arrow_label(self, arrow: Arrow) -> str:

@@ -25,15 +25,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, cast
-
-from pydantic import JsonValue, ValidationError
+from typing import Annotated, Any, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import RETRY_ON, Finding, SpecError, nearest
 from chartloop.core.facts import FleetFacts
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
-from chartloop.language.file.base import Shape, Text
+from chartloop.language.file.keys import LOST, REQUIRED, Json, MapOf, Names, Part, Text, key
+from chartloop.language.file.shape import Data, read_part
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.language.yaml.document import Document
 from chartloop.language.yaml.reading import Path as At
@@ -46,202 +45,12 @@ _ROUNDED = 0.01
 """Tolerance for the sum of shares: three times 33% counts as 100%."""
 
 
-class BehaviourShape(Shape):
-    """The behaviour of a state or an action; see `studies.simulation.world.Behaviour`."""
-
-    fails: JsonValue = None
-    tool_calls: JsonValue = None
-    tools: JsonValue = None
-    repeats: JsonValue = None
-    texts: JsonValue = None
-    results: dict[str, JsonValue] | None = None
-    prompt_tokens: JsonValue = None
-    completion_tokens: JsonValue = None
-    grows: bool | None = None
-    usd: JsonValue = None
-    call_fails: JsonValue = None
-    adds: JsonValue = None
-    calls: JsonValue = None
-    reasons: JsonValue = None
-    duration: JsonValue = None
-    answers: JsonValue = None
-    delay: JsonValue = None
-    data: dict[str, JsonValue] | None = None
-
-
-class PricesShape(Shape):
-    """USD for one token."""
-
-    prompt: JsonValue
-    completion: JsonValue
-
-
-class WorldShape(Shape):
-    """A world file."""
-
-    world: Literal[1]
-    about: Text = ""
-    task: Text = "a task"
-    prices: PricesShape | None = None
-    states: dict[str, BehaviourShape] | None = None
-    actions: dict[str, BehaviourShape] | None = None
-    guards: dict[str, JsonValue] | None = None
-    fleet: dict[str, JsonValue] | None = None
-
-
 class _Wrong(ValueError):
     """A value of the wrong kind; the text describes a right one."""
 
 
 MOST_CALLS = 100
 """Maximum number of tool calls of one reply, and of model calls of one child."""
-
-
-def read_world(text: str, *, file: str, spec: MachineSpec) -> World:
-    """Read a world for a machine from text. Raises `SpecError` with every finding."""
-    return world_of(read(text, file), spec)
-
-
-def world_of(document: Document, spec: MachineSpec) -> World:
-    """Read a world for a machine from a document. Raises `SpecError` with every finding."""
-    shape, findings = _shape(document)
-    if shape is None:
-        raise SpecError([*document.findings, *findings])
-    reading = _Reading(document, spec)
-    world = reading.world(shape)
-    if errors := [*document.findings, *findings, *reading.findings]:
-        raise SpecError(sorted(errors, key=lambda f: (f.place.line, f.place.column, f.code)))
-    return world
-
-
-def _shape(document: Document) -> tuple[WorldShape | None, list[Finding]]:
-    data: object = document.data
-    if not isinstance(data, dict):
-        hint = "it starts with `world: 1`"
-        wrong = finding("CL203", "a world file is a mapping", document.at(()), hint=hint)
-        return None, [] if document.findings else [wrong]
-    try:
-        return WorldShape.model_validate(data), []
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
-        return None, [_fault(document, f["type"], f["loc"], f["msg"]) for f in faults]
-
-
-def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
-    name, where = str(path[-1]), ".".join(map(str, path))
-    if kind == "extra_forbidden":
-        model = WorldShape if len(path) == 1 else BehaviourShape
-        model = PricesShape if path[0] == "prices" else model
-        hint = nearest(name, model.model_fields)
-        return finding("CL201", f"unknown key `{name}`", document.key(path), hint=hint, at=where)
-    if kind == "missing":
-        hint = "a world file starts with `world: 1`" if name == "world" else ""
-        text = f"the key `{name}` is missing"
-        return finding("CL202", text, document.key(path), hint=hint, at=where)
-    words = {"dict_type": "a mapping", "model_type": "a mapping", "string_type": "text",
-             "literal_error": "`1`", "bool_type": "`true` or `false`"}  # fmt: skip
-    text = f"`{where}` takes {words.get(kind, message[:1].lower() + message[1:])}"
-    return finding("CL203", text, document.at(path), at=where)
-
-
-class _Reading:
-    """A reader of one world file, which collects findings."""
-
-    def __init__(self, document: Document, spec: MachineSpec) -> None:
-        self.document = document
-        self.spec = spec
-        self.findings: list[Finding] = []
-
-    def world(self, shape: WorldShape) -> World:
-        """The world, without the values that have findings."""
-        prices = None
-        if shape.prices is not None:
-            sent = self._value(("prices", "prompt"), shape.prices.prompt, _number)
-            written = self._value(("prices", "completion"), shape.prices.completion, _number)
-            prices = (sent or 0.0, written or 0.0)
-        guards: dict[str, float] = {}
-        for name, value in (shape.guards or {}).items():
-            often = self._value(("guards", name), value, _share)
-            guards[name] = 0.0 if often is None else often
-            self._check_name(name, ("guards", name), self.spec.registry.guards, "CL103", "guard")
-        fleet: dict[str, Amount] = {}
-        for name, value in (shape.fleet or {}).items():
-            if self._check_name(name, ("fleet", name), FleetFacts.defaults(), "CL103", "fact"):
-                reading = _TIME if name == "requests_wait" else _TOKENS
-                fleet[name] = self._value(("fleet", name), value, reading) or NOTHING
-        return World(
-            dict(self._states(shape.states or {})), dict(self._actions(shape.actions or {})),
-            guards, fleet, prices, shape.task, shape.about,
-        )  # fmt: skip
-
-    def _states(self, given: Mapping[str, BehaviourShape]) -> Iterator[tuple[str, Behaviour]]:
-        possible = {n: s for n, s in self.spec.states.items() if s.action or s.job == "wait"}
-        for name, shape in given.items():
-            path: At = ("states", name)
-            if name in self.spec.states and name not in possible:
-                message = f"nothing comes from outside at `{name}`: it only decides"
-                self.findings.append(finding("CL207", message, self.document.key(path)))
-                continue
-            if self._check_name(name, path, possible, "CL301", "state"):
-                yield name, self._behaviour(shape, path, [possible[name]])
-
-    def _actions(self, given: Mapping[str, BehaviourShape]) -> Iterator[tuple[str, Behaviour]]:
-        doing: dict[str, list[StateSpec]] = {}
-        for state in self.spec.states.values():
-            if state.action is not None:
-                doing.setdefault(state.action.name, []).append(state)
-        for name, shape in given.items():
-            if self._check_name(name, ("actions", name), doing, "CL401", "action"):
-                yield name, self._behaviour(shape, ("actions", name), doing[name])
-
-    def _check_name(
-        self, name: str, path: At, known: Mapping[str, Any], code: str, what: str
-    ) -> bool:
-        if name in known:
-            return True
-        message = f"the machine has no {what} `{name}`"
-        place = self.document.key(path)
-        self.findings.append(finding(code, message, place, hint=nearest(name, known)))
-        return False
-
-    def _behaviour(self, shape: BehaviourShape, path: At, states: list[StateSpec]) -> Behaviour:
-        takes = frozenset[str]().union(*(keys_of(state) for state in states))
-        values: dict[str, Any] = {}
-        for name in BehaviourShape.model_fields:
-            given = getattr(shape, name)
-            if given is None:
-                continue
-            if name not in takes:
-                message = f"`{name}` says nothing of `{path[-1]}`"
-                hint = f"it may say {', '.join(sorted(takes))}"
-                place = self.document.key((*path, name))
-                self.findings.append(finding("CL207", message, place, hint=hint))
-                continue
-            value = self._value((*path, name), given, _READ[name])
-            if value is not None:
-                values[name] = value
-        self._words(values, path, states)
-        return Behaviour(**values)
-
-    def _words(self, values: Mapping[str, Any], path: At, states: list[StateSpec]) -> None:
-        """Check the tools, events and reasons among the values against the machine."""
-        events = dict.fromkeys(e.trigger for s in states for e in s.edges_of("on"))
-        for key, known, code, what in (
-            ("tools", self.spec.registry.tools, "CL405", "tool"),
-            ("answers", {**events, NOBODY: None}, "CL410", "event"),
-            ("reasons", self.spec.reasons, "CL408", "reason"),
-        ):
-            for name, _ in values.get(key, ()):
-                self._check_name(str(name), (*path, key, str(name)), known, code, what)
-
-    def _value(self, path: At, given: Any, reading: Callable[[Any], Any]) -> Any:
-        try:
-            return reading(given)
-        except _Wrong as error:
-            where = ".".join(map(str, path))
-            message = f"`{where}`: {error}"
-            self.findings.append(finding("CL209", message, self.document.at(path), at=where))
-            return None
 
 
 # values -------------------------------------------------------------------------------------
@@ -369,7 +178,15 @@ def _datum(text: str) -> Any:
         return text
 
 
+def _flag(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise _Wrong("`true` or `false`")
+    return given
+
+
 def _fields(given: Any) -> dict[str, Choice]:
+    if not isinstance(given, Mapping):
+        raise _Wrong("a mapping of fields")
     return {str(name): _one_of(value) for name, value in cast("Mapping[str, Any]", given).items()}
 
 
@@ -383,10 +200,150 @@ def _few(given: Any) -> float:
 _TOKENS, _TIME, _CALLS = _amount(_number), _amount(_seconds), _amount(_few)
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "fails": _fails, "tool_calls": _CALLS, "tools": _choice, "repeats": _share, "texts": _choice,
-    "results": _fields, "prompt_tokens": _TOKENS, "completion_tokens": _TOKENS, "grows": bool,
+    "results": _fields, "prompt_tokens": _TOKENS, "completion_tokens": _TOKENS, "grows": _flag,
     "usd": _number, "call_fails": _share, "adds": _TOKENS, "calls": _CALLS, "reasons": _choice,
     "duration": _TIME, "answers": _choice, "delay": _TIME, "data": _fields,
 }  # fmt: skip
+Behaves = Annotated[Data, MapOf(names=Names(words=tuple(_READ)))]
+"""The behaviour of a state or an action; see `studies.simulation.world.Behaviour`."""
+
+
+# reading ------------------------------------------------------------------------------------
+
+
+class PricesShape(Part):
+    """USD for one token."""
+
+    prompt: Json
+    completion: Json
+
+
+class WorldShape(Part, noun="a world file"):
+    """A world file."""
+
+    world: Json = key(cure="a world file starts with `world: 1`", default=REQUIRED)
+    about: Text = ""
+    task: Text = "a task"
+    prices: PricesShape | None = None
+    states: dict[str, Behaves] | None = None
+    actions: dict[str, Behaves] | None = None
+    guards: dict[str, Json] | None = None
+    fleet: dict[str, Json] | None = None
+
+
+def read_world(text: str, *, file: str, spec: MachineSpec) -> World:
+    """Read a world for a machine from text. Raises `SpecError` with every finding."""
+    return world_of(read(text, file), spec)
+
+
+def world_of(document: Document, spec: MachineSpec) -> World:
+    """Read a world for a machine from a document. Raises `SpecError` with every finding."""
+    shape, findings = read_part(document, WorldShape, cure="it starts with `world: 1`")
+    reading = _Reading(document, spec, findings)
+    world = reading.world(shape)
+    if findings:
+        raise SpecError(sorted(findings, key=lambda f: (f.place.line, f.place.column, f.code)))
+    return world
+
+
+class _Reading:
+    """A reader of the values of one world file, which adds to its findings."""
+
+    def __init__(self, document: Document, spec: MachineSpec, findings: list[Finding]) -> None:
+        self.document, self.spec, self.findings = document, spec, findings
+
+    def world(self, shape: WorldShape) -> World:
+        """The world, without the values that have findings."""
+        if vars(shape).get("world", 1) != 1 or shape.world is True:
+            message, place = "`world` takes `1`", self.document.at(("world",))
+            self.findings.append(finding("CL203", message, place, at="world"))
+        prices = None
+        if shape.prices:
+            sent = self._value(("prices", "prompt"), shape.prices.prompt, _number)
+            written = self._value(("prices", "completion"), shape.prices.completion, _number)
+            prices = (sent or 0.0, written or 0.0)
+        guards: dict[str, float] = {}
+        for name, value in (shape.guards or {}).items():
+            often = self._value(("guards", name), value, _share)
+            guards[name] = 0.0 if often is None else often
+            self._check_name(name, ("guards", name), self.spec.registry.guards, "CL103", "guard")
+        fleet: dict[str, Amount] = {}
+        for name, value in (shape.fleet or {}).items():
+            if self._check_name(name, ("fleet", name), FleetFacts.defaults(), "CL103", "fact"):
+                reading = _TIME if name == "requests_wait" else _TOKENS
+                fleet[name] = self._value(("fleet", name), value, reading) or NOTHING
+        return World(
+            dict(self._states(shape.states or {})), dict(self._actions(shape.actions or {})),
+            guards, fleet, prices, shape.task, shape.about,
+        )  # fmt: skip
+
+    def _states(self, given: Mapping[str, Data]) -> Iterator[tuple[str, Behaviour]]:
+        possible = {n: s for n, s in self.spec.states.items() if s.action or s.job == "wait"}
+        for name, behaviour in given.items():
+            path: At = ("states", name)
+            if name in self.spec.states and name not in possible:
+                message = f"nothing comes from outside at `{name}`: it only decides"
+                self.findings.append(finding("CL207", message, self.document.key(path)))
+                continue
+            if self._check_name(name, path, possible, "CL301", "state"):
+                yield name, self._behaviour(behaviour, path, [possible[name]])
+
+    def _actions(self, given: Mapping[str, Data]) -> Iterator[tuple[str, Behaviour]]:
+        doing: dict[str, list[StateSpec]] = {}
+        for state in self.spec.states.values():
+            if state.action is not None:
+                doing.setdefault(state.action.name, []).append(state)
+        for name, behaviour in given.items():
+            if self._check_name(name, ("actions", name), doing, "CL401", "action"):
+                yield name, self._behaviour(behaviour, ("actions", name), doing[name])
+
+    def _check_name(
+        self, name: str, path: At, known: Mapping[str, Any], code: str, what: str
+    ) -> bool:
+        if name in known:
+            return True
+        message = f"the machine has no {what} `{name}`"
+        place = self.document.key(path)
+        self.findings.append(finding(code, message, place, hint=nearest(name, known)))
+        return False
+
+    def _behaviour(self, given: Data, path: At, states: list[StateSpec]) -> Behaviour:
+        takes = frozenset[str]().union(*(keys_of(state) for state in states))
+        values: dict[str, Any] = {}
+        for name, value in given.items() if given else ():
+            if value is None or value is LOST:
+                continue
+            if name not in takes:
+                message = f"`{name}` says nothing of `{path[-1]}`"
+                hint = f"it may say {', '.join(sorted(takes))}"
+                place = self.document.key((*path, name))
+                self.findings.append(finding("CL207", message, place, hint=hint))
+                continue
+            read = self._value((*path, name), value, _READ[name])
+            if read is not None:
+                values[name] = read
+        self._words(values, path, states)
+        return Behaviour(**values)
+
+    def _words(self, values: Mapping[str, Any], path: At, states: list[StateSpec]) -> None:
+        """Check the tools, events and reasons among the values against the machine."""
+        events = dict.fromkeys(e.trigger for s in states for e in s.edges_of("on"))
+        for field, known, code, what in (
+            ("tools", self.spec.registry.tools, "CL405", "tool"),
+            ("answers", {**events, NOBODY: None}, "CL410", "event"),
+            ("reasons", self.spec.reasons, "CL408", "reason"),
+        ):
+            for name, _ in values.get(field, ()):
+                self._check_name(str(name), (*path, field, str(name)), known, code, what)
+
+    def _value(self, path: At, given: Any, reading: Callable[[Any], Any]) -> Any:
+        try:
+            return reading(given)
+        except _Wrong as error:
+            where = ".".join(map(str, path))
+            message = f"`{where}`: {error}"
+            self.findings.append(finding("CL209", message, self.document.at(path), at=where))
+            return None
 
 
 # writing ------------------------------------------------------------------------------------
@@ -400,9 +357,9 @@ def world_data(world: World) -> dict[str, Any]:
     out["task"] = world.task
     if world.prices is not None:
         out["prices"] = {"prompt": world.prices[0], "completion": world.prices[1]}
-    for key, group in (("states", world.states), ("actions", world.actions)):
+    for part, group in (("states", world.states), ("actions", world.actions)):
         if data := {name: _behaviour_data(b) for name, b in group.items() if b.set_fields}:
-            out[key] = data
+            out[part] = data
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
     if world.fleet:
@@ -413,7 +370,7 @@ def world_data(world: World) -> dict[str, Any]:
 
 def _behaviour_data(behaviour: Behaviour) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in sorted(behaviour.set_fields, key=[*BehaviourShape.model_fields].index):
+    for name in sorted(behaviour.set_fields, key=[*_READ].index):
         value = getattr(behaviour, name)
         if isinstance(value, Amount):
             out[name] = value.to_data(seconds=name in ("duration", "delay"))
@@ -437,9 +394,9 @@ def _percent(share: float) -> str:
 def write_world(world: World) -> str:
     """Write a world as the text of a world file."""
     out: list[str] = []
-    for key, value in world_data(world).items():
-        if isinstance(value, dict) and key != "prices":
-            out.append(f"{key}:")
+    for part, value in world_data(world).items():
+        if isinstance(value, dict) and part != "prices":
+            out.append(f"{part}:")
             inner = cast("dict[str, Any]", value)
             for name, entry in inner.items():
                 note = f"  # {world.samples[name]:,} samples" if name in world.samples else ""
@@ -447,8 +404,8 @@ def write_world(world: World) -> str:
                 if not isinstance(entry, dict):
                     out.append(f"  {json.dumps(name)}: {json.dumps(entry)}")
                     continue
-                parts = cast("dict[str, Any]", entry)
-                out += [f"    {n}: {json.dumps(v, ensure_ascii=False)}" for n, v in parts.items()]
+                fields = cast("dict[str, Any]", entry)
+                out += [f"    {n}: {json.dumps(v, ensure_ascii=False)}" for n, v in fields.items()]
         else:
-            out.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
+            out.append(f"{part}: {json.dumps(value, ensure_ascii=False)}")
     return "\n".join(out) + "\n"

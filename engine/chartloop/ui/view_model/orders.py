@@ -7,95 +7,113 @@ Belongs here: the form of each order, and why it may be refused. Never: carrying
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import Annotated, cast
+
+from msgspec import Meta
 
 from chartloop.api import Run
+from chartloop.core.codec import read
 from chartloop.core.errors import RunError, nearest
 from chartloop.core.visible import cut
 
 LONGEST = 20_000
 """The most characters of a text that a page may send."""
+Text = Annotated[str, Meta(max_length=LONGEST)]
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True)
+class Step:
     """Do the current action."""
 
 
-class RunUntil(NamedTuple):
+@dataclass(frozen=True)
+class RunUntil:
     """Drive the run to its end, to a wait, or `until` a state is entered or a guard holds."""
 
-    until: str = ""
+    until: Text = ""
 
 
-class Pause(NamedTuple):
+@dataclass(frozen=True)
+class Pause:
     """Pause before the next action."""
 
 
-class Resume(NamedTuple):
+@dataclass(frozen=True)
+class Resume:
     """End a pause, without doing an action yet."""
 
 
-class Cancel(NamedTuple):
+@dataclass(frozen=True)
+class Cancel:
     """Stop before the next action, then do the epilogue, if there is one."""
 
-    reason: str = "user_requested"
+    reason: Text = "user_requested"
     """A stop reason of the machine."""
-    message: str = ""
+    message: Text = ""
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Answer:
     """Answer the wait and continue from it. The data are as typed."""
 
-    event: str
-    data: Mapping[str, str | bool]
-    wait: str = ""
+    event: Text
+    data: Mapping[Text, Text | bool] = field(default_factory=dict[str, str | bool])
+    wait: Text = ""
     """The id of the wait whose question the page shows."""
-    shown: str = ""
+    shown: Text = ""
     """The digest of a question of which more was opened."""
 
 
-class Back(NamedTuple):
+@dataclass(frozen=True)
+class Back:
     """Take back the newest records."""
 
-    records: int
+    records: int = 1
 
 
-class Enqueue(NamedTuple):
+@dataclass(frozen=True)
+class Enqueue:
     """Append tasks to the queue."""
 
-    tasks: tuple[str, ...]
+    tasks: Annotated[tuple[Text, ...], Meta(min_length=1)]
 
 
-class Fork(NamedTuple):
+@dataclass(frozen=True)
+class Fork:
     """Continue as a new run; the old one stays as it is."""
 
     at: int | None = None
     """The first record to leave out; None keeps all."""
 
 
-class Break(NamedTuple):
+@dataclass(frozen=True)
+class Break:
     """Set a breakpoint, or remove it if it is set."""
 
-    at: str
+    at: Text
     """A state, an edge, a rule, or a guard."""
 
 
-class Set(NamedTuple):
+@dataclass(frozen=True)
+class Set:
     """Change a limit or a variable. The value is as typed."""
 
-    name: str
-    value: str
+    name: Text
+    value: Text
 
 
-class Why(NamedTuple):
+@dataclass(frozen=True)
+class Why:
     """Show the decision of a record, by default the newest."""
 
-    seq: int | None
+    seq: int | None = None
 
 
-class Show(NamedTuple):
+@dataclass(frozen=True)
+class Show:
     """Show the current view; with the question to its end if `whole`."""
 
     whole: bool = False
@@ -116,6 +134,16 @@ Order = (
     | Why
     | Show
 )
+ORDERS: Mapping[str, type[Order]] = MappingProxyType(
+    {
+        "step": Step, "run": RunUntil, "pause": Pause, "resume": Resume, "cancel": Cancel,
+        "enqueue": Enqueue, "answer": Answer, "back": Back, "fork": Fork, "break": Break,
+        "set": Set, "why": Why, "show": Show,
+    }
+)  # fmt: skip
+"""The orders by their word in a message, whose other keys are the fields of the order."""
+_TRIMMED = ("until", "reason", "at", "name")
+"""The fields without the spaces around them."""
 Driving = Step | RunUntil | Cancel | Answer
 """Orders that do actions, and so may take long; a cancelled run may have an epilogue."""
 
@@ -126,7 +154,7 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
     For a run that is not being driven; `records` is the number of its records.
     """
     if run.moved_to:
-        giving = _READ.keys() - {"break", "why", "show"}
+        giving = ORDERS.keys() - {"break", "why", "show"}
         return dict.fromkeys(sorted(giving), f"The run continues as run {run.moved_to}")
     refused: dict[str, str] = {}
     if run.ended:
@@ -166,11 +194,19 @@ def order_of(message: object) -> Order:
         raise _refusal(f"a {type(message).__name__} is not an order")
     fields = cast(Mapping[object, object], message)
     do = fields.get("do")
-    read = _READ.get(do) if isinstance(do, str) else None
-    if read is None:
-        hint = nearest(do, _READ) if isinstance(do, str) else ""
-        raise _refusal(f"there is no order {_quote(do)}", hint)
-    return read(fields)
+    kind = ORDERS.get(do) if isinstance(do, str) else None
+    if kind is None:
+        if not isinstance(do, str):
+            raise _refusal(f"there is no order {type(do).__name__}")
+        raise _refusal(f"there is no order {cut(repr(do))}", nearest(do, ORDERS))
+    trimmed = {
+        str(name): value.strip() if name in _TRIMMED and isinstance(value, str) else value
+        for name, value in fields.items()
+    }
+    try:
+        return read(trimmed, kind, {})
+    except ValueError as error:
+        raise _refusal(str(error)) from None
 
 
 def number_of(message: object) -> int:
@@ -179,76 +215,6 @@ def number_of(message: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
         return 0
     return number if 0 <= number < 2**53 else 0  # JavaScript's safe integers
-
-
-def _answer(fields: Mapping[object, object]) -> Answer:
-    data = fields.get("data", {})
-    if not isinstance(data, Mapping):
-        raise _refusal("the fields of an answer are a mapping")
-    typed = cast(Mapping[object, object], data)
-    read = {
-        _text(name, "a field's name"): (
-            value if isinstance(value, bool) else _text(value, f"the field {_quote(name)}")
-        )
-        for name, value in typed.items()
-    }
-    wait = _text(fields.get("wait", ""), "the wait")
-    shown = _text(fields.get("shown", ""), "the digest")
-    return Answer(_text(fields.get("event"), "the event"), read, wait, shown)
-
-
-def _enqueue(fields: Mapping[object, object]) -> Enqueue:
-    tasks = fields.get("tasks")
-    if not isinstance(tasks, list) or not tasks:
-        raise _refusal("the tasks are a list of texts")
-    return Enqueue(tuple(_text(task, "a task") for task in cast("list[object]", tasks)))
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise _refusal(f"{what} is a {type(value).__name__}, not a text")
-    if len(value) > LONGEST:
-        raise _refusal(f"{what} is longer than {LONGEST:,} characters")
-    return value
-
-
-def _count(value: object, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _refusal(f"{what} is not a number: {_quote(value)}")
-    return value
-
-
-def _optional_count(value: object, what: str) -> int | None:
-    return None if value is None else _count(value, what)
-
-
-_READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyType(
-    {
-        "step": lambda _: Step(),
-        "run": lambda fields: RunUntil(_text(fields.get("until", ""), "where to run to").strip()),
-        "pause": lambda _: Pause(),
-        "resume": lambda _: Resume(),
-        "cancel": lambda fields: Cancel(
-            _text(fields.get("reason", "user_requested"), "the reason").strip(),
-            _text(fields.get("message", ""), "the message"),
-        ),
-        "enqueue": _enqueue,
-        "answer": _answer,
-        "back": lambda fields: Back(_count(fields.get("records", 1), "how many records")),
-        "fork": lambda fields: Fork(_optional_count(fields.get("at"), "a record's number")),
-        "break": lambda fields: Break(_text(fields.get("at"), "where to stop").strip()),
-        "set": lambda fields: Set(
-            _text(fields.get("name"), "the name").strip(), _text(fields.get("value"), "the value")
-        ),
-        "why": lambda fields: Why(_optional_count(fields.get("seq"), "a record's number")),
-        "show": lambda fields: Show(fields.get("whole") is True),
-    }
-)
-
-
-def _quote(value: object) -> str:
-    text = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
-    return cut(text)
 
 
 def _refusal(fault: str, hint: str = "") -> RunError:
