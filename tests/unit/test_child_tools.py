@@ -272,12 +272,8 @@ def test_a_move_takes_the_children_of_a_call_along() -> None:
     calls = asked(call("researcher", "a", task="x"), call("checker", "b", task="y"))
     run = started(calls, "facts", "Done.", journal=journal, run_id="r")
     run.run()
-    changed = desk(
-        DESK.replace("steps: 20", "steps: 30")
-        .replace("act:", "work:")
-        .replace("to: act", "to: work")
-        + "renamed: {act: work}\n"
-    )
+    text = DESK.replace("act:", "send:").replace("to: act", "to: send")
+    changed = desk(text.replace("steps: 20", "steps: 30") + "renamed: {act: send}\n")
     moved = changed.open("r", journal=journal, changed=True, script=[calls, "facts", "Done."])
     moved.send("true")
     assert moved.run().output == "Done."
