@@ -114,8 +114,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """``-n auto``: two processes a core, since many tests wait for servers and clocks."""
-    return 2 * (os.cpu_count() or 1)
+    """``-n auto``: two processes a core, three where the tests run that wait for servers and clocks."""
+    return (3 if ALL else 2) * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
