@@ -135,13 +135,13 @@ class Place:
         return all(row.ended for row in self.rows())
 
 
-def until(what: Callable[[], Any], seconds: float = 90.0) -> None:
-    """Wait for something that comes in time."""
+def until(what: Callable[[], Any], seconds: float = 90.0, *, pause: float = 0.05) -> None:
+    """Wait for something that comes in time, and look for it after each pause."""
     end = time.monotonic() + seconds
     while not what():
         if time.monotonic() > end:
             pytest.fail("it took too long")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def stopped(worker: subprocess.Popen[str]) -> str:
