@@ -207,7 +207,7 @@ def call(*args: str, cwd: Path) -> Done:
         patch.setattr(sys, "stdin", io.StringIO())
         patch.setattr(inbox, "PATIENCE", 0.05)
         code = app.main(list(args), prog_name="chartloop", standalone_mode=False)
-    seen = [stream.buffer.getvalue().decode() for stream in (out, err)]  # pyright: ignore[reportAttributeAccessIssue]
+    seen = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return Done(code, *seen)
 
 
