@@ -61,14 +61,21 @@ class Adversary:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """A short reply, a long one, tool calls, or one of the three kinds of failure, with a wait that is asked for."""
         self.asked += 1
-        poke = ToolCall("a", "poke", "{}")
+        names = [str(tool["function"]["name"]) for tool in request.tools]
+        children = [name for name in names if name != "poke"]
+
+        def call(id: str) -> ToolCall:
+            if children and (which := self.choices.of(len(children) + 1)):
+                return ToolCall(id, children[which - 1], '{"task": "x"}')
+            return ToolCall(id, "poke", "{}")
+
         match self.choices.of(9):
             case 0:
-                return ModelReply("hi", (poke,), "tool_calls", 3, 2)
+                return ModelReply("hi", (call("a"),), "tool_calls", 3, 2)
             case 1:
                 return ModelReply("hi", (), "stop", 1, 0)
             case 2:
-                return ModelReply("hi", (poke, ToolCall("b", "poke", "{}")), "tool_calls", 1, 0)
+                return ModelReply("hi", (call("a"), call("b")), "tool_calls", 1, 0)
             case 3:
                 return ModelReply("hi", (), "stop", 5, 0)
             case 4:

@@ -212,7 +212,10 @@ def harder_machines(draw: st.DrawFn) -> Data:
     if draw(st.booleans()):
         found.append({"when": "run.steps >= limits.steps", "stop": "steps_limit"})
     out: Data = {
-        "chartloop": 1, "machine": "harder", "model": MODEL, "tools": ["poke"],
+        "chartloop": 1, "machine": "harder", "model": MODEL,
+        "tools": draw(st.sampled_from(
+            [["poke"], ["poke"], ["poke", "child"], ["child", "grandparent", "poke"]]
+        )),
         "reasons": {"other": {"priority": 7}, "custom": {"priority": 6}},
         "limits": {"steps": draw(st.integers(0, 6)), "few": draw(st.integers(1, 3)),
                    "tokens": draw(st.integers(1, 12)), "cost": 3.5, "time": "40s", "off": None},

@@ -172,6 +172,8 @@ def machines(draw: st.DrawFn) -> Data:
         body["report"] = {"do": "keep", "next": "ended"}
     if draw(st.integers(0, 3)) == 0:
         out["on_error"] = draw(st.sampled_from(acting))
+    if draw(st.integers(0, 3)) == 0:
+        out["resume_at"] = [draw(st.sampled_from(acting))]
     return out
 
 
@@ -343,6 +345,15 @@ def costly_machines(draw: st.DrawFn) -> Data:
         for name in names:
             if "next" in body[name] and draw(st.booleans()):
                 body[name]["next"] = f"s{len(names)}"
+    tools = draw(st.sampled_from([["poke"], ["poke"], ["poke", "child"]]))
+    if "child" in tools:
+        body["s0"] = {"do": "infer", "failed": "next", "next": "acts"}
+        acts = draw(st.sampled_from(["call_tools", "call_tool"]))
+        body["acts"] = {
+            "do": acts,
+            "failed": "next",
+            "next": draw(st.sampled_from([*names, "done"])),
+        }
     body["aside"] = {"do": draw(st.sampled_from(["infer", "nothing"])), "next": "return"}
     body["done"] = (
         {"stop": "completed", "next": "wrap"} if draw(st.booleans()) else {"stop": "completed"}
@@ -357,7 +368,7 @@ def costly_machines(draw: st.DrawFn) -> Data:
         "chartloop": 1, "machine": "costly",
         "model": {"name": "scripted", "context_window": 5, "max_tokens": 2,
                   "input_cost_per_token": 0.5, "output_cost_per_token": 2.0},
-        "tools": ["poke"],
+        "tools": tools,
         "limits": {"steps": draw(st.integers(0, 5)), "few": draw(st.integers(1, 3)), "tokens": draw(st.integers(1, 12)),
                    "cost": 3.5, "time": "40s"},
         "vars": {"rounds": 0, "things": {"type": "list[str]", "value": draw(_THINGS)}},

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chartloop.cli import inbox
 from chartloop.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +153,11 @@ class Done(NamedTuple):
 
 
 class Shell:
-    """Calls the command line in this process, in a folder with `FILES`."""
+    """Calls the command line in this process, in a folder with `FILES`.
+
+    What is sent to a run waits a moment, and not seconds, for a process to take it: few tests have
+    one, and those are `patient`.
+    """
 
     def __init__(
         self,
@@ -165,6 +170,8 @@ class Shell:
         self._monkeypatch = monkeypatch
         write_files(folder)
         monkeypatch.chdir(folder)
+        self._patience = inbox.PATIENCE
+        monkeypatch.setattr(inbox, "PATIENCE", 0.05)
         for name in ("NO_COLOR", "CHARTLOOP_JOURNAL", "CHARTLOOP_DURABILITY", "COLUMNS"):
             monkeypatch.delenv(name, raising=False)
 
@@ -175,6 +182,10 @@ class Shell:
         seen = self._capsys.readouterr()
         return Done(code, seen.out, seen.err)
 
+    def patient(self) -> None:
+        """From now on wait for a process that takes what is sent, as long as the program does."""
+        self._monkeypatch.setattr(inbox, "PATIENCE", self._patience)
+
     def write(self, name: str, text: str) -> None:
         """A file of this test's own."""
         (self.folder / name).write_text(text)
@@ -182,6 +193,22 @@ class Shell:
     def last(self) -> str:
         """The id of the newest run."""
         return self("runs", "--limit", "1", "--format", "json").json[0]["run"]
+
+
+def call(*args: str, cwd: Path) -> Done:
+    """Call the command line in this process, for a fixture that the tests of a module share."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "stdin", io.StringIO())
+        patch.setattr(inbox, "PATIENCE", 0.05)
+        code = app.main(list(args), prog_name="chartloop", standalone_mode=False)
+    seen = [stream.buffer.getvalue().decode() for stream in (out, err)]
+    return Done(code, *seen)
 
 
 def write_files(folder: Path) -> None:

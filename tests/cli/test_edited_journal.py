@@ -21,7 +21,6 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
-from chartloop.cli import inbox
 from chartloop.run.journal import InboxMessage
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASKER, Shell
@@ -96,10 +95,9 @@ def _fill(path: Path) -> None:
 
 
 @pytest.fixture
-def edited(kept: Path, sh: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A copy of it, and the command line in there. No process drives its runs: none is waited for."""
+def edited(kept: Path, sh: Shell) -> Shell:
+    """A copy of it, and the command line in there."""
     shutil.copytree(kept, sh.folder, dirs_exist_ok=True)
-    monkeypatch.setattr(inbox, "PATIENCE", 0.01)
     return sh
 
 

@@ -635,3 +635,56 @@ def test_a_comment_is_never_too_long(repo: Shell) -> None:
     assert all(f"### `big{number}.yaml`" in done.out for number in range(6))
     assert "The picture does not fit into this comment" in done.out or "mermaid" in done.out
     assert "more" in done.out
+
+
+# data that may leave -------------------------------------------------------------------------
+
+MAILER = """\
+chartloop: 1
+machine: mailer
+model: {name: scripted, context_window: 1000}
+tools: [fetch, customer, mail]
+data: {fetch: {from: untrusted}, customer: {reads: private}, mail: {sends: out}}
+limits: {steps: 9}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, allow: [fetch, customer], next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, allow: [fetch, customer], next: think}
+  done: {stop: completed}
+"""
+
+
+def test_a_review_lists_the_flows_that_are_new(repo: Shell) -> None:
+    git(repo.folder, "checkout", "-q", "main")
+    repo.write("mailer.yaml", MAILER)
+    commit(repo.folder)
+    git(repo.folder, "checkout", "-q", "-B", "work")
+    everywhere = MAILER.replace(", allow: [fetch, customer]", "")
+    repo.write("mailer.yaml", everywhere)
+    done = repo("review", "main")
+    assert "Data that may leave: 2 new, 0 gone." in done.out
+    for label, tool in (("private", "customer"), ("untrusted", "fetch")):
+        assert (
+            f"- new: {label} text to mail: tool `{tool}` → the conversation after `act` "
+            "→ the reply after `think` → tool `mail`"
+        ) in done.out
+    (machine,) = json.loads(repo("review", "main", "--format", "json").out)["machines"]
+    assert [(f["label"], f["to"]) for f in machine["new_flows"]] == [
+        ("private", "mail"), ("untrusted", "mail"),
+    ]  # fmt: skip
+    assert machine["gone_flows"] == []
+
+
+def test_flows_that_are_gone_stand_in_one_line_and_others_nowhere(repo: Shell) -> None:
+    git(repo.folder, "checkout", "-q", "main")
+    everywhere = MAILER.replace(", allow: [fetch, customer]", "")
+    repo.write("mailer.yaml", everywhere)
+    commit(repo.folder)
+    git(repo.folder, "checkout", "-q", "-B", "work")
+    repo.write("mailer.yaml", MAILER)
+    done = repo("review", "main")
+    assert "Data that may leave: 0 new, 2 gone." in done.out
+    assert "+ gone: private text to mail, untrusted text to mail\n" in done.out
+    repo.write("mailer.yaml", everywhere.replace("steps: 9", "steps: 8"))
+    assert "Data that may leave" not in repo("review", "main").out

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chartloop.cli import console
 from chartloop.cli.app import COMMANDS
-from tests.cli.shell import Shell, Terminal, program
+from tests.cli.shell import Shell, Terminal, call, program
 
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 EVIL = "\x1b]0;PWN\x07\x1b[2J\x1b[31m\x9b2K\u202e\u2066 gone\rPWN"
@@ -195,18 +195,16 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal with a run that has ended, and one that waits: all of their texts are hostile."""
     folder = tmp_path_factory.mktemp("evil")
     fill(folder)
-    ends = program(
-        *("run", *RUN, "--run-id", "ends", "--agent", EVIL, "--session", EVIL), cwd=folder
-    )
+    ends = call(*("run", *RUN, "--run-id", "ends", "--agent", EVIL, "--session", EVIL), cwd=folder)
     assert ends.code == 4
-    assert program("cancel", "ends", "--reason", EVIL, "--message", EVIL, cwd=folder).code == 0
-    assert "PWN" in program("resume", "ends", *TOLD, "--no-input", cwd=folder).err
-    assert program("run", *RUN, "--run-id", "waits", cwd=folder).code == 4
+    assert call("cancel", "ends", "--reason", EVIL, "--message", EVIL, cwd=folder).code == 0
+    assert "PWN" in call("resume", "ends", *TOLD, "--no-input", cwd=folder).err
+    assert call("run", *RUN, "--run-id", "waits", cwd=folder).code == 4
     (folder / "fails.yaml").write_text("replies:\n" + REPLIES[REPLIES.index("  - {error") :])
     fails = ("run", "evil.yaml", EVIL, *TOLD, "--script", "fails.yaml", "--run-id", "fails")
-    assert program(*fails, cwd=folder).code == 1
+    assert call(*fails, cwd=folder).code == 1
     made = ("record", "fails", *TOLD, "--output", "made.scenario.yaml")
-    assert program(*made, cwd=folder).code == 0
+    assert call(*made, cwd=folder).code == 0
     return folder
 
 

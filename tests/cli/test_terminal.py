@@ -236,6 +236,7 @@ def test_an_answer_may_come_from_elsewhere(folder: Path, sh: Shell) -> None:
     (folder / "guesses.yaml").write_text("replies: [forty-two]\n")
     with Terminal("run", *ASK, "--run-id", "r", cwd=folder) as t:
         t.expect("leave it waiting): ")
+        sh.patient()
         sent = sh("answer", "r", "ok")
         assert "run r has taken the answer: it is completed at done" in sent.err
         assert t.wait() == 0

@@ -21,7 +21,7 @@ from chartloop.run.journal import Journal, RunRow
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import LAPSES
 from chartloop.run.sync import by_hand
-from tests.cli.shell import PROGRAM
+from tests.cli.shell import PROGRAM, program
 from tests.cli.working import PAYS, Place, kill_one_of_two, stopped, until
 
 pytestmark = pytest.mark.slow("starts processes")
@@ -112,7 +112,8 @@ def test_a_run_that_kills_its_workers_is_parked_and_resumed(place: Place) -> Non
         assert last.poll() is None
     said = place.call("runs")
     assert f"`chartloop resume {run}` takes it up" in said
-    place.call("resume", run, "--tools", "pay.py", code=-signal.SIGKILL)
+    resume = ("resume", run, "--tools", "pay.py", "--journal", place.where)
+    assert program(*resume, cwd=place.folder).code == -signal.SIGKILL
 
 
 def test_a_repeated_submit_submits_nothing_twice(place: Place) -> None:

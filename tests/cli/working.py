@@ -18,6 +18,7 @@ import pytest
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.sync import by_hand
+from tests.cli import shell
 from tests.cli.shell import PROGRAM
 
 PAYS = """\
@@ -66,13 +67,10 @@ class Place:
         (folder / "tasks.jsonl").write_text("".join(f'{{"task": "{n}"}}\n' for n in range(12)))
 
     def call(self, *line: str, code: int = 0) -> str:
-        """Call a command that ends; gives what it printed."""
-        done = subprocess.run(
-            [*PROGRAM, *line, "--journal", self.where], cwd=self.folder, text=True,
-            capture_output=True, check=False, timeout=120,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
+        """Call a command that ends, in this process; gives what it printed."""
+        done = shell.call(*line, "--journal", self.where, cwd=self.folder)
+        assert done.code == code, done.err
+        return done.out + done.err
 
     def submit(self, *more: str) -> list[str]:
         """Submit runs; gives their ids."""
@@ -135,13 +133,13 @@ class Place:
         return all(row.ended for row in self.rows())
 
 
-def until(what: Callable[[], Any], seconds: float = 90.0) -> None:
-    """Wait for something that comes in time."""
+def until(what: Callable[[], Any], seconds: float = 90.0, *, pause: float = 0.05) -> None:
+    """Wait for something that comes in time, and look for it after each pause."""
     end = time.monotonic() + seconds
     while not what():
         if time.monotonic() > end:
             pytest.fail("it took too long")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def stopped(worker: subprocess.Popen[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -18,7 +17,7 @@ import pytest
 
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.run.sync import by_hand
-from tests.cli.shell import PROGRAM
+from tests.cli.shell import Done, call, program
 from tests.cli.working import Place
 from tests.postgres import NEEDED, USER, Cluster
 
@@ -80,23 +79,20 @@ MORE = {
 """Further commands, which open a journal through the same door: tried with one fault."""
 
 
-def call(folder: Path, *line: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *line], cwd=folder, text=True, stdin=subprocess.DEVNULL, capture_output=True,
-        check=False, timeout=100, env={**os.environ, **more},
-    )  # fmt: skip
-
-
 def refused(
-    folder: Path, url: str, *says: str, commands: Mapping[str, Sequence[str]] = COMMANDS
-) -> None:
-    """The commands refuse the URL, with these words and without its password."""
+    folder: Path, url: str, *says: str, commands: Mapping[str, Sequence[str]] = COMMANDS,
+    start: Callable[..., Done] = call,
+) -> None:  # fmt: skip
+    """The commands refuse the URL, with these words and without its password.
+
+    They are called in this process, unless they are to `start` as programs of their own.
+    """
     Place(folder)
     url = url.replace("@", f":{SECRET}@", 1)
     for name, line in commands.items():
-        done = call(folder, *line, "--journal", url)
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == 2, (name, said)
+        done = start(*line, "--journal", url, cwd=folder)
+        said = " ".join((done.out + done.err).split())
+        assert done.code == 2, (name, said)
         for words in says:
             assert words in said, (name, said)
         assert said.count("error") == 1, (name, said)
@@ -175,25 +171,25 @@ def shop(postgres: Cluster, tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_schema_that_holds_something_else(shop: str, tmp_path: Path) -> None:
-    refused(tmp_path, shop, "holds something else", "name another schema")
+    refused(tmp_path, shop, "holds something else", "name another schema", start=program)
 
 
 @pytest.mark.parametrize("name", MORE)
 def test_another_command(shop: str, tmp_path: Path, name: str) -> None:
-    refused(tmp_path, shop, "holds something else", commands={name: MORE[name]})
+    more = {name: MORE[name]}
+    refused(tmp_path, shop, "holds something else", commands=more, start=program)
 
 
 def test_doctor_reports_it_and_completion_never_fails(shop: str, tmp_path: Path) -> None:
     url = shop.replace("@", f":{SECRET}@", 1)
-    told = call(tmp_path, "doctor", "--journal", url, "--format", "json")
-    (found,) = (one for one in json.loads(told.stdout) if one["what"] == "journal")
-    assert (told.returncode, found["verdict"]) == (1, "broken")
-    assert SECRET not in told.stdout + told.stderr
+    told = program("doctor", "--journal", url, "--format", "json", cwd=tmp_path)
+    (found,) = (one for one in told.json if one["what"] == "journal")
+    assert (told.code, found["verdict"]) == (1, "broken")
+    assert SECRET not in told.out + told.err
     words = f"chartloop show --journal={url} "
-    completed = call(
-        tmp_path, _CHARTLOOP_COMPLETE="bash_complete", COMP_CWORD="3", COMP_WORDS=words
-    )
-    assert (completed.returncode, completed.stderr) == (0, "")
+    asked = {"_CHARTLOOP_COMPLETE": "bash_complete", "COMP_CWORD": "3", "COMP_WORDS": words}
+    completed = program(cwd=tmp_path, env=asked)
+    assert (completed.code, completed.err) == (0, "")
 
 
 def test_tables_of_something_else_that_are_named_as_ours(postgres: Cluster, tmp_path: Path) -> None:
@@ -261,8 +257,8 @@ def test_a_file_that_is_no_journal(tmp_path: Path, case: str) -> None:
 def test_a_folder_is_no_journal(tmp_path: Path) -> None:
     Place(tmp_path)
     for name, line in COMMANDS.items():
-        done = call(tmp_path, *line, "--journal", str(tmp_path))
-        assert (done.returncode, "is a directory" in done.stderr) == (2, True), (name, done)
+        done = call(*line, "--journal", str(tmp_path), cwd=tmp_path)
+        assert (done.code, "is a directory" in done.err) == (2, True), (name, done)
 
 
 def test_tables_of_a_newer_version(postgres: Cluster, made: str, tmp_path: Path) -> None:

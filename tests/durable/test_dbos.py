@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -49,38 +50,41 @@ class OnDbos:
     OWN = "enqueue", "keep", "hand_back", "sweep", "backlog"
 
     def __init__(self, cluster: Cluster, direct: Any) -> None:
+        import psycopg  # noqa: PLC0415  an extra
+
         from chartloop.adapters.schedule.dbos import DbosSchedule  # noqa: PLC0415
 
-        self.cluster, self.direct = cluster, direct
+        self.direct = direct
+        # asked again and again: a connection for each question took longer than DBOS
+        self._database = psycopg.connect(cluster.url(), autocommit=True)
         self.schedule = DbosSchedule(direct, poll=0.02)
         self.schedule.start("suite", 1000, lambda: None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.schedule if name in self.OWN else self.direct.grouped, name)
 
-    def workflows(self, *statuses: str) -> int:
+    def workflows(self) -> Counter[str]:
+        """The number of workflows, by status."""
         schema = self.direct.address.schema
-        rows = self.cluster.execute(
-            f"SELECT count(*) FROM {schema}_dbos.workflow_status "  # noqa: S608
-            f"WHERE status IN ({', '.join(map(repr, statuses))})"
-        )
-        return int(rows[0][0])
+        counted = f"SELECT status, count(*) FROM {schema}_dbos.workflow_status GROUP BY status"  # noqa: S608
+        return Counter(dict(self._database.execute(counted.encode()).fetchall()))
 
     def rests(self) -> bool:
         """Whether DBOS has delivered everything."""
-        return not self.workflows("ENQUEUED", "DELAYED") and (
-            self.workflows("PENDING") <= self.schedule.deliveries
-        )
+        found = self.workflows()
+        left = found["ENQUEUED"] + found["DELAYED"]
+        return not left and found["PENDING"] <= self.schedule.deliveries
 
     async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
-        until(self.rests, 15.0)
+        until(self.rests, 15.0, pause=0.005)
         claimed = await self.schedule.claim(worker, limit, can)
         if claimed.runs:
             return claimed
-        until(self.rests, 15.0)  # what another could not drive is delivered anew
+        until(self.rests, 15.0, pause=0.005)  # what another could not drive is delivered anew
         return await self.schedule.claim(worker, limit, can)
 
     async def close(self) -> None:
+        self._database.close()
         self.schedule.stop()
         self.schedule.close()
         await self.direct.close()
@@ -204,7 +208,7 @@ def test_what_a_dead_worker_left_in_dbos_is_ended(postgres: Cluster, tmp_path: P
     status = f"{on.direct.address.schema}_dbos.workflow_status"
     postgres.execute(f"UPDATE {status} SET executor_id = 'dead'")  # noqa: S608
     assert do(on.schedule.sweep(lost=True)) == 0
-    assert (on.workflows("PENDING"), on.workflows("CANCELLED")) == (0, 1)
+    assert (on.workflows()["PENDING"], on.workflows()["CANCELLED"]) == (0, 1)
     do.close()
 
 

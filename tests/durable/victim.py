@@ -32,7 +32,11 @@ from chartloop.adapters.journal.writes import (
     SettleRequest,
     Sweep,
 )
+from chartloop.run import lease, lease_holder
 
+if ttl := float(os.environ.get("VICTIM_TTL", "0")):
+    # `hosting.workers`, which the command line imports later, takes it from `lease`
+    lease.TTL = lease_holder.TTL = ttl
 if seconds := float(os.environ.get("VICTIM_CLOCK", "0")):
     host = time.time
     time.time = lambda: host() + seconds

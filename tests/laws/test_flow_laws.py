@@ -34,6 +34,8 @@ from tests.exploring import Choices
 Data = dict[str, Any]
 slowly = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 TOOLS = ("fetch", "crm", "mail")
+LABELLED = {"<fetch>": "untrusted", "<crm>": "private"}
+"""The marks of the tools that declare a label; screens end the first."""
 MARK = re.compile(r"<(?:fetch|crm|mail|broken|task|w)>")
 GOT: dict[str, set[str]] = {}
 """The marks that each tool was given in the run that is going on."""
@@ -49,31 +51,43 @@ def got(name: str, text: str) -> str:
     return f"<{name}>{marks(text)}"
 
 
-@tool
+@tool(data={"from": "untrusted"})
 def fetch(text: str) -> str:
     """Fetch."""
     return got("fetch", text)
 
 
-@tool
+@tool(data={"reads": "private"})
 def crm(text: str) -> str:
     """Look up."""
     return got("crm", text)
 
 
-@tool
+@tool(data={"sends": "out"})
 def mail(text: str) -> str:
     """Send."""
     return got("mail", text)
 
 
-@tool
+@tool(data={"from": "trusted"})
 def broken(text: str) -> str:
     """Fail, and say what it was given."""
     raise ToolError(text)
 
 
-REGISTRY = with_own(specs_of(fetch, crm, mail, broken))
+@tool(data={"from": "trusted"})
+def judge(text: str) -> Data:
+    """Take out what is untrusted."""
+    return verdict(got("judge", text))
+
+
+def verdict(text: str) -> Data:
+    """What a screen is told of a text."""
+    cut = sorted({"<fetch>"} & set(MARK.findall(text)))
+    return {"verdict": "redact" if cut else "pass", "reason": "so", "remove": cut}
+
+
+REGISTRY = with_own(specs_of(fetch, crm, mail, broken, judge))
 
 
 class Echo:
@@ -94,9 +108,15 @@ class Echo:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """A text with a tag around all marks; calls of none, one or two tools."""
         text = marks(list(request.messages))
+        if str(request.messages[0]["content"]).startswith("You screen"):
+            return ModelReply(json.dumps(verdict(text)), (), "stop", 1, 1)
+        offered = any(tool["function"]["name"] == "child" for tool in request.tools)
+        names = [*TOOLS, "child"] if offered else TOOLS
+        given = {"child": {"task": text, "n": text, "memory_m": text}}
         calls = [
-            ToolCall(f"c{n}", TOOLS[self.choices.of(3)], json.dumps({"text": text}))
+            ToolCall(f"c{n}", name, json.dumps(given.get(name, {"text": text})))
             for n in range(self.choices.of(3))
+            for name in [names[self.choices.of(len(names))]]
         ]
         return ModelReply(f"<A>{text}</A>", tuple(calls), "tool_calls" if calls else "stop", 1, 1)
 
@@ -105,6 +125,9 @@ READABLE = (
     "last.text", "last.result", "vars.v", "vars.w", "memory.m", "run.task", "last.answer",
     "queue.current", "last.tool_calls", "errors.last",
 )  # fmt: skip
+
+
+SCREEN = {"tool": "judge", "clears": ["untrusted"], "stop": "custom"}
 
 
 @st.composite
@@ -131,6 +154,11 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
         {"do": "prompt", "with": {"user": "hi", "system": said}},
         {"do": "set", "with": {"vars.v": "vars.w"}}, {"do": "parse", "with": {var: {"tag": "A"}}},
         {"do": "update_memory", "with": {"block": "m", "append": said}}, {"do": "update_memory"},
+        {"do": "screen", "with": SCREEN}, {"do": "screen", "with": SCREEN | {"clears": []}},
+        *[{"do": "screen", "with": {"stop": "custom", "clears": ["untrusted"], **how}}
+          for how in ({"look_for": "marks"}, {"machine": "judging"})],
+        {"do": "screen", "with": SCREEN | {"text": said}, "save": {var: "result.text"}},
+        {"do": "prune_context", "with": {"strategy": "essentials", "target": "1%"}},
         {"do": "checkpoint"}, {"do": "restore"}, {"do": "measure"}, {"do": "work"},
         {"do": "enqueue", "with": {"tasks": "vars.v"}},
         {"do": "report", "with": {"text": said}, "save": {var: "result.text"}},
@@ -168,6 +196,7 @@ def child(inner: Data) -> Data:
         "states": {"a": inner | {"next": "b", "failed": "next"}, "b": {"do": "infer", "next": "c"},
                    "c": {"do": "call_tools", "next": "done"}, "done": {"stop": "completed"}},
         "output": {"n": "vars.n", "text": "last.text"},
+        "inputs": {"task": {}, "n": {}, "memory.m": {}},
     }  # fmt: skip
 
 
@@ -210,18 +239,34 @@ def machines(draw: st.DrawFn) -> Data:
     ]))  # fmt: skip
     out = carrier(states, inner)
     if draw(st.booleans()):
+        out["resume_at"] = [draw(st.sampled_from(sorted(states)))]
+    if draw(st.booleans()):
         told = draw(st.sampled_from(["vars.v", "memory.m", "run.task"]))
         out["instructions"] = "{{ " + told + " }}"
     return out
+
+
+TRUSTED = {"from": "trusted"}
+JUDGING: Data = {
+    "vars": {"said": {"type": "map[any]", "value": {}}},
+    "limits": {"steps": 6}, "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
+    "states": {"a": {"do": "tool", "with": {"name": "judge", "arguments": {"text": "{{ run.task }}"}},
+                     "save": {"vars.said": "result"}, "next": "done"}, "done": {"stop": "completed"}},
+    "output": "vars.said",
+}  # fmt: skip
+"""A child that judges for a screen."""
 
 
 def carrier(states: Data, inner: Data) -> Data:
     """The machine of these states, with a child that begins with what is `inner`."""
     return {
         "chartloop": 1, "machine": "carrier", "model": {"name": "scripted"},
-        "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search"],
+        "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search",
+                  "child"],
         "limits": {"steps": 25}, "vars": {"v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
-        "memory": {"m": ""}, "states": states, "machines": {"child": child(inner)},
+        "memory": {"m": ""}, "states": states, "machines": {"child": child(inner), "judging": JUDGING},
+        "inputs": {"task": TRUSTED, "w": TRUSTED, "answer": TRUSTED, "tasks": TRUSTED},
+        "reasons": {"custom": {"priority": 6, "status": "completed"}},
         "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
         "tasks": [{"text": "a"}, {"text": "b", "by": {"tool": "crm"}},
                   {"text": "c", "by": {"machine": "child"}}],
@@ -338,6 +383,57 @@ def test_what_is_carried_to_a_tool_is_found(data: Data) -> None:
     assert answer.edges
 
 
+LOOK: tuple[Data, ...] = (
+    {"do": "screen", "with": SCREEN}, {"do": "screen", "with": SCREEN | {"clears": []}},
+    *[{"do": "screen", "with": SCREEN | {"text": f"{{{{ vars.{a} }}}}"}, "save": {f"vars.{b}": "result.text"}}
+      for a in "vw" for b in "vw"],
+    {"do": "screen", "with": {"stop": "custom", "clears": ["untrusted"], "look_for": "marks"}},
+)  # fmt: skip
+KEPT: Data = {"do": "prompt", "with": {"user": "{{ vars.v }}", "keep": True}}
+TALKS: Mapping[str, tuple[Carry, ...]] = {
+    "v": (Carry("messages", (KEPT, {"do": "infer"})), Carry("messages", (KEPT,))) * 4,
+    "messages": (Carry("messages", ({"do": "infer"}, {"do": "call_tools"})),
+                 Carry("messages", ({"do": "infer"}, noted("", set={"vars.v": '""'})))) * 2,
+}  # fmt: skip
+"""More ways that lead through the conversation, where screens look."""
+
+
+@st.composite
+def screened_walks(draw: st.DrawFn) -> Data:
+    """Untrusted data that is carried about, here and there past a screen, and then sent."""
+    held, states, instructions = "v", [tooled("fetch", "x", save={"vars.v": "result"})], ""
+    for _ in range(draw(st.integers(1, 4))):
+        states += draw(st.lists(st.sampled_from(LOOK), max_size=1))
+        carry = draw(st.sampled_from([*CARRIES[held], *TALKS.get(held, ())]))
+        states += carry.states
+        held, instructions = carry.into, carry.instructions or instructions
+    states += draw(st.lists(st.sampled_from(LOOK), max_size=1))
+    last = ({"do": "infer"}, *SENDS["reply"])
+    states += last if held == "messages" else SENDS[held]
+    named: Data = {}
+    for n, state in enumerate(states):  # what fails ends the run: it leaves what was there before
+        to = f"s{n + 1}"
+        fails = state.get("with", {}).get("name") == "broken"
+        failed = {"failed": to} if fails else {}
+        named[f"s{n}"] = state | {"next": [{**state.get("next", {}), "to": to}], **failed}
+    named[f"s{len(states)}"] = {"stop": "completed"}
+    return carrier(named, {"do": "receive"}) | (
+        {"instructions": instructions} if instructions else {}
+    )
+
+
+@pytest.mark.slow("tries many machines for seconds")
+@settings(slowly, max_examples=150)
+@given(screened_walks(), st.sampled_from([[1, 0], [1, 1], [0, 0]]))
+def test_what_no_screen_took_out_is_found(data: Data, chosen: list[int]) -> None:
+    machine = made(data)
+    denied = {
+        (label, to) for to in TOOLS for label in LABELLED.values()
+        if Questions(machine.chart).ask(f"no flow {label} to {to}").holds
+    }  # fmt: skip
+    asyncio.run(held_against(machine, denied, Choices(chosen * 20)))
+
+
 @pytest.mark.slow("tries many machines for seconds")
 @slowly
 @given(machines(), st.integers(0, 10_000))
@@ -347,6 +443,10 @@ def test_no_flow_that_happened_was_denied(data: Data, seed: int) -> None:
     denied = {
         (source, to) for to in TOOLS for source in (*TOOLS, "input:task", "input:w")
         if questions.ask(f"no flow {source} to {to}").holds
+    }  # fmt: skip
+    denied |= {
+        (label, to) for to in TOOLS for label in LABELLED.values()
+        if questions.ask(f"no flow {label} to {to}").holds
     }  # fmt: skip
     for number in range(4):
         chance = random.Random(seed * 4 + number)  # noqa: S311  no secret
@@ -369,7 +469,7 @@ async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: 
     for _ in range(2):  # the second goes on with what the first left
         run = machine.start(
             "<task>", vars={} if run else {"w": "<w>"}, model=Echo(choices), clock=ManualClock(),
-            continues=run,
+            continues=run, start=(*machine.spec.resume_at, "")[0] if run else "",
         )  # fmt: skip
         for _ in range(60):
             if run.ended:
@@ -385,3 +485,4 @@ async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: 
             name = mark.strip("<>")
             source = f"input:{name}" if name in ("task", "w") else name
             assert (source, to) not in denied, f"no flow {source} to {to}"
+            assert (LABELLED.get(mark), to) not in denied, f"no flow {LABELLED.get(mark)} to {to}"

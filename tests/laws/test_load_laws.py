@@ -19,10 +19,8 @@ from chartloop.language.file.schema import schema
 from chartloop.language.load import load
 
 ROOT = Path(__file__).parents[2]
-KEYS = sorted(
-    {k for part in schema([])["$defs"].values() for k in part["properties"]}
-    | set(schema([])["properties"])
-)
+SCHEMA = schema([])
+KEYS = sorted({k for part in (SCHEMA, *SCHEMA["$defs"].values()) for k in part["properties"]})
 VALUES = (
     "5", "1.10", "true", "~", "[]", "{}", "''", "zzz", "-1", ".inf", "[a, b]", "{a: 1}", "return",
     "next", "highest", "'{{ run.task }}'", "1e9", "30m", "95%", "{to: x, when: true}", "['x']",

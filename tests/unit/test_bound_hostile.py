@@ -49,11 +49,47 @@ machines:
 """
 
 
+FEWER = f"""
+limits: {{calls: 4}}
+rules:
+  - {{when: usage.llm_calls >= limits.calls, stop: steps_limit}}
+vars: {{things: [a, b, c, d, e]}}
+states:
+  few: {{do: infer, failed: next, set: {{vars.things: '["a"]'}}, next: all}}
+  all:
+    do: run_machines
+    with: {{machine: c, each: vars.things}}
+    failed: next
+    next: done
+  done: {{stop: completed}}
+machines:
+  c:
+    {MODEL}
+    limits: {{calls: 9}}
+    rules:
+      - {{when: usage.llm_calls >= limits.calls, stop: steps_limit}}
+    states:
+      t: {{do: infer, next: t}}
+"""
+
+
 CASES = [
     Case("an-item-gives-a-child-its-variables",
          counting_child("""'[{"task": "x", "vars": {"n": -5}}]'"""), {"requests": None}),
     Case("an-item-that-is-a-text-gives-none",
          counting_child("""'["x", run.task]'"""), {"requests": 4}),
+    Case("few-children-share-what-many-would", FEWER, {}),
+    Case("a-list-that-is-empty-in-the-file", "start: all" + FEWER.replace(
+        "[a, b, c, d, e]", '{type: "list[str]", value: []}').replace("few: {", "never: {").replace(
+            """set: {vars.things: '["a"]'}, """, ""), {}),
+    Case("a-time-limit-at-one-state-cuts-no-back-off", """
+limits: {time: 40s}
+rules:
+  - {when: run.elapsed >= limits.time, stop: custom, at: [s]}
+states:
+  s: {do: infer, retry: {times: 2}, next: done}
+  done: {stop: completed}
+""", {}),
     Case("a-rule-is-judged-before-the-signals-of-the-same-moment", """
 limits: {steps: 3}
 rules:

@@ -32,6 +32,12 @@ def mail(text: str) -> str:
     return text
 
 
+@tool(data={"from": "trusted"})
+def judge(text: str) -> str:
+    """Let pass."""
+    return '{"verdict": "pass", "reason": "it is harmless"}'
+
+
 @tool
 def silent(text: str) -> str:
     """Say nothing of itself."""
@@ -56,7 +62,7 @@ def said(ctx: Context) -> str:
     return ctx.facts.last.text
 
 
-TOOLS = [fetch, crm, mail, silent, context_reader, own, said]
+TOOLS = [fetch, crm, mail, judge, silent, context_reader, own, said]
 
 
 def machine(states: str, **more: str) -> Machine:
@@ -69,6 +75,14 @@ def machine(states: str, **more: str) -> Machine:
     rules = "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\n"
     text = head + rules + "".join(f"{k}: {v}\n" for k, v in keys.items())
     return load(text + "states:\n" + states + "  done: {stop: completed}\n", tools=TOOLS)
+
+
+def screened(after: str, fields: str) -> str:
+    """The loop of a model and its tools, with a screen after these actions."""
+    loop = LOOP + f"  look: {{do: screen, with: {{stop: custom, {fields}}}, next: think}}\n"
+    for name in after.split():
+        loop = loop.replace(f"do: {name}, next: think", f"do: {name}, next: look")
+    return loop
 
 
 LOOP = """\
@@ -104,6 +118,7 @@ class Case(NamedTuple):
     more: Mapping[str, str] = {}
 
 
+BY = "tool: judge, clears: [untrusted]"
 CASES = [
     Case("a-loop", LOOP, "no flow untrusted to mail", "no"),
     Case("another-label", LOOP, "no flow private to mail", "no"),
@@ -171,8 +186,62 @@ CASES = [
     Case("a-declared-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
          + SEND + ", next: done}\n", "no flow untrusted to mail", "yes", {"inputs": "{answer: {from: trusted}}"}),
     Case("notify-sends", line(GET, 'do: notify, with: {text: "{{ vars.v }}"}'), "no flow untrusted to out", "no"),
+    Case("screened", screened("receive call_tools", BY), "no flow untrusted to mail", "yes"),
+    Case("screened-by-the-model", screened("receive call_tools", "look_for: orders, clears: [untrusted]"),
+         "no flow untrusted to mail", "yes"),
+    Case("a-run-stops-before-the-screen-and-the-next-goes-on", screened("call_tools", BY),
+         "no flow untrusted to mail", "no"),
+    Case("screened-for-another-label", screened("receive call_tools", BY), "no flow private to mail", "no"),
+    Case("screened-for-none", screened("receive call_tools", "tool: judge"), "no flow untrusted to mail", "no"),
+    Case("its-text-still-comes-from-the-tool", screened("receive call_tools", BY), "no flow tool:fetch to mail", "no"),
+    Case("the-screen-is-given-it", screened("receive call_tools", BY), "no flow untrusted to tool:judge", "no"),
+    Case("screened-before-it-comes", screened("receive", BY), "no flow untrusted to mail", "no"),
+    Case("a-screened-input", screened("receive", BY), "no flow untrusted to mail", "yes",
+         {"tools": "[mail]", "inputs": "{task: {from: untrusted}}"}),
+    Case("what-came-before-the-reply-stays", "  ask: {do: receive, next: think}\n  think: {do: infer, next: look}\n"
+         "  look: {do: screen, with: {stop: custom, " + BY + "}, next: again}\n"
+         "  again: {do: infer, next: send}\n  send: {" + call("mail", "{{ last.text }}") + ", next: done}\n",
+         "no flow untrusted to mail", "no", {"inputs": "{task: {from: untrusted}}"}),
+    Case("a-failed-screen-lets-nothing-pass", screened("receive call_tools", BY).replace(
+         "next: think}\n  done", "failed: next, next: think}\n  done").replace(
+         "clears: [untrusted]}, next: think", "clears: [untrusted]}, failed: next, next: think"),
+         "no flow untrusted to mail", "no"),
+    Case("a-text-that-has-left", line(GET, 'do: screen, with: {stop: custom, text: "{{ vars.v }}", ' + BY +
+         '}, save: {vars.v: result.text}', SEND), "no flow untrusted to mail", "yes"),
+    Case("a-text-beside-it", line(GET, 'do: screen, with: {stop: custom, text: "{{ vars.v }}", ' + BY +
+         '}, save: {vars.w: result.text}', SEND), "no flow untrusted to mail", "no"),
+    Case("a-text-that-is-still-in-the-conversation", LOOP.replace("act: {do: call_tools, next: think",
+         "act: {do: call_tools, next: look") + '  look: {do: screen, with: {stop: custom, text: '
+         '"{{ last.result }}", ' + BY + '}, next: think}\n', "no flow untrusted to mail", "no"),
+    Case("a-prompt-that-is-kept-goes-with-the-conversation", line("do: receive", "do: prompt, with: {user: hi, keep: true}",
+         "do: infer", call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no", {"inputs": "{task: {from: untrusted}}"}),
+    Case("essentials-hold-the-task", line("do: prune_context, with: {strategy: essentials}", "do: infer",
+         call("mail", "{{ last.text }}")), "no flow untrusted to mail", "no", {"inputs": "{task: {from: untrusted}}"}),
     Case("the-next-run", line(call("mail", "{{ memory.m }}"), GET, 'do: update_memory, with: {block: m, append: "{{ vars.v }}"}'),
          "no flow untrusted to mail", "no"),
+]  # fmt: skip
+
+
+def helper(tools: str) -> str:
+    """A child machine that a model may call, with tools of its own."""
+    return (
+        "{helper: {model: {name: scripted}, inputs: {task: {}}, limits: {steps: 9}, output: last.text, "
+        f"tools: {tools}, rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}], states: {{"
+        "ask: {do: receive, next: think}, done: {stop: completed}, act: {do: call_tools, next: think}, "
+        "think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}}}}"
+    )
+
+
+READS = {"tools": "[helper, mail]", "machines": helper("[crm]")}
+MAILS = {"tools": "[fetch, helper]", "machines": helper("[mail]")}
+CASES += [
+    Case("a-child-that-reads", LOOP, "no flow private to mail", "no", READS),
+    Case("a-child-of-another-label", LOOP, "no flow untrusted to mail", "yes", READS),
+    Case("from-a-child", LOOP, "no flow tool:helper to mail", "no", READS),
+    Case("a-child-that-is-not-offered", LOOP.replace("do: infer", "do: infer, allow: [mail]"), "no flow private to mail", "yes", READS),
+    Case("a-child-that-sends", LOOP, "no flow untrusted to mail", "no", MAILS),
+    Case("what-a-child-is-given", LOOP, "no flow untrusted to helper", "no", MAILS),
+    Case("a-child-that-is-approved", LOOP, "no flow untrusted to mail", "yes", {**MAILS, "approve": "{tools: [helper]}"}),
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from chartloop.actions.annotations import Field, Name, Texts
 from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
+from chartloop.actions.call_machines import ChildCalls
 from chartloop.actions.declare import action
 from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
@@ -119,11 +120,13 @@ def imagine_calls(scene: Scene, drawn: Drawn, position: Position, adds: float, _
         for n, c in enumerate(calls)
         if scene.is_read
     ]  # fmt: skip
+    children = sum(bool(scene.spec.registry.tools[calls[n].name].machine) for n in made)
+    spent = Spent(tools=Counter(calls[n].name for n in made)) if made else NOTHING_SPENT
     outcome = Outcome(
         result=result,
         messages=tuple([tool_reply(c, failed.get(n, "")) for n, c in enumerate(calls)]),
         changes=changes, kept=kept, tool_errors=tuple([failed[n] for n in sorted(failed)]),
-        spent=Spent(tools=Counter(calls[n].name for n in made)) if made else NOTHING_SPENT,
+        spent=spent.plus(scene.spent_by_children(children)) if children else spent,
         context_tokens=facts.usage.context_tokens + int(adds) * len(made),
     )  # fmt: skip
     on_error = scene.state.args.get("on_error")
@@ -213,10 +216,10 @@ async def _carry_out(
     batch, excess = _Batch(ctx, calls[:most]), calls[most:]
     ctx.so_far = batch.outcome
     await batch.carry_out()
-    if batch.servers is not None and batch.servers.blocked:
+    if (waits := batch.waits) is not None:
         await batch.keep_done()
-        return batch.servers.wait()
-    outcome = batch.outcome()
+        return waits
+    outcome = await batch.children.counted(batch.outcome())
     if batch.servers is not None:
         outcome = batch.servers.done(outcome)
     if outcome.tool_errors and on_error == "fail":
@@ -233,6 +236,7 @@ class _Batch:
         self.ctx = ctx
         self.known = ctx.host.chart.tools_at(ctx.state.name)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
+        self.children = ChildCalls(ctx)
         self.done: dict[int, ToolResult] = {}
         approve = ctx.machine.approve
         self.gate = None if approve is None else Gate(ctx, approve.when)
@@ -255,9 +259,17 @@ class _Batch:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""
         memory: list[int] = []
         others: list[int] = []
+        children: dict[int, tuple[str, Mapping[str, Any]]] = {}
         suspends = False
         for n, call in enumerate(self.calls):
             spec = self.known.get(call.name)
+            if spec is not None and spec.machine and n not in self.refused:
+                arguments = _arguments(spec, call)
+                if isinstance(arguments, ToolResult):
+                    self.done[n] = arguments
+                else:
+                    children[n] = spec.machine, arguments
+                continue
             (memory if spec is not None and spec.memory else others).append(n)
             suspends = suspends or (spec is not None and spec.suspends)
         if len(others) < 2 or not suspends:
@@ -265,7 +277,8 @@ class _Batch:
                 await self._do(self.ctx, n)
         else:
             await with_loop(self.ctx, self._at_once(others))
-        if not memory or (self.servers is not None and self.servers.blocked):
+        self.done |= await self.children.make(children)
+        if not memory or self.waits is not None:
             return
         blocks = dict(self.ctx.facts.memory)
         for n in memory:
@@ -273,6 +286,13 @@ class _Batch:
             await self._do(replace(self.ctx, facts=facts), n)
             changes = self.done[n].changes
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
+
+    @property
+    def waits(self) -> Blocked | None:
+        """What the action waits for; None if it does not wait."""
+        if self.servers is not None and self.servers.blocked:
+            return self.servers.wait()
+        return self.children.waits
 
     def outcome(self) -> Outcome:
         """The outcome of the finished calls, in the order of the reply."""
@@ -353,10 +373,8 @@ class _Batch:
             return self.refused[n]
         if spec is None:
             return refusal(ctx, call.name, "may not be called here")
-        try:
-            arguments = spec.parse(call.arguments)
-        except Exception as error:  # noqa: BLE001  the application's own types may raise anything
-            return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
+        if isinstance(arguments := _arguments(spec, call), ToolResult):
+            return arguments
         if (known := ctx.recorded.get(key)) is not None:
             fields = {name: value for name, value in known.items() if name != "key"}
             return read(fields, ToolResult, ctx.machine.reasons)
@@ -382,8 +400,18 @@ class _Batch:
     async def keep_done(self) -> None:
         """Record the results of the finished calls, because the action is called again."""
         for n, result in self.done.items():
-            if self.keys[n] not in self.ctx.recorded:
+            spec = self.known.get(self.calls[n].name)
+            child = spec is not None and spec.machine  # it has records of its own
+            if not child and self.keys[n] not in self.ctx.recorded:
                 await self.ctx.result(self.keys[n], _written_result(result))
+
+
+def _arguments(spec: ToolSpec, call: ToolCall) -> Mapping[str, Any] | ToolResult:
+    """The arguments of a call; the reply to one with wrong arguments."""
+    try:
+        return spec.parse(call.arguments)
+    except Exception as error:  # noqa: BLE001  the application's own types may raise anything
+        return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
 
 
 @lru_cache

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.errors import Category
 from chartloop.core.facts import Failure
-from chartloop.core.outcome import Blocked, Outcome, Spent
+from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent
 from chartloop.core.position import Position
 from chartloop.core.types import Type
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed, no_oracle
@@ -82,6 +82,14 @@ class PositionClock:
         return nullcontext()
 
 
+class ChildUse(NamedTuple):
+    """The model calls of a child machine, and the tokens that each of them sends and gets."""
+
+    calls: int
+    sent: int
+    written: int
+
+
 class Scene:
     """A state whose action is imagined, in a machine and a world."""
 
@@ -103,6 +111,8 @@ class Scene:
         self.hidden = spec.registry.tools.keys() - self.tools
         """The tools that the state does not offer."""
         self.memory = frozenset(n for n, t in spec.registry.tools.items() if t.memory)
+        self.child = ChildUse(0, 0, 0)
+        """What each call of a child machine uses."""
         self._clock = PositionClock()
         ports = Ports(clock=self._clock)
         self._host = Session(chart, MemoryJournal(), "", ports)
@@ -143,6 +153,14 @@ class Scene:
         """The usage of one model call: at least a token is sent, at most `longest` are written."""
         sent, written = max(int(sent), 1), int(min(written, self.longest or written))
         return Spent(1, sent, written, self.cost(sent, written))
+
+    def spent_by_children(self, children: int) -> Spent:
+        """The usage of so many child machines that a reply called."""
+        calls, sent, written = (children * self.child.calls, *self.child[1:])
+        if not calls:
+            return NOTHING_SPENT
+        cost = self.cost(sent, written)
+        return Spent(calls, calls * sent, calls * written, None if cost is None else calls * cost)
 
     def cost(self, sent: int, written: int) -> float | None:
         """The cost of a model call; None if no price is known."""

@@ -121,6 +121,7 @@ def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
     fields = {
         "asks_if": traits.asks_if and traits.asks_if[0], "waits": traits.waits and traits.waits[0],
         "continues": traits.continues, "adopts": traits.adopts,
+        "screens": traits.screens and traits.screens[0],
     }  # fmt: skip
     for trait, field in fields.items():
         if field and action.arg(field) is None:

@@ -35,7 +35,7 @@ from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
-from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
+from chartloop.core.errors import Finding, Findings, RunError, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.records import Input
@@ -201,6 +201,7 @@ class Machine:
         messages: Sequence[Message] = (),
         tasks: Sequence[Any] | None = None,
         continues: Run | str | None = None,
+        start: str = "",
         journal: JournalOrPath | None = None,
         run_id: str | None = None,
         agent: str | None = None,
@@ -218,7 +219,8 @@ class Machine:
 
         `limits`, `vars`, `memory` and `tasks` replace those of the file (a task is a text, or a
         mapping); `messages` are a conversation to continue. `continues` is a run that has ended,
-        or the id of one in `journal`: conversation, memory, variables, agent and session are
+        or the id of one in `journal`, and `start` a state that the file lists under `resume_at`, at
+        which it goes on: conversation, memory, variables, agent and session are
         carried over unless given here, and counters start at zero. `journal` is the path of a
         SQLite file, created if missing, or an open journal; by default that of `continues`, else
         one in memory. With ``durability="power"`` the run survives the loss of power.
@@ -245,6 +247,7 @@ class Machine:
             TaskError: a task is invalid.
             SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: `continues` has not ended.
+            RunError: it may not begin at the state `start`.
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         text, files = split_task(task)
@@ -275,6 +278,7 @@ class Machine:
             context_window=made.window(spec),
             files=files,
             tasks=[task.to_dict() for task in queue],
+            start=self._entry(start, continued=continues is not None),
             metadata=own_metadata(metadata),
             plugins=used_plugins(spec, [str(made.settings.get("name", ""))]),
             submitter=submitter,
@@ -287,14 +291,30 @@ class Machine:
         prepare(spec, made, queue)
         at = made.clock.now()
         opened.row = RunRow(
-            opened.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
-            session=data.get("session", ""), created=at, updated=at, parent=parent,
-            priority=rank,
+            opened.run_id, self.name, self.hash, state=start or spec.start,
+            agent=data.get("agent", ""), session=data.get("session", ""), created=at, updated=at,
+            parent=parent, priority=rank,
         )  # fmt: skip
         opened.begun = Input("start", started=at, at=at, data=data)
         opened.spec_text = self.canonical
         opened.certify = self._bounds.certificate(made, **bounded)
         return Run(self, opened, given=ports)
+
+    def _entry(self, start: str, *, continued: bool) -> str:
+        """The state at which a run begins; empty for the start state."""
+        spec = self.spec
+        if start in ("", spec.start):
+            return ""
+        if not continued:
+            hint = "`run.next(task, start=...)` continues one; a new one begins at its start"
+            raise RunError(f"only a run that continues another begins at `{start}`", hint=hint)
+        if start not in spec.resume_at:
+            listed = ", ".join(f"`{name}`" for name in spec.resume_at) or "no state"
+            raise RunError(
+                f"machine `{self.name}` does not let a run begin at `{start}`",
+                hint=f"its `resume_at` lists {listed}",
+            )
+        return start
 
     def _earlier(self, continues: Run | str, journal: JournalOrPath | None) -> Run:
         """The run to continue."""

@@ -9,8 +9,8 @@ accepted only within plausible bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -114,6 +114,26 @@ class CallResult(Value, frozen=True, gc=False):
         if self.result is UNSET:
             data["result"] = self.content
         return data
+
+
+_OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
+
+
+def child_results(result: object) -> Iterator[Mapping[str, Any]]:
+    """The results of child machines in an action's result: of one, of several, of calls."""
+    if isinstance(result, CallResult):
+        result = result.result
+    if isinstance(result, Mapping):
+        data = cast("Mapping[str, Any]", result)
+        if data.keys() >= _OF_A_CHILD:
+            yield data
+        elif isinstance(several := data.get("children"), (list, tuple)):
+            yield from child_results(several)  # pyright: ignore[reportUnknownArgumentType]
+        elif data.keys() >= {"id", "name", "content", "result"}:
+            yield from child_results(data["result"])
+    elif isinstance(result, (list, tuple)):
+        for one in cast("Sequence[object]", result):
+            yield from child_results(one)
 
 
 NOTHING_SPENT = Spent()

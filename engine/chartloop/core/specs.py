@@ -34,6 +34,7 @@ class Effect(enum.StrEnum):
 
 Label = Literal["private", "untrusted"]
 """What is known of a text: that it is not for everybody, or that anybody may have written it."""
+LABELS: tuple[Label, ...] = get_args(Label)
 DATA_WORDS: Mapping[str, tuple[str, str]] = {
     "reads": ("private", "public"), "from": ("untrusted", "trusted"), "sends": ("out", "nowhere"),
 }  # fmt: skip
@@ -74,7 +75,7 @@ class DataUse(NamedTuple):
     def labels(self) -> tuple[Label, ...]:
         """The labels of what comes out of it."""
         said = {self.reads, self.origin} if self.declared else self.hints
-        return tuple(label for label in _LABELS if label in said)
+        return tuple(label for label in LABELS if label in said)
 
     @property
     def sends_out(self) -> bool:
@@ -87,7 +88,6 @@ class DataUse(NamedTuple):
         return {key: word for key, word in words.items() if word}
 
 
-_LABELS: tuple[Label, ...] = get_args(Label)
 UNSAID = DataUse()
 HARMLESS = DataUse("public", "trusted", "nowhere")
 MOST_CALLS = 32
@@ -373,6 +373,10 @@ class ToolSpec:
     """Whether its first parameter is the context of the step."""
     server: str = ""
     """The MCP server that executes it; empty for a Python function."""
+    machine: str = ""
+    """The child machine that a call runs; empty for a function."""
+    stand_in: bool = False
+    """Whether it takes the place of a child machine of its name, in a scenario."""
     data: DataUse = UNSAID
     """What it does with data."""
 

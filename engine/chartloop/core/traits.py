@@ -11,7 +11,7 @@ Source: 004 "Step Types"; docs/language.md, "Your own tools, actions and guards"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 Asks = Literal["never", "reply", "text", "task"]
@@ -30,9 +30,13 @@ Calls = Literal["none", "all", "first", "memory", "named", "task"]
 names. `task`: any tool, by the next task of the queue.
 """
 
-Runs = Literal["none", "one", "several", "task"]
-"""The child machines that an action runs: the one that its fields name, several of them, or the
-one that the next task of the queue names."""
+Runs = Literal["none", "one", "several", "calls", "task"]
+"""The child machines that an action runs.
+
+`one`, `several`: those that its fields name. `calls`: those that the newest reply calls as tools;
+no action declares it, a state that offers such tools has it. `task`: the one that the next task of
+the queue names.
+"""
 
 Fails = Literal["never", "by_fields", "by_world"]
 """What can make an action fail, apart from a deadline.
@@ -86,6 +90,21 @@ class ActionTraits:
     other traits: ``messages``, ``queue``, ``vars.*`` ... None: any of them."""
     adopts: str = ""
     """The field whose values are the variables that it sets."""
+    one_of: tuple[str, ...] = ()
+    """Fields of which a state writes exactly one: it decides which of `calls`, `runs` and `asks`
+    holds there, by whether it names a tool, a machine or neither."""
+    by_result: bool = False
+    """Whether a simulation draws its result, from which `imagine` makes the outcome."""
+    screens: tuple[str, str] | None = None
+    """For one that takes from a text what must not pass: the field with the labels of data that the
+    rest loses, and the field with the text; without that, the messages since the newest reply."""
+
+    def chosen(self, *, tool: bool, machine: bool) -> ActionTraits:
+        """The traits where one of several fields is written: see `one_of`."""
+        return replace(
+            self, calls="named" if tool else "none", runs="one" if machine else "none",
+            asks="never" if tool or machine else self.asks, step="tool-call" if tool else "system",
+        )  # fmt: skip
 
     @property
     def stays_inside(self) -> bool:

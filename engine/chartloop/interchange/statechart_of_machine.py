@@ -69,7 +69,7 @@ class _Reading:
         transitions = [t for t in region.transitions() if t.dest is not None]
         stopping = {name for name, entry in chart.entry.items() if entry.stop}
         going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]
-        before = _reachable({chart.spec.start}, going_on) - stopping
+        before = _reachable({*chart.spec.entries}, going_on) - stopping
         stopped = {t.dest or "" for t in transitions if _stops(t)} | stopping
         after = _reachable(stopped, [t for t in transitions if t.is_edge])
         live = {n for n, node in region.nodes.items() if node.spec and node.spec.job != "end"}

@@ -44,7 +44,7 @@ def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]
     return [
         state for state in spec.states.values()
         if state.calls in ("all", "first")
-        and not set(tools).isdisjoint(spec.tools if state.allow is None else state.allow)
+        and not set(tools).isdisjoint(spec.offered(state))
     ]  # fmt: skip
 
 
@@ -124,8 +124,7 @@ class _Maker:
         given, state = self.given, self.state
         rest = state.allow
         if given.when is None and not given.remember:
-            allowed = self.spec.tools if rest is None else rest
-            rest = tuple(name for name in allowed if name not in given.tools)
+            rest = tuple(n for n in self.spec.offered(state) if n not in given.tools)
         asks = self._question_state(state.name, "Which calls need\napproval?", self.others)
         yield replace(asks, about=state.about, role=state.role, set=state.set, status=state.status)
         yield self._wait_state()

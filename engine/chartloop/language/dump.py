@@ -106,6 +106,7 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         "states": {n: _state(s) for n, s in _states(spec)},
         "machines": {n: _machine(m, home) for n, m in spec.machines.items()},
         "start": spec.start if spec.start_given else "",
+        "resume_at": [*spec.resume_at],
         "on_error": _edge(spec.on_error) if spec.on_error else None,
         "in_doubt": spec.in_doubt if spec.in_doubt != "retry" else "",
         "output": _output(spec.output),

@@ -9,6 +9,7 @@ Source: `docs/language.md`, "The file"; `docs/checks.md`
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -17,8 +18,9 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, SetupError
-from chartloop.core.specs import Registry
+from chartloop.core.specs import Registry, ToolSpec
 from chartloop.core.types import Type, Words
+from chartloop.language.child_tools import tool_of_machine
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
 from chartloop.language.file.name_rules import bad_name
@@ -220,16 +222,16 @@ def _machine(
     """Read one machine; a second time, with its flow, if the first reading left doubts."""
     children: dict[str, MachineSpec] = {}
     unread, findings = deepcopy(given.shaped.unread), list[Finding]()
-    named: dict[str, tuple[Path, str]] = {}
     for child, inner in (shape.machines or {}).items():
         path = (*base, "machines", child)
         if isinstance(inner, str):
-            named[child] = path, inner
-        if not isinstance(inner, file.MachineShape):
+            spec, found = _load_linked(given, path, inner)
+        elif inner is file.LOST:
             continue
-        spec, found, left = _machine(given, path, child, inner)
+        else:
+            spec, found, left = _machine(given, path, child, inner)
+            unread = unread.union(left)
         findings += found
-        unread = unread.union(left)
         if spec is not None:
             children[child] = spec
     reader = _reader(given, base, shape, unread)
@@ -241,9 +243,9 @@ def _machine(
         reader.words = words
         spec = _read(reader, name, shape, children, lock)
     declared = shape.machines or {}
-    inherited = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
-    for child, (path, source) in (named | inherited).items():
-        linked, found = _load_linked(given, path, source)
+    inherited = {n: (*base, *p) for n, p in reader.children.items() if n not in declared}
+    for child, path in inherited.items():
+        linked, found = _load_linked(given, path, child)
         findings += found
         if linked is not None:
             children[child] = linked
@@ -318,6 +320,7 @@ def _read(
         loops = declare_loops(reader, loops, variables, scope)
     reader.variables = {n: _with_words(v.type, reader.words.get(n)) for n, v in variables.items()}
     reader.servers = read_servers(reader, shape.mcp_servers, [*wanted_tools(shape)], lock)
+    reader.registry = _with_children(reader, shape, children)
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
     roots = _roots(reader, name, shape, limits)
@@ -338,6 +341,10 @@ def _read(
         tasks=read_tasks(reader, shape.tasks),
         data=read_data(reader, shape.data), inputs=read_inputs(reader, shape.inputs, memory),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
+        resume_at=tuple(
+            known for number, name in items(shape.resume_at)
+            if (known := reader.state(("resume_at", number), name)) is not None
+        ),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,
         registry=reader.registry, file=reader.document.file, roots=roots,
@@ -346,6 +353,26 @@ def _read(
     spec = lead_back(spec, loops) if loops else spec
     spec = _with_notes(reader, spec, shape)
     return read_approve(reader, spec, shape.approve) if names and start else None
+
+
+def _with_children(
+    reader: Reader, shape: file.MachineShape, children: Mapping[str, MachineSpec]
+) -> Registry:  # fmt: skip
+    """The reader's registry with the child machines that `tools` names."""
+    registry, made = reader.registry, dict[str, ToolSpec]()
+    own = set(registry.tools)
+    for number, name in items(shape.tools):
+        if name not in (shape.machines or {}):
+            continue
+        known = registry.tools[name] if name in own else None
+        if known is not None and not (known.machine or known.stand_in):
+            message = f"`{short(name)}` is a child machine, and another tool"
+            reader.say("CL204", ("tools", number), message, hint="give the machine another name")
+        elif known is None or known.machine:
+            made[name] = tool_of_machine(name, children.get(name) or MachineSpec(name, {}, ""))
+    if not made:
+        return registry
+    return replace(registry, tools=ChainMap(made, cast("dict[str, ToolSpec]", registry.tools)))
 
 
 def _roots(

@@ -103,8 +103,8 @@ class _Call:
         return await servers.call(self.server, self.tool, arguments, context.client)
 
 
-class _Arguments:
-    """Parses a model's arguments, and validates them by the tool's schema."""
+class Arguments:
+    """Parses the arguments that a model wrote, and validates them by the tool's schema."""
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self.name, self.schema = name, schema
@@ -127,7 +127,7 @@ class _Arguments:
         return cast("dict[str, Any]", read)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_Arguments, (self.name, self.schema))
+        return (Arguments, (self.name, self.schema))
 
 
 def tool_of(server: ServerSpec, tool: LockedTool) -> ToolSpec:
@@ -135,7 +135,7 @@ def tool_of(server: ServerSpec, tool: LockedTool) -> ToolSpec:
     name = f"{server.name}.{tool.name}"
     return ToolSpec(
         name, tool.description, dict(tool.parameters) or {"type": "object"},
-        _Arguments(name, tool.parameters), _Call(server, tool.name),
+        Arguments(name, tool.parameters), _Call(server, tool.name),
         blocking=False, effect=server.effect, wants_context=True, server=server.name,
         data=DataUse(hints=_hints(tool.annotations)),
     )  # fmt: skip

@@ -183,8 +183,14 @@ class StateSpec:
 
     @property
     def traits(self) -> ActionTraits:
-        """The traits of its action; empty ones if it has none."""
-        return NO_ACTION if self.action is None else self.action.traits
+        """The traits of its action, given its fields; empty ones if it has none."""
+        if self.action is None:
+            return NO_ACTION
+        traits = self.action.traits
+        if not traits.one_of:
+            return traits
+        tool, machine = (self.action.naming(n) in self.args for n in ("tool", "machine"))
+        return traits.chosen(tool=tool, machine=machine)
 
     @property
     def needs(self) -> Supply | None:
@@ -219,6 +225,18 @@ class StateSpec:
             return ""
         given = self.args.get(self.action.naming("tool"))
         return "" if given is None else str(given.value)
+
+    @property
+    def named_machines(self) -> Iterator[str]:
+        """The child machines that its fields name, those of several children one by one."""
+        for arg in self.action.args if self.action is not None else ():
+            if (given := self.args.get(arg.name)) is None:
+                continue
+            if arg.names == "machine":
+                yield str(given.value)
+            for inner in arg.fields:
+                if inner.names == "machine":
+                    yield from (str(one[inner.name].value) for one in given.value.values())
 
     @property
     def attempts(self) -> int:
@@ -389,6 +407,8 @@ class MachineSpec:
     inputs: Mapping[str, DataUse] | None = None
     """What a caller may give a run, and the labels of it; None: anything."""
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
+    resume_at: tuple[str, ...] = ()
+    """The states, besides its start, at which a run may begin that continues another."""
     on_stop: str = ""
     on_error: Edge | None = None
     in_doubt: InDoubt = "retry"
@@ -411,6 +431,11 @@ class MachineSpec:
     """The path of the machine in the file: empty, or ``machines.x`` for a child."""
     made: Mapping[Path, Path] = field(default_factory=dict[Path, Path], compare=False, repr=False)
     """The paths of generated parts, such as the states of a loop, to their origin in the file."""
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The states at which a caller's run may begin: the start, and those of `resume_at`."""
+        return tuple(dict.fromkeys((self.start, *self.resume_at)))
 
     def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
         """The place of a value in the file, or of its key, or of the part `of` its text."""
@@ -440,12 +465,28 @@ class MachineSpec:
 
     def tools_at(self, state: StateSpec) -> tuple[ToolSpec, ...]:
         """The tools that a state may use, in the file's order."""
-        names, known = self.tools if state.allow is None else state.allow, self.registry.tools
-        return tuple(known[name] for name in names if name in known)
+        known = self.registry.tools
+        return tuple(known[name] for name in self.offered(state) if name in known)
+
+    def offered(self, state: StateSpec) -> tuple[str, ...]:
+        """The names of the tools that a state may use."""
+        return self.tools if state.allow is None else state.allow
 
     def use_of(self, part: ToolSpec | ActionSpec) -> DataUse:
         """What a tool or action does with data: the file's word counts before its own."""
         return self.data.get(part.name, part.data)
+
+    def children_of(self, state: StateSpec) -> tuple[str, ...]:
+        """The names of the child machines that a state may run."""
+        match state.traits.runs:
+            case "none":
+                return ()
+            case "calls":
+                return tuple(tool.machine for tool in self.tools_at(state) if tool.machine)
+            case "task":
+                return tuple(self.machines)
+            case "one" | "several":
+                return tuple(dict.fromkeys(state.named_machines))
 
     @property
     def gates(self) -> Collection[str]:

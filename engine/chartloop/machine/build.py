@@ -222,7 +222,7 @@ class Chart:
     def main(self) -> frozenset[str]:
         """The states that are reachable without a detour."""
         error = self.spec.on_error
-        starts = [self.spec.start, *([] if error is None else self._onward(error.target))]
+        starts = [*self.spec.entries, *([] if error is None else self._onward(error.target))]
         return frozenset(reachable(starts, self._onward)) - {RETURN}
 
     @cached_property

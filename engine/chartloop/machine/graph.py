@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.core.units import say_duration
+from chartloop.core.units import say_count, say_duration
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
@@ -182,12 +182,18 @@ def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict
         }
     starts = name == chart.spec.start
     text = spec.ask or spec.label
+    called = chart.spec.children_of(spec) if spec.traits.runs == "calls" else ()
+    few = ", ".join(called) if len(called) < 4 else say_count(len(called), "machine")
     return {
-        "label": text.show(facts) if text is not None else name,
+        "label": text.show(facts)
+        if text is not None
+        else f"{name}\n(may run {few})"
+        if called
+        else name,
         "shape": _shape(spec, starts),
         "role": _role(spec, starts),
         "origin": "file",
-        "entry": starts and spec.job != "pass",
+        "entry": (starts and spec.job != "pass") or name in chart.spec.resume_at,
         "about": spec.about,
     }
 

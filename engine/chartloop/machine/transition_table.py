@@ -108,7 +108,7 @@ def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]
         for edge in state.edges:
             if edge.target != RETURN and (edge.target in rule.before if rule.before else acted):
                 out.append((ReturnPoint("edge", edge.id), edge.target))
-        begun = state.name == spec.start and covered  # a rule may hold before the first action
+        begun = state.name in spec.entries and covered  # a rule may hold before the first action
         if (acted or begun) and not rule.before:
             out.append((ReturnPoint("state", state.name), state.name))
         if acted and not rule.before:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import Outcome
+from chartloop.core.outcome import Outcome, child_results
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.run.journal import Journal
@@ -97,24 +97,10 @@ async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Tra
     steps: list[TraceStep] = []
     for step in _steps(run_id, records):
         inside: list[Trace] = []
-        for child in _children(step.result):
+        for child in (str(one["run"]) for one in child_results(step.result)):
             inside.append(await trace(journal, child, await journal.records(child)))
         steps.append(step._replace(inside=tuple(inside)))
     return Trace(steps)
-
-
-_OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
-
-
-def _children(result: Any) -> Iterator[str]:
-    """The ids of the child runs whose results are in an action's result."""
-    if isinstance(result, Mapping):
-        data = cast("Mapping[str, Any]", result)
-        if data.keys() >= _OF_A_CHILD:
-            yield str(data["run"])
-        elif isinstance(several := data.get("children"), (list, tuple)):
-            for one in cast("Sequence[Any]", several):
-                yield from _children(one)
 
 
 def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
@@ -136,15 +122,13 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
         now = max(given.at - begun, started)
         error = outcome.error
         failure = None if error is None else {"category": error.category, "message": error.message}
-        calls = (
-            [Call(run_id, number, record.state, *call) for call in _calls(outcome, asked)]
-            if not any(_children(outcome.result))
-            else []
-        )
+        by_child = type(outcome.result) not in (list, tuple) and any(child_results(outcome.result))
+        made = () if by_child else _calls(outcome, asked)
         asked = asked if outcome.reply is None else outcome.reply.tool_calls
         yield TraceStep(
             number, record.state, started, now, outcome.ok, failure, spent, tokens,
-            plain(outcome.result), tuple(calls),
+            plain(outcome.result),
+            tuple([Call(run_id, number, record.state, *call) for call in made]),
         )  # fmt: skip
 
 

@@ -66,7 +66,9 @@ def stand_in(name: str, known: ToolSpec | None, give: Callable[..., Any]) -> Too
     """A tool whose results come from `give`; an undeclared one takes any arguments."""
     if known is None:
         known = ToolSpec(name, "", {"type": "object"}, _any_arguments, give)
-    return replace(known, call=give, blocking=False, suspends=True, wants_context=False)
+    return replace(
+        known, call=give, blocking=False, suspends=True, wants_context=False, stand_in=True
+    )
 
 
 def tool_result(result: Any) -> Any:

@@ -56,6 +56,7 @@ class CheckContext:
         self.broken = broken
         """Whether a part of the file could not be read."""
         self.starts, self.shared = embedding
+        self.starts |= {*chart.spec.resume_at}
         self._solver = solver
         self.spec = chart.spec
         self.unread = unread

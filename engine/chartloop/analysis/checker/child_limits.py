@@ -18,6 +18,7 @@ from chartloop.core.fold import lookup
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.core.types import ANY, type_of
 from chartloop.core.visible import short
+from chartloop.language.child_tools import cells_of
 from chartloop.language.expression import Expression
 from chartloop.language.expression.operators import assignable
 from chartloop.language.expression.tree import Fact, Items
@@ -60,6 +61,13 @@ def check_children(context: CheckContext) -> None:
 
 
 def _uses(spec: MachineSpec, state: StateSpec) -> Iterator[_Use]:
+    if state.traits.runs == "calls":
+        for name in spec.children_of(state):
+            if (child := spec.machines.get(name)) is not None:
+                given = {cell: Given("constant", None) for cell in cells_of(child).values()}
+                given["machine"] = Given("constant", name)
+                yield _Use(("tools", spec.tools.index(name)), child, given)
+        return
     if state.traits.runs not in ("one", "several"):
         return
     path: Path = ("states", state.name, "with")
@@ -115,6 +123,8 @@ def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
     for receiver in sorted(lacking_states(use.child.states, onward, starts, "task")):
         message = f"`{state.name}` gives `{name}` no task, and its `{receiver}` receives one: "
         hint = "give it `task`, or write `optional: true` where it receives"
+        if state.traits.runs == "calls":
+            hint = f"list `task` under the `inputs` of `{name}`: a model gives only what these list"
         context.say("CL363", use.path, f"{message}that always fails", hint=hint, key=True)
 
 

@@ -249,7 +249,7 @@ def _demanded_calls(context: CheckContext) -> None:
     spec = context.spec
     for state in spec.states.values():
         choice = state.args.get("tool_choice")
-        offered = spec.tools if state.allow is None else state.allow
+        offered = spec.offered(state)
         silent = choice is None or choice.value in ("auto", "none")
         if silent or offered or (state.allow is None and context.has_key("tools")):
             continue

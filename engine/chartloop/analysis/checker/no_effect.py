@@ -5,7 +5,7 @@ They are harmless, but suggest that the author meant something else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chartloop.analysis.checker.certain_failures import as_written
@@ -150,24 +150,12 @@ def _unused_children(context: CheckContext) -> None:
     actions = [s.action for s in spec.states.values() if s.action is not None]
     if context.own_code or any(a.needs == "tasks" for a in actions):
         return  # a later task may name any of them
-    used = {name for state in spec.states.values() for name in _children_of(state)}
+    used = {name for state in spec.states.values() for name in spec.children_of(state)}
     for name in spec.machines:
         if name not in used:
             message = f"child machine `{name}` is declared, and no state runs it"
             hint = f"run it: `do: run_machine, with: {{machine: {name}}}`, or remove it"
             context.say("CL353", ("machines", name), message, hint=hint, key=True)
-
-
-def _children_of(state: StateSpec) -> Iterator[str]:
-    for arg in state.action.args if state.action is not None else ():
-        if arg.name not in state.args:
-            continue
-        value = state.args[arg.name].value
-        if arg.names == "machine":
-            yield str(value)
-        for inner in arg.fields:
-            if inner.names == "machine":
-                yield from (str(given[inner.name].value) for given in value.values())
 
 
 # values -------------------------------------------------------------------------------------

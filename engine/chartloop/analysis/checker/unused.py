@@ -146,7 +146,7 @@ def _tools(context: CheckContext) -> None:
 
 def _lost(context: CheckContext, state: StateSpec) -> tuple[str, ...]:
     """The tools that a state offers but whose calls are never executed."""
-    offered = context.spec.tools if state.allow is None else state.allow
+    offered = context.spec.offered(state)
     return tuple(t for t in offered if not _is_executed(context, state, t))
 
 

@@ -288,7 +288,7 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     model: ModelLike | None = None
     """The model that `infer` calls: its name, or `{name, ...}`."""
     tools: list[Text] | None = key("order of the tools", "Model")
-    """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
+    """Tools and child machines, in the order of the request; `*`: all tools that Python brings."""
     approve: ApproveShape | None = None
     """Tools whose calls a person must approve: `{tools, by, when, ...}`."""
     data: dict[str, DataShape] | None = key(cure="`data` maps tools: `{fetch: {from: untrusted}}`")
@@ -321,6 +321,8 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """Child machines by name: a whole machine, a path, or the name of a shipped one."""
     start: Text | None = key("start state", "Edges")
     """The start state; default: the first."""
+    resume_at: list[Text] | None = key("`resume_at`", "Edges")
+    """The states at which the next run of a conversation may begin, besides the start state."""
     on_stop: Text | None = key("`on_stop`", "Edges")
     """The state where every stop goes that has no `to` of its own."""
     on_error: EdgeLike | None = key(cure=EDGE)

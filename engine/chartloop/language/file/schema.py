@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import sys
 from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -105,13 +107,19 @@ def _texts(part: type[Part]) -> dict[str, str]:
     """The text below each key in the source of a part."""
     out: dict[str, str] = {}
     for cls in (c for c in reversed(part.__mro__) if c is not object):
-        body = cast("ast.ClassDef", ast.parse(inspect.getsource(cls)).body[0]).body
-        for node, below in pairwise(body):
+        for node, below in pairwise(_classes(cls.__module__)[cls.__name__].body):
             if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
                 if isinstance(node.target, ast.Name) and isinstance(below.value, ast.Constant):
                     text = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
                     out[node.target.id.rstrip("_")] = text
     return out
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module. `inspect` would parse the module anew for each."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _key(part: type[Part], name: str, key: Key, about: str) -> Node:

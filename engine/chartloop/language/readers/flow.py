@@ -76,12 +76,12 @@ def flow(
 ) -> Flow:  # fmt: skip
     """Analyse a machine. The cost is a few passes over its edges.
 
-    `starts` are the states at which a parent starts it, besides its own; `passing` those whose
+    `starts` are the states at which a parent starts it, besides its entries; `passing` those whose
     failures may take the same edges as a success (default: all). Without `outside`, a state is
     only entered by the file's own edges and rules.
     """
     ways = _Ways(spec, outside)
-    pending = dict.fromkeys((spec.start, *starts))
+    pending = dict.fromkeys((*spec.entries, *starts))
     entry: dict[str, Known] = dict.fromkeys(pending, NOTHING)
     after: dict[str, Known] = {}
     while pending:
@@ -144,7 +144,7 @@ class _Ways:
         ]  # fmt: skip
         """The targets of a stop without its own: of a rule, or from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)
-        targets = {e.target for e in spec.edges()} | {spec.start}
+        targets = {e.target for e in spec.edges()} | {*spec.entries}
         if spec.on_error is not None:
             targets.add(spec.on_error.target)
         self.returns = sorted(targets - {RETURN}) if detours else []

@@ -279,7 +279,7 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
 
 def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str]:
     """The states that a run can reach by edges, rules and failures."""
-    starts = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
+    starts = [*spec.entries, spec.on_stop, *(rule.to for rule in spec.rules)]
     starts += [spec.on_error.target] if spec.on_error is not None else []
 
     def onward(name: str) -> Iterator[str]:

@@ -400,6 +400,18 @@ class Reader:
         self.say(code, path, f"unknown {what} `{short(name)}`", hint=hint, key=key, lost=[name])
         return close
 
+    def function(
+        self, path: Path, name: str, known: Collection[str] = (), *, key: bool = False
+    ) -> str | None:
+        """Check the name of a tool that is a function, not a child machine."""
+        tools = self.registry.tools
+        if name in tools and tools[name].machine:
+            message = f"`{short(name)}` is a child machine, no function"
+            hint = "a model calls it, `do: run_machine` runs it, and its own file says what it does"
+            self.say("CL405", path, message, hint=hint, key=key)
+            return None
+        return self.name(path, name, known or tools, "tool", "CL405", key=key)
+
     def _nearest(self, name: str, known: Collection[str]) -> tuple[str | None, str]:
         """The nearest known name, if one is close, and a hint."""
         if len(self.findings) > MAX_FINDINGS:

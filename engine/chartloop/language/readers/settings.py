@@ -73,9 +73,9 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
             continue
         if "." in name:
             out += tools_named(reader, path, name)
-        else:
-            reader.name(path, name, known, "tool", "CL405")
-            out.append(name)
+            continue
+        reader.name(path, name, known, "tool", "CL405")
+        out.append(name)
     reader.once(("tools",), items(names), "tool")
     if reader.servers:
         refuse_collisions(reader, out)
@@ -84,12 +84,13 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
 
 def read_data(reader: Reader, shape: Mapping[str, file.DataShape] | None) -> dict[str, DataUse]:
     """Read `data`: what tools and the application's actions do with data."""
-    known = {**reader.registry.tools, **reader.registry.actions}
-    return {
-        meant: _use(given)
-        for name, given in (shape or {}).items()
-        if (meant := reader.name(("data", name), name, known, "tool", "CL405", key=True))
-    }
+    out: dict[str, DataUse] = {}
+    tools, both = reader.registry.tools, {**reader.registry.tools, **reader.registry.actions}
+    for name, given in (shape or {}).items():
+        known = tools if name in tools else both  # a registry that assumes tools has them all
+        if meant := reader.function(("data", name), name, known, key=True):
+            out[meant] = _use(given)
+    return out
 
 
 def read_inputs(
@@ -178,7 +179,7 @@ def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
         if name is file.LOST:
             continue
         if kind == "tool" and isinstance(name, str):
-            reader.name((*path, kind), name, reader.registry.tools, "tool", "CL405")
+            reader.function((*path, kind), name)
         elif kind == "machine" and isinstance(name, str):
             reader.child((*path, kind), name)
         elif not isinstance(name, str):

@@ -5,7 +5,7 @@ Source: `docs/language.md`, "States"
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,8 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     path: Path = ("states", name)
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
-    action = _action(reader, path, shape)
+    allow = _allow(reader, (*path, "allow"), shape.allow)
+    action = _action(reader, path, shape, reader.tools if allow is None else allow)
     args: dict[str, Given] = {}
     if "with" not in shape.lost:
         args = read_args(reader, (*path, "with"), action, shape.with_, entry)
@@ -53,18 +54,25 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
         within=within, retry=_retry(reader, path, shape.retry), failed_next=shape.failed == "next",
         set=read_sets(reader, (*path, "set"), shape.set, entry),
         stop=_stop(reader, (*path, "stop"), shape.stop),
-        allow=_allow(reader, (*path, "allow"), shape.allow),
+        allow=allow,
     )  # fmt: skip
     check_keys(reader, path, shape, job)
     return _with_edges(reader, spec, path, shape)
 
 
-def _action(reader: Reader, path: Path, shape: file.StateShape) -> ActionSpec | None:
+def _action(
+    reader: Reader, path: Path, shape: file.StateShape, offered: Iterable[str]
+) -> ActionSpec | None:  # fmt: skip
     if shape.do is None:
         return None
-    known = reader.registry.actions
+    known, tools = reader.registry.actions, reader.registry.tools
     name = reader.name((*path, "do"), shape.do, known, "action", "CL401")
-    return known[name] if name else ActionSpec(shape.do, None)
+    action = known[name] if name else ActionSpec(shape.do, None)
+    if action.traits.calls not in ("all", "first"):
+        return action
+    if not any(name in tools and tools[name].machine for name in offered):
+        return action
+    return replace(action, may_wait=True, declares=replace(action.traits, runs="calls"))
 
 
 def _stop(reader: Reader, path: Path, name: str | None) -> str:

@@ -49,6 +49,12 @@ def read_args(
     for arg in _missing(action.args, given or {}):
         message = f"`{action.name}` needs `{arg.name}` under `with`"
         reader.say("CL403", where, message, hint=arg.about, key=bool(given))
+    several = action.traits.one_of
+    written = [name for name in several if name in (given or {})]
+    if several and len(written) != 1:
+        names = ", ".join(f"`{name}`" for name in several)
+        message = f"`{action.name}` takes one of {names}" + (", not several" if written else "")
+        reader.say("CL403", where, message, hint="give one of them", key=bool(given))
     for arg in action.args:
         if arg.needs and arg.name in (given or {}) and arg.needs not in (given or {}):
             message = f"`{arg.name}` goes with `{arg.needs}`"
@@ -239,7 +245,7 @@ def _name(field: _Field, value: Any) -> Given | None:
     reader, path = field.reader, field.path
     match field.arg.names:
         case "tool":
-            reader.name(path, value, reader.registry.tools, "tool", "CL405")
+            reader.function(path, value)
         case "variable":
             known = [f"vars.{n}" for n in reader.variables]
             reader.name(path, value, known, "variable", "CL103")

@@ -79,9 +79,12 @@ class Routes(GraphBuilder):
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
-        self.start = start or self.spec.start
-        """The state at which runs begin."""
-        self._begin(begin, self.start)
+        self.entries = (start,) if start else self.spec.entries
+        """The states at which runs begin."""
+        for name in self.entries:
+            self.entry = name
+            self._begin(begin, name)
+        self.entry = ""
         while self.pending:
             self._expand(self.pending.popleft())
 

@@ -29,6 +29,8 @@ class GraphBuilder:
         self.pending: deque[Place] = deque()
         """The places whose routes have not been added yet."""
         self._numbers: dict[Place, int] = {}
+        self.entry = ""
+        """The state at which the run begins whose first routes are added; empty after them."""
 
     def number(self, place: Place) -> int:
         """The number of a place; a new place is added to `pending`."""
@@ -53,7 +55,7 @@ class GraphBuilder:
         self.routes.append(
             Route(
                 self.number(source), self.number(dest), origin, kind, *done, gates,
-                after or {}, wait,
+                after or {}, wait, self.entry,
             )
         )  # fmt: skip
 

@@ -80,6 +80,8 @@ class Route:
     after: Mapping[str, float] = field(default_factory=dict[str, float])
     wait: tuple[float, float] = (0.0, 0.0)
     """The seconds of a back-off: by the file, and at most if the provider asks for more."""
+    entry: str = ""
+    """Of a route from the first place: the state at which the run begins."""
 
 
 class Move(NamedTuple):

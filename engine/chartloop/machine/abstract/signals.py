@@ -24,7 +24,7 @@ def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
 
     Empty for a custom action: the calls that it makes itself are invisible.
     """
-    allowed, known = spec.tools if state.allow is None else state.allow, spec.registry.tools
+    allowed, known = spec.offered(state), spec.registry.tools
     match state.calls:
         case "none":
             return frozenset()

@@ -62,7 +62,7 @@ def _reasons(chart: Chart) -> Iterator[str]:
         yield from (e.target for e in edges if not e.stop and e.target in spec.states)
 
     # a run may be in these before a stop; after one, a failure is only a warning
-    before = reachable([spec.start], onward)
+    before = reachable(spec.entries, onward)
     acting = (spec.states[name] for name in before if name not in chart.handled)
     if spec.on_error is None and any(state.traits.fails == "by_world" for state in acting):
         yield _FAILED

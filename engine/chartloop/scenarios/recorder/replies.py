@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions import builtin
 from chartloop.actions.prune import SUMMARY
+from chartloop.actions.screen import NO_VERDICT
 from chartloop.core.conversation import open_calls
 from chartloop.core.facts import PARTS, ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent
@@ -65,14 +66,16 @@ def answers_in(record: Record, before: Position, spec: MachineSpec) -> Answers:
     if outcome is None or state is None or state.action is None:
         return NOTHING
     took = max(0.0, record.input.at - record.input.started)
+    if state.traits.by_result:
+        outcome = _as_said(outcome, by_model=state.calls == state.traits.runs == "none")
     if state.traits.runs in ("one", "several"):
         return NOTHING  # the records of the children hold it
     match state.calls:
         case "all" | "first":
             calls = open_calls(before.messages, spec.wire_names)
             calls = calls[:1] if state.calls == "first" else calls
-            allowed = spec.tools if state.allow is None else state.allow
-            own = {name for name in allowed if not _runs(name)}
+            allowed = spec.offered(state)
+            own = {name for name in allowed if not _runs(name)}.difference(spec.children_of(state))
             return Answers(results=tuple(_results(outcome, calls, own, took)))
         case "named":
             name = state.named_tool
@@ -83,6 +86,20 @@ def answers_in(record: Record, before: Position, spec: MachineSpec) -> Answers:
             return Answers(results=tuple(_single(name, outcome, took, result)))
         case _:
             return _of_model(outcome, took)
+
+
+def _as_said(outcome: Outcome, *, by_model: bool) -> Outcome:
+    """The outcome with the answer that its result was made from, whether that fitted or not."""
+    result = outcome.result
+    if not isinstance(result, Mapping):
+        return outcome
+    said: Any = cast("Mapping[str, Any]", result)["said"]
+    unfit = outcome.error is not None and outcome.error.kind == NO_VERDICT
+    error = None if unfit else outcome.error
+    return outcome.replace(
+        result=said, reply=Reply(said) if by_model and isinstance(said, str) else None,
+        rewrite=None, ok=outcome.ok or unfit, error=error, signals=(),
+    )  # fmt: skip
 
 
 # the model ----------------------------------------------------------------------------------

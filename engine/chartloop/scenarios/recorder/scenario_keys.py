@@ -54,7 +54,11 @@ class Script:
     def add(self, moment: Moment, steps: int | None) -> None:
         """Add one record. `steps`: for a record of a child, the steps of the run itself."""
         record, before = moment.record, moment.before
-        answers = NOTHING if moment.by_children else answers_in(record, before, moment.chart.spec)
+        spec = moment.chart.spec
+        state = spec.states.get(record.state)
+        among_calls = state is not None and state.traits.runs == "calls"  # others may be functions
+        apart = moment.by_children and not among_calls
+        answers = NOTHING if apart else answers_in(record, before, spec)
         for reply in answers.replies:
             if isinstance(reply, dict):  # a replay assigns the ids of calls by itself
                 calls = cast("dict[str, Any]", reply).get("tool_calls", ())

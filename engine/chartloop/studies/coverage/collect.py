@@ -9,11 +9,12 @@ Belongs here: one chart, its runs, numbers. Never: which items a chart has (`tar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from chartloop.core.errors import RunError, StatusError
 from chartloop.core.facts import Facts
+from chartloop.core.outcome import child_results
 from chartloop.core.records import Record
 from chartloop.language.expression import GUARD_ERRORS, Expression
 from chartloop.language.expression.compile import function
@@ -86,7 +87,7 @@ class Seeing:
                 counts[f"rule:{signal.source}"] += 1
         outcome = decision.input.outcome
         if outcome is not None and outcome.result is not None and self.chart.spec.machines:
-            machines = _machines_of(outcome.result)
+            machines = (str(one["machine"]) for one in child_results(outcome.result))
             counts.update(f"child:{decision.state}/{name}" for name in machines)
         for look in decision.looks:
             match look.kind:
@@ -175,15 +176,3 @@ class _Branch(NamedTuple):
     origin: str
     to: str
     guard: _GuardReader | None
-
-
-def _machines_of(result: Any) -> Iterator[str]:
-    """The machines of the children whose results an action returned."""
-    if not isinstance(result, Mapping):
-        return
-    data = cast("Mapping[str, Any]", result)
-    if {"run", "machine", "reason", "kind"} <= data.keys():
-        yield str(data["machine"])
-    elif isinstance(several := data.get("children"), (list, tuple)):
-        for one in cast("Sequence[Any]", several):
-            yield from _machines_of(one)

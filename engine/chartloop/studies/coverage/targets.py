@@ -9,7 +9,7 @@ Belongs here: which items a chart has, their texts and places. Never: a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Opaque, walk
 from chartloop.language.readers.states import case_value
-from chartloop.language.spec import HIGHEST, Edge, Given, MachineSpec, Rule, StateSpec
+from chartloop.language.spec import HIGHEST, Edge, MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.build import Chart
 
@@ -227,22 +227,12 @@ def _reasons(spec: MachineSpec) -> Iterator[Item]:
 
 def _children(spec: MachineSpec) -> Iterator[Item]:
     for state in spec.states.values():
-        for name in dict.fromkeys(_machines_in(state.args)):
+        for name in spec.children_of(state) if state.traits.runs != "task" else ():
             child = spec.machines.get(name)
             if child is not None:
                 where = _at(spec.place(("states", state.name), key=True))
                 yield Item("child", f"{state.name}/{child.name}", role=name, source=state.name,
                            to=child.name, **where)  # fmt: skip
-
-
-def _machines_in(args: Mapping[str, Given]) -> Iterator[str]:
-    """The child machines that a state names, in `machine` or in `children`."""
-    if (one := args.get("machine")) is not None:
-        yield str(one.value)
-    several: Iterable[Any] = args["children"].value.values() if "children" in args else ()
-    for given in several:
-        if "machine" in given:
-            yield str(given["machine"].value)
 
 
 __all__ = ["KINDS", "Guard", "Item", "Kind", "atom_kind", "edge_text", "guards_of", "items_of",

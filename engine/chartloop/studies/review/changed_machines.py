@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chartloop.analysis.proofs.query import Questions
+from chartloop.analysis.proofs.query.data_movements import declared_uses
 from chartloop.analysis.versions.diff.diff import Diff
 from chartloop.core.errors import Finding, SetupError
 from chartloop.language.tool_lock import SUFFIX as LOCK
+from chartloop.machine.abstract.position import TooLarge
 from chartloop.studies.review.git import FileChange, Repository, Revision
 from chartloop.studies.review.sources import SUFFIXES, Looking, Side
 
@@ -69,6 +72,10 @@ class Reviewed(NamedTuple):
     """None unless both sides are machines."""
     problem: str = ""
     """The reason why the file could not be read; empty if it could."""
+    old_flows: Mapping[tuple[str, str], str] = {}
+    """How labelled text reaches what may send it out on the older side, by label and tool."""
+    flows: Mapping[tuple[str, str], str] = {}
+    """The same of the newer side. See docs/data.md; a machine too large to follow has none."""
 
     @property
     def invalid(self) -> bool:
@@ -90,6 +97,16 @@ class Reviewed(NamedTuple):
         """The findings that are gone."""
         return _less(self.before, self.after) if self.after is not None else ()
 
+    @property
+    def gone_flows(self) -> tuple[tuple[str, str], ...]:
+        """The flows of the older side, by label and tool, that the newer one does not have."""
+        return tuple(flow for flow in self.old_flows if flow not in self.flows)
+
+    @property
+    def new_flows(self) -> Mapping[tuple[str, str], str]:
+        """The flows of the newer side, with their ways, that the older one does not have."""
+        return {flow: way for flow, way in self.flows.items() if flow not in self.old_flows}
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, as in `chartloop review --format json`."""
         return {
@@ -101,7 +118,24 @@ class Reviewed(NamedTuple):
             "after": None if self.after is None else _as_data(self.after.findings),
             "new": _as_data(self.new_findings),
             "mended": _as_data(self.fixed_findings),
+            "new_flows": [
+                {"label": label, "to": to, "way": way}
+                for (label, to), way in self.new_flows.items()
+            ],
+            "gone_flows": [{"label": label, "to": to} for label, to in self.gone_flows],
         }
+
+
+def _flows(side: Side | None) -> Mapping[tuple[str, str], str]:
+    if side is None or side.machine is None:
+        return {}
+    spec = side.machine.spec
+    if not any(use.labels for part in spec.family() for use in declared_uses(part)):
+        return {}
+    try:
+        return Questions(side.machine.chart).ways_out()
+    except TooLarge:
+        return {}
 
 
 def _as_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
@@ -199,7 +233,7 @@ def _review_file(scope: Scope, looking: Looking, moved: FileChange) -> Reviewed 
     if before and after and before.machine is not None and after.machine is not None:
         names = (f"{scope.base.name} ({scope.base.short})", scope.now)
         diff = Diff(before.machine, after.machine, names)
-    return Reviewed(path, before, after, diff)
+    return Reviewed(path, before, after, diff, old_flows=_flows(before), flows=_flows(after))
 
 
 def _machine_at(revision: Revision, looking: Looking, path: str | None) -> Side | None:

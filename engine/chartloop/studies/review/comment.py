@@ -64,6 +64,7 @@ class _Section:
         elif _merged_chart(self.reviewed) is not None:
             yield "_The picture does not fit into this comment._"
         yield _checks(self.reviewed)
+        yield _flows(self.reviewed)
         links = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
         yield f"Pictures: {links}" if links else ""
 
@@ -207,6 +208,20 @@ def _checks(one: Reviewed) -> str:
 
 
 _FINDINGS = 20
+
+
+def _flows(one: Reviewed) -> str:
+    """The flows of labelled text that the change lets happen, each with its way."""
+    if one.invalid or not (one.new_flows or one.gone_flows):
+        return ""
+    lines = [f"- new: {label} text to {to}: {way}" for (label, to), way in one.new_flows.items()]
+    gone = ", ".join(f"{label} text to {to}" for label, to in one.gone_flows)
+    lines += [f"+ gone: {gone}"] if gone else []
+    parts = [f"Data that may leave: {len(one.new_flows)} new, {len(one.gone_flows)} gone."]
+    parts.append(_block(map(one_line, lines[:_FINDINGS]), "diff"))
+    if len(lines) > _FINDINGS:
+        parts.append(f"_and {len(lines) - _FINDINGS} more_")
+    return "\n\n".join(parts)
 
 
 def _finding(sign: str, finding: Finding) -> str:

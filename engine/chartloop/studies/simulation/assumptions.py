@@ -7,6 +7,7 @@ assumption that a simulation used is listed with its result.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.actions.imagine import plain_value
@@ -17,7 +18,7 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.studies.simulation.distributions import NOTHING, constant, weighted_values
 from chartloop.studies.simulation.world import NOBODY, Behaviour, Choice, choice
 
-Family = Literal["model", "tools", "child", "work", "imagined", "pure", "own", "wait"]
+Family = Literal["model", "tools", "child", "work", "imagined", "pure", "own", "judged", "wait"]
 """What a world says of a state.
 
 `model`: a reply; `tools`: how a reply's calls end; `child`: how children end; `work`: how a task
@@ -34,6 +35,7 @@ KEYS: Mapping[Family, frozenset[str]] = {
     "imagined": frozenset({"fails", "duration"}),
     "pure": frozenset({"duration"}),
     "own": _ANY,
+    "judged": _ANY,
     "wait": frozenset({"answers", "delay", "data"}),
 }
 """The keys that a world file may have for states of each family."""
@@ -52,12 +54,18 @@ class Assumption(NamedTuple):
 def keys_of(state: StateSpec) -> frozenset[str]:
     """The keys that a world file may have for a state."""
     own = KEYS[family_of(state)]
-    return own | _TOKENS if asks_for_itself(state) else own
+    own |= _TOKENS if asks_for_itself(state) or runs_called_children(state) else frozenset()
+    return own | {"calls"} if runs_called_children(state) else own
+
+
+def runs_called_children(state: StateSpec) -> bool:
+    """Whether the tool calls of a state may run child machines."""
+    return family_of(state) == "tools" and state.traits.runs == "calls"
 
 
 def asks_for_itself(state: StateSpec) -> bool:
     """Whether the state's action has a drawn result that costs a model call."""
-    return family_of(state) == "own" and state.asks_model != "never"
+    return family_of(state) in ("own", "judged") and state.asks_model != "never"
 
 
 def family_of(state: StateSpec) -> Family:
@@ -68,6 +76,8 @@ def family_of(state: StateSpec) -> Family:
     if action.imagine is None:
         known = action.is_builtin and action.effect is Effect.PURE and traits.stays_inside
         return "pure" if known else "own"
+    if traits.by_result:
+        return "judged"
     if traits.calls in ("all", "first", "memory"):
         return "own" if state.calls == "none" else "tools"
     if traits.runs in ("one", "several"):
@@ -90,7 +100,13 @@ def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
                 duration=constant(2.0),
             )  # fmt: skip
         case "tools":
-            return Behaviour({}, call_fails=0.05, adds=constant(100), duration=constant(1.0))
+            tools = Behaviour({}, call_fails=0.05, adds=constant(100), duration=constant(1.0))
+            if not runs_called_children(state):
+                return tools
+            return replace(
+                tools, calls=constant(3), prompt_tokens=constant(500),
+                completion_tokens=constant(200),
+            )  # fmt: skip
         case "child":
             return Behaviour(
                 {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=constant(500),
@@ -178,7 +194,7 @@ def _describe_choice(values: Choice) -> str:
 
 
 def _tools(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
-    names = spec.tools if state.allow is None else state.allow
+    names = spec.offered(state)
     return tuple(n for n in names if n in spec.registry.tools)
 
 

@@ -14,7 +14,7 @@ from math import comb, prod
 from typing import Any, cast
 
 from chartloop.actions.call_tools import imagined_batch
-from chartloop.actions.imagine import Drawn, Scene, failure_named
+from chartloop.actions.imagine import ChildUse, Drawn, Scene, failure_named
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import NOTHING_SPENT, Outcome
 from chartloop.core.position import REPAIRED, Position, repair_count
@@ -27,6 +27,7 @@ from chartloop.studies.simulation.assumptions import (
     family_of,
     in_words,
     keys_of,
+    runs_called_children,
 )
 from chartloop.studies.simulation.cases import Case, Cases, Make, Wait
 from chartloop.studies.simulation.dependencies import facts_read, reads_texts
@@ -50,7 +51,10 @@ class Outcomes:
         self._looked_at = saves or any(n == "last" or n.startswith("last.result") for n in reads)
         """Whether the machine reads results of actions."""
         self.assumptions: list[Assumption] = []
-        self.unplayed = tuple(s.name for s in chart.spec.states.values() if family_of(s) == "child")
+        self.unplayed = tuple(
+            s.name for s in chart.spec.states.values()
+            if family_of(s) == "child" or runs_called_children(s)
+        )  # fmt: skip
         """The states whose child machines are not simulated: the world gives their results."""
         self._at: dict[str, Callable[[Position], Cases]] = {}
         self._so_far: dict[str, Make] = {}
@@ -103,8 +107,8 @@ class Outcomes:
         first, second = behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING
         if family == "pure":
             return _always([Case(1.0, scene.do, duration)])
-        if imagine is None or family == "own":
-            own = partial(_own, scene, asks_for_itself(state))
+        if imagine is None or family in ("own", "judged"):
+            own = partial(_own, scene)
             cases = [
                 Case(weight * ok, partial(own, result), duration, first, second)
                 for result, weight in _results(behaviour.results or {})
@@ -115,6 +119,9 @@ class Outcomes:
             return Case(weight, partial(imagine, scene, drawn), duration, first, second)
 
         if family == "tools":
+            if runs_called_children(state):
+                amounts = (behaviour.calls or NOTHING, first, second)
+                scene.child = ChildUse(*(round(amount.mean) for amount in amounts))
             return self._tools(scene, behaviour)
         late: Make = partial(imagine, scene, Drawn(late=True))
         structured = [*_results(behaviour.results or {})]
@@ -173,13 +180,15 @@ class Outcomes:
         return lambda position: of(imagined_batch(scene, position).made)
 
 
-def _own(
-    scene: Scene, asks: bool, result: Any, _: Position, sent: float, written: float
-) -> Outcome:
+def _own(scene: Scene, result: Any, position: Position, sent: float, written: float) -> Outcome:
     """The outcome of an action whose result is drawn, with the model call of its own."""
-    spent = scene.spent(sent, written) if asks else NOTHING_SPENT
+    spent = scene.spent(sent, written) if asks_for_itself(scene.state) else NOTHING_SPENT
     if scene.state.calls == "named":
         spent = spent.replace(tools={scene.state.named_tool: 1})
+    action = scene.state.action
+    if action is not None and action.imagine is not None and action.traits.by_result:
+        made = action.imagine(scene, Drawn(result), position, sent, written)
+        return made.replace(spent=spent)
     return Outcome(result=result, spent=spent)
 
 

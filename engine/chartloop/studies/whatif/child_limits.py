@@ -10,10 +10,11 @@ Belongs here: the rest that a child gets. Never: a child's decisions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from chartloop.analysis.checker.check_context import parts_of, reads_of
 from chartloop.core.facts import Facts
+from chartloop.core.outcome import child_results
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -46,7 +47,7 @@ class Children:
         if record.kind != "step" or state is None or not runs_one:
             return ""
         recorded = facts.replace(limits={**facts.limits, **limits})
-        results = list(_results(record))
+        results = [] if record.outcome is None else [*child_results(record.outcome.result)]
         for name in self._possible_children(state):
             child = self.spec.machines[name]
             for limit, counters in self.budgets[name].items():
@@ -62,20 +63,7 @@ class Children:
         return ""
 
     def _possible_children(self, state: StateSpec) -> Iterator[str]:
-        named = state.args.get("machine")
-        only = named.value if named is not None and named.kind == "constant" else None
-        yield from (name for name in self.budgets if only is None or name == only)
-
-
-def _results(record: Record) -> Iterator[Mapping[str, Any]]:
-    """The results of children in their parent's record, as far as it has them."""
-    result: Any = record.outcome.result if record.outcome is not None else None
-    if not isinstance(result, Mapping):
-        return
-    data = cast("Mapping[str, Any]", result)
-    for one in data.get("children", (data,)):
-        if isinstance(one, Mapping) and "usage" in one:
-            yield cast("Mapping[str, Any]", one)
+        yield from (name for name in self.spec.children_of(state) if name in self.budgets)
 
 
 def _used(result: Mapping[str, Any], fact: str) -> float:

@@ -352,9 +352,9 @@ def _costs(costs: Mapping[str, float | None]) -> str:
 
 
 def _child(child: Mapping[str, Any]) -> str:
+    amounts = {n: value for n, value in child.items() if n in WORDS and value not in (0, None)}
     parts = [
         f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
-        for n, value in child.items()
-        if n in WORDS and value not in (0, None)
+        for n, value in amounts.items()
     ]
-    return ", ".join(parts).replace("at most ", "")
+    return ", ".join(part.removesuffix(" USD") for part in parts).replace("at most ", "")

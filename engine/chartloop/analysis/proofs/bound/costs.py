@@ -347,7 +347,10 @@ class Spending:
 
     def _of_runs(self, state: StateSpec) -> Iterator[Uses]:
         if state.traits.runs in ("one", "several"):
-            yield from self._of_children(state)
+            yield from self._of_children(state, [*self._children(state)])
+        elif names := self.spec.children_of(state) if state.traits.runs == "calls" else ():
+            most = self._batch(state) if state.calls == "all" else 1
+            yield from self._of_children(state, [self._called(names)] * most)
 
     def _of_task(self, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         """A task of the queue: it may be done by the model, a tool or any child machine."""
@@ -491,9 +494,8 @@ class Spending:
 
     # children ---------------------------------------------------------------------------------
 
-    def _of_children(self, state: StateSpec) -> Iterator[Uses]:
+    def _of_children(self, state: StateSpec, children: Sequence[Child]) -> Iterator[Uses]:
         most, handed = dict[str, float](), dict[str, Handed]()
-        children = list(self._children(state))
         for child in children:
             for resource, amount in child.most.items():
                 most[resource] = most.get(resource, 0) + amount
@@ -505,6 +507,24 @@ class Spending:
                 most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
 
+    def _called(self, names: Sequence[str]) -> Child:
+        """The worst of several children, any of which a model may call with any arguments."""
+        most, why = dict[str, float](), dict[str, str]()
+        children: list[Child] = []
+        for name in names:
+            inputs = self.spec.machines[name].inputs or {}
+            unknown = {n: Given("constant", UNKNOWN) for n in inputs}
+            children.append(child := self.child(name, {"vars": Given("values", unknown)}, 1))
+            why = {**child.why, **why}
+            for resource, amount in child.most.items():
+                most[resource] = max(most.get(resource, 0), amount)
+        shared = set(children[0].handed).intersection(*(child.handed for child in children))
+        handed = {
+            counter: Handed(*map(max, zip(*(c.handed[counter] for c in children), strict=True)))
+            for counter in shared
+        }
+        return Child(most, handed, why)
+
     def _children(self, state: StateSpec) -> Iterator[Child]:
         args = state.args
         several: Mapping[str, Mapping[str, Given]] = (
@@ -512,15 +532,17 @@ class Spending:
         )
         each = args.get("each")
         items = self._items(each, args.get("most"))
-        among = 1 if state.traits.runs == "one" else 0
-        among = among or len(several) + items
+        # of a list that may be shorter, fewer children share what is left, and each gets more
+        fixed = all(map(_is_fixed, (each, args.get("most"))))
+        least = items if fixed else 1
+        among = max(len(several) + least, 1)
         if each is not None:
             name = str(args["machine"].value)
             given = {n: args[n] for n in ("limits",) if n in args}
             if not _gives_texts(each):  # an item that may be a mapping can set any variable
                 unknown = dict.fromkeys(self.spec.machines[name].vars, Given("constant", UNKNOWN))
                 given["vars"] = Given("values", unknown)
-            yield from [self.child(name, given, items)] * items
+            yield from [self.child(name, given, among)] * items
         elif "machine" in args:
             yield self.child(str(args["machine"].value), args, among)
         for given in several.values():
@@ -560,6 +582,12 @@ class Spending:
 
     def _assume(self, keyword: str, assumption: str) -> None:
         self.assumed.setdefault(keyword, assumption)
+
+
+def _is_fixed(given: Given | None) -> bool:
+    """Whether a field has a length or a number that no run changes."""
+    value = None if given is None else given.value
+    return not isinstance(value, Expression) or value.constant or isinstance(value.root, Items)
 
 
 def _gives_texts(each: Given) -> bool:

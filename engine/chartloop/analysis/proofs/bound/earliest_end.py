@@ -112,9 +112,11 @@ class _Search:
     def _at_start(self, counter: str) -> float:
         """The value of a counter when rules are evaluated first: the start is entered before."""
         counting, spec = self._proof.counting, self._proof.chart.spec
-        start = self._proof.routes.start
-        entered = counting.of_entry(spec.states[start]) if start in spec.states else {}
-        return counting.first.get(counter, 0) + entered.get(counter, 0)
+        entered = [
+            counting.of_entry(spec.states[name]).get(counter, 0)
+            for name in self._proof.routes.entries if name in spec.states
+        ]  # fmt: skip
+        return counting.first.get(counter, 0) + max(entered, default=0)
 
     def _least(self, counter: str, needed: Mapping[int, Number], *, gated: bool) -> Number | None:
         """The least amount with which a run reaches an end; `needed` is that of single steps."""

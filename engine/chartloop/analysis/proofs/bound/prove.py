@@ -341,7 +341,7 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
         if counter == "run.elapsed" and past is not None:
             below = [child.routes for child in proof.children.proofs]
             seconds, text = late(proof.routes, below, proof.spending, family)
-            past = None if text else max(past, 0) + exact(seconds)
+            past = None if text else max(past, 0) + exact(seconds + _back_off_past(proof, family))
         excess = None if past is None or past >= UNKNOWN_SIZE else _amount(resource, max(past, 0))
         out.append(
             Overshoot(
@@ -351,6 +351,20 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
             )
         )  # fmt: skip
     return out
+
+
+def _back_off_past(proof: Proof, family: Family) -> float:
+    """The longest back-off that may begin before a time limit and is not cut short by it.
+
+    Only a rule that stops everywhere, for certain, does: see `Chart.back_off_caps`.
+    """
+    for rule in proof.chart.spec.rules:
+        alone = any(bound.text == rule.when.text for bound in rule.when.bounds)
+        if rule.stop and alone and not (rule.at or rule.before):
+            if _turns(proof, rule.when, family):
+                return 0.0
+    routes = (route for route in proof.routes.routes if family.has(route))
+    return max((route.wait[1] for route in routes), default=0.0)
 
 
 def _say_past(resource: str, past: Number | None) -> str:

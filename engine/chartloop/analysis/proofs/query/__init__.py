@@ -23,10 +23,11 @@ from typing import Any
 from chartloop.analysis.proofs.query.data_flow import DataFlow
 from chartloop.analysis.proofs.query.data_movements import Cell, Origins, Passed, given_cells
 from chartloop.analysis.proofs.query.each_call import answer_each
-from chartloop.analysis.proofs.query.flow_answer import answer_flow
+from chartloop.analysis.proofs.query.flow_answer import answer_flow, ways_out
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.core.approvals import ACCEPT
+from chartloop.core.specs import LABELS
 from chartloop.language.intervals.interval import INF
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.graph import Routes
@@ -60,7 +61,8 @@ class Questions:
         self.unknown = ""
         self.routes: Routes | None = None
         self._open: frozenset[int] | None = None
-        self._flows: dict[str, DataFlow] = {}
+        self._flows: dict[tuple[str, str], DataFlow] = {}
+        self._passed: dict[str, Passed] = {}
         try:
             self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
             if counters:
@@ -84,7 +86,8 @@ class Questions:
         )
         try:
             if query.form == "no flow":
-                return answer_flow(query, self.flow(query.unless), approved=self._approved)
+                label = query.a.name if query.a.sort == "label" else ""
+                return answer_flow(query, self.flow(query.unless, label), approved=self._approved)
             if query.form != "each":
                 return search(query)
             below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
@@ -92,29 +95,38 @@ class Questions:
         except TooLarge as error:
             return Answer(query.text, None, str(error))
 
-    def flow(self, cleaned: str = "") -> DataFlow:
-        """Where data goes. `cleaned`: a state whose action lets only clean data pass.
+    def flow(self, cleaned: str = "", label: str = "") -> DataFlow:
+        """Where data goes. Raises `TooLarge`.
 
-        Raises `TooLarge`.
+        `cleaned`: a state whose action lets only clean data pass; `label`: the one that is asked
+        for, which screens may end.
         """
-        if cleaned not in self._flows:
-            self._flows[cleaned] = self._flow(cleaned, None)
-        return self._flows[cleaned]
+        if (cleaned, label) not in self._flows:
+            self._flows[cleaned, label] = self._flow(cleaned, label, None)
+        return self._flows[cleaned, label]
 
-    def _flow(self, cleaned: str, inputs: Mapping[Cell, Origins] | None) -> DataFlow:
+    def ways_out(self) -> Mapping[tuple[str, str], str]:
+        """How labelled text reaches what may send it out, by label and tool. Raises `TooLarge`."""
+        found = {label: ways_out(label, self.flow("", label)) for label in LABELS}
+        return {(label, to): way for label, ways in found.items() for to, way in ways.items()}
+
+    def _flow(
+        self, cleaned: str, label: str, inputs: Mapping[Cell, Origins] | None
+    ) -> DataFlow:  # fmt: skip
         if self.routes is None:
             raise TooLarge(self.unknown)
-        children = {name: child.passed for name, child in self._children.items()}
+        children = {name: child.passed(label) for name, child in self._children.items()}
         return DataFlow(
             self.chart, self.routes, children, cleaned={cleaned} - {""}, approved=self._approved,
-            inputs=inputs,
+            label=label, inputs=inputs,
         )  # fmt: skip
 
-    @cached_property
-    def passed(self) -> Passed:
+    def passed(self, label: str = "") -> Passed:
         """What comes out of the machine as a child, by the parts of it that its parent fills."""
-        own = {cell: frozenset({cell}) for cell in given_cells(self.chart.spec)}
-        return self._flow("", own).passed
+        if label not in self._passed:
+            own = {cell: frozenset({cell}) for cell in given_cells(self.chart.spec)}
+            self._passed[label] = self._flow("", label, own).passed
+        return self._passed[label]
 
     @cached_property
     def _approved(self) -> frozenset[str]:

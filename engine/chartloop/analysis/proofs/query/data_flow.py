@@ -71,20 +71,24 @@ class DataFlow:
     """Where the data of one machine goes.
 
     `cleaned`: states whose actions let pass nothing that they are given; `approved`: tools whose
-    calls a person accepts one by one; `inputs`: the origins of what a run starts with, by default
-    those that the file declares.
+    calls a person accepts one by one; `label`: the one that is asked for; `inputs`: the origins of
+    what a run starts with, by default those that the file declares.
     """
 
     def __init__(
         self, chart: Chart, routes: Routes, children: Mapping[str, Passed], *,
-        cleaned: Collection[str] = (), approved: Collection[str] = (),
+        cleaned: Collection[str] = (), approved: Collection[str] = (), label: str = "",
         inputs: Mapping[Cell, Origins] | None = None,
     ) -> None:  # fmt: skip
         self.chart, self.routes, self.spec = chart, routes, chart.spec
         self.edges = {edge.id for edge in chart.spec.edges()}
-        self._moves = Movements(chart.spec, children, frozenset(cleaned), frozenset(approved))
+        self._moves = Movements(
+            chart.spec, children, frozenset(cleaned), frozenset(approved), label
+        )
         self._inputs = given_data(chart.spec) if inputs is None else inputs
-        self._offers = Offers(chart.spec, chart.spec.registry.tools)
+        named = (*self.spec.tools, *(t for s in self.spec.states.values() for t in s.allow or ()))
+        # a registry that assumes tools lists none of them
+        self._offers = Offers(chart.spec, (*self.spec.registry.tools, *named))
         self._out: dict[int, list[int]] = {}
         for number, route in enumerate(routes.routes):
             self._out.setdefault(route.source, []).append(number)
@@ -120,8 +124,7 @@ class DataFlow:
 
     def _fill(self) -> None:
         """Follow all routes until no place holds anything new."""
-        first = self._moves.at_start(self.routes.start, self._inputs)
-        self.values[0] = {cell: frozenset(of) for cell, of in first.items()}
+        self.values[0] = self._at_start()
         pending = deque([0])
         while pending:
             place = pending.popleft()
@@ -131,6 +134,11 @@ class DataFlow:
                     pending.append(dest)
             if place not in self._out and self._carry(place):
                 pending.append(0)
+
+    def _at_start(self) -> dict[Cell, Origins]:
+        """What the cells may hold when a run has entered the state at which it begins."""
+        begun = [self._moves.at_start(name, self._inputs) for name in self.routes.entries]
+        return {cell: frozenset().union(*(one[cell] for one in begun)) for cell in begun[0]}
 
     def _after(self, number: int) -> Mapping[Cell, Origins]:
         values = self.values[self.routes.routes[number].source]
@@ -181,7 +189,7 @@ class DataFlow:
 
         It walks pairs of a place and the cell that holds the data, `NOT_YET` before it came.
         """
-        first = self._moves.at_start(self.routes.start, self._inputs)
+        first = self._at_start()
         came: dict[At, tuple[At, int, Source | None]] = {}
         heap: list[tuple[int, int, At, At, int, Source | None]] = []
         order = count()

@@ -11,10 +11,10 @@ Belongs here: one route. Never: what follows along paths (`data_flow`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from chartloop.core.specs import UNSAID, DataUse, ToolSpec
+from chartloop.core.specs import HARMLESS, UNSAID, DataUse, ToolSpec
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Edge, Given, MachineSpec, StateSpec
 from chartloop.language.template.template import Template
@@ -22,11 +22,14 @@ from chartloop.machine.abstract.position import FROM_OUTSIDE, Place, Route
 from chartloop.machine.abstract.signals import Tools, carried_out
 
 Cell = str
-"""``messages``, ``reply``, ``result``, ``answer``, ``error``, ``queue``, ``task``, ``prompt``,
-``checkpoint``, ``session``, and ``vars.x``, ``memory.x``."""
+"""``messages``, ``messages.newest``, ``reply``, ``result``, ``answer``, ``error``, ``queue``,
+``task``, ``prompt``, ``checkpoint``, ``session``, and ``vars.x``, ``memory.x``."""
+NEWEST: Cell = "messages.newest"
+"""The messages since the newest reply. Whatever reads the conversation reads it too, and whatever
+may put a reply after it leaves in `messages` what it held."""
 CELLS: tuple[Cell, ...] = (
-    "messages", "reply", "result", "answer", "error", "queue", "task", "prompt", "checkpoint",
-    "session",
+    "messages", NEWEST, "reply", "result", "answer", "error", "queue", "task", "prompt",
+    "checkpoint", "session",
 )  # fmt: skip
 """The cells of every machine. `prompt`: what `prompt` made for the next reply; `session`: the
 variables of code in the sandbox."""
@@ -38,14 +41,15 @@ _LAST: Mapping[str, tuple[Cell, ...]] = {
 }  # fmt: skip
 """The cells behind the facts `last.*`; the other ones hold only names and numbers."""
 _SUPPLIED: Mapping[str, tuple[Cell, ...]] = {
-    "conversation": ("messages",), "tasks": ("queue",), "checkpoint": ("checkpoint",),
+    "conversation": ("messages", NEWEST), "tasks": ("queue",), "checkpoint": ("checkpoint",),
     "reply": ("reply",), "task": ("task",),
 }  # fmt: skip
 """The cells that hold a supply: see `core.specs.Supply`."""
 _IN_WORDS: Mapping[str, str] = {
-    "messages": "the conversation", "reply": "the reply", "result": "the result",
-    "answer": "the answer", "error": "the error", "queue": "the queue", "task": "the task",
-    "prompt": "the prompt", "checkpoint": "the checkpoint", "session": "the variables of its code",
+    "messages": "the conversation", NEWEST: "the conversation", "reply": "the reply",
+    "result": "the result", "answer": "the answer", "error": "the error", "queue": "the queue",
+    "task": "the task", "prompt": "the prompt", "checkpoint": "the checkpoint",
+    "session": "the variables of its code",
 }  # fmt: skip
 
 
@@ -101,14 +105,19 @@ def say_cell(cell: Cell) -> str:
 
 
 class Movements:
-    """The movements of one machine. `children`: what its child machines do, by name."""
+    """The movements of one machine. `children`: what its child machines do, by name.
+
+    `cleaned`: states that let pass nothing; `approved`: tools whose calls a person accepts;
+    `label`: the one that is asked for, which screens may end.
+    """
 
     def __init__(
         self, spec: MachineSpec, children: Mapping[str, Passed], cleaned: frozenset[str],
-        approved: frozenset[str],
+        approved: frozenset[str], label: str,
     ) -> None:  # fmt: skip
-        self.spec, self._children = spec, children
-        self._cleaned, self._approved = cleaned, approved
+        self.spec, self._children, self._approved = spec, children, approved
+        ends = {n for n, state in spec.states.items() if label and label in _cleared(state)}
+        self._cleaned = cleaned | ends
         self.cells: tuple[Cell, ...] = (
             *CELLS, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory)
         )  # fmt: skip
@@ -193,6 +202,7 @@ class Movements:
         held.write("answer", origins, replaces=True)
         if state.name in self.spec.gates:  # a denial tells the model why, an edit changes the call
             held.write("messages", origins)
+            held.write(NEWEST, origins)
             held.write("reply", origins)
 
     def _act(
@@ -201,25 +211,28 @@ class Movements:
         """An action: all that it reads may come out in all that it writes."""
         action = state.action
         assert action is not None
-        given = held.read(self.read_by(state.args))
         read = self._read(state, unprompted=unprompted)
-        origins = given | held.read(read)
-        if state.name in self._cleaned:
-            origins = NONE
-        out = origins
+        origins = held.read(self.read_by(state.args)) | held.read(read)
+        out = passed = NONE if state.name in self._cleaned else origins
         tools = [*self._tools(state, open_)]
         for tool in tools:
-            handed = given if state.named_tool else origins
-            came = self._call(held, tool, handed)
-            out |= came - handed if state.name in self._cleaned else came
-        for name in self._run_children(state):
-            out |= self._child(held, self._children[name], origins, shared=state)
+            if tool.machine:
+                handed = NONE if tool.name in self._approved else origins
+                held.sent.append(Sent(f"tool:{tool.name}", handed, HARMLESS))
+                child = self._children[tool.machine]
+                out |= self._child(held, child, handed, passed=passed, shared=state)
+                out |= {Source(f"tool `{tool.name}`", HARMLESS)}
+            else:
+                out |= self._call(held, tool, origins)
+        for name in self.spec.children_of(state) if state.traits.runs != "calls" else ():
+            child = self._children[name]
+            out |= self._child(held, child, origins, passed=passed, shared=state)
         use = self.spec.use_of(action)
         if use.declared or not action.is_builtin:
             out |= {Source(f"action `{action.name}`", use)}
             held.sent.append(Sent(f"action:{action.name}", origins, use))
         edits = not tools or any(tool.memory for tool in tools)
-        self._write(held, state, out, origins, sure=sure, edits=edits)
+        self._write(held, state, out, passed, sure=sure, edits=edits)
         for save in state.save if sure else ():
             cells = {"result"} if save.template is None else self.read_by(save.template)
             saved = held.read(cells)
@@ -234,12 +247,17 @@ class Movements:
         if traits.reads is None or state.asks_model == "task":
             return frozenset(self.cells)
         cells = set(traits.reads)
+        if _screens_newest(state):
+            cells.add(NEWEST)
         if state.asks_model != "reply":  # which answers a prompt, or the conversation: see below
             cells |= {*_SUPPLIED.get(action.needs or "", ())}
         if state.asks_model == "reply":
             cells |= {"prompt", *self.read_by(self.spec.instructions)}
             cells |= {c for c in self.cells if c.startswith("memory.")}
             cells |= {"messages"} if unprompted else set()
+        cells |= {NEWEST} if "messages" in cells else set()
+        if traits.sets_prompt and "keep" in state.args:  # it goes to the model with what was said
+            cells.add("messages")
         if traits.sets_prompt and "system" not in state.args:
             cells |= self.read_by(self.spec.instructions)
         if state.calls in ("all", "first", "memory"):
@@ -256,7 +274,7 @@ class Movements:
                 yield tool
 
     def _call(self, held: _Held, tool: ToolSpec, origins: Origins) -> Origins:
-        """Hand data to a tool; returns what may come out of it."""
+        """Hand data to a tool; returns what may come out of it besides that."""
         use = self.spec.use_of(tool)
         approved = tool.name in self._approved
         held.sent.append(Sent(f"tool:{tool.name}", NONE if approved else origins, use))
@@ -265,37 +283,30 @@ class Movements:
             more |= {*self.cells}
         elif tool.memory:
             more |= {c for c in self.cells if c.startswith("memory.")}
-        return origins | held.read(more) | {Source(f"tool `{tool.name}`", use)}
+        return held.read(more) | {Source(f"tool `{tool.name}`", use)}
 
-    def _run_children(self, state: StateSpec) -> Iterable[str]:
-        if state.traits.runs == "none":
-            return ()
-        assert state.action is not None
-        named = state.args.get(state.action.naming("machine"))
-        if named is not None and str(named.value) in self._children:
-            return (str(named.value),)
-        return self._children
-
-    def _child(self, held: _Held, child: Passed, origins: Origins, *, shared: StateSpec) -> Origins:
-        """Hand data to a child machine; returns what its result is made of."""
+    def _child(
+        self, held: _Held, child: Passed, origins: Origins, *, passed: Origins, shared: StateSpec
+    ) -> Origins:
+        """Hand data to a child machine, which lets `passed` come out; returns what comes out."""
         share = repr([shared.args[n] for n in ("share", "children") if n in shared.args])
         parts = [c for c in self.cells if c.partition(".")[0] in share]
-        origins |= held.read(parts)
+        common = held.read(parts)
 
-        def outside(of: Origins) -> Origins:
+        def outside(of: Origins, given: Origins = passed) -> Origins:
             own = frozenset(o for o in of if isinstance(o, Source))
-            return own | (origins if len(own) < len(of) else NONE)
+            return own | (given | common if len(own) < len(of) else NONE)
 
         for cell in parts:
             held.write(cell, outside(child.shared.get(cell.partition(".")[0], NONE)))
-        held.sent += [one._replace(of=outside(one.of)) for one in child.sent]
+        held.sent += [one._replace(of=outside(one.of, origins)) for one in child.sent]
         return outside(child.result)
 
     def _write(
-        self, held: _Held, state: StateSpec, out: Origins, origins: Origins, *, sure: bool,
+        self, held: _Held, state: StateSpec, out: Origins, passed: Origins, *, sure: bool,
         edits: bool,
     ) -> None:  # fmt: skip
-        """What an action leaves behind. A failed one may have left any of it."""
+        """What an action leaves behind: `out`, or what it let pass. A failed one may leave any."""
         action, traits = state.action, state.traits
         assert action is not None
         held.write("result", out, replaces=sure)
@@ -315,19 +326,52 @@ class Movements:
                 if cell in self.cells:
                     held.write(cell, out)
         if traits.sets_prompt:
-            held.write("prompt", origins, replaces=sure)
+            held.write("prompt", passed, replaces=sure)
         by_block = traits.calls == "memory" and state.calls == "none"
         leaves_none = traits.sets_prompt and "keep" not in state.args
-        for supply in () if by_block or leaves_none or apart else action.supplies:
-            for cell in _SUPPLIED[supply]:
+        supplied = frozenset[str]() if by_block or leaves_none or apart else action.supplies
+        for cell in (cell for supply in supplied for cell in _SUPPLIED[supply]):
+            if cell not in ("messages", NEWEST):
                 held.write(cell, out)
-        calls = state.calls in ("all", "first", "memory", "task")
-        if calls or not action.is_builtin or state.asks_model in ("reply", "task"):
-            held.write("messages", out)
-        if state.asks_model in ("reply", "task") or not action.is_builtin:
+        self._converse(held, state, out, passed, edits="conversation" in supplied, sure=sure)
+        replies = state.asks_model in ("reply", "task") or not action.is_builtin
+        if replies:
             held.write("reply", out, replaces=sure and state.asks_model == "reply")
         if "session" in (traits.reads or ()):
             held.write("session", out)
+
+    def _converse(
+        self, held: _Held, state: StateSpec, out: Origins, passed: Origins, *, edits: bool,
+        sure: bool,
+    ) -> None:  # fmt: skip
+        """What an action leaves in the conversation. `edits`: it supplies it."""
+        action, traits = state.action, state.traits
+        assert action is not None
+        if traits.screens is not None:
+            if _screens_newest(state) and sure:  # what must not pass was taken out of them
+                held.write(NEWEST, passed, replaces=True)
+            return
+        appends = state.calls in ("all", "first", "memory") or traits.step == "user-message"
+        replies = state.asks_model in ("reply", "task") or not action.is_builtin
+        edits |= appends or replies or "usage.messages" in action.changes
+        if not edits and state.calls != "task":
+            return
+        held.write(NEWEST, out)
+        if not appends:
+            held.write("messages", held.read((NEWEST,)))  # it may stand before a reply now
+
+
+def _screens_newest(state: StateSpec) -> bool:
+    """Whether a state screens the messages since the newest reply, not a text."""
+    screens = state.traits.screens
+    return screens is not None and screens[1] not in state.args
+
+
+def _cleared(state: StateSpec) -> Collection[str]:
+    """The labels that what a state lets pass has lost, if it screens."""
+    screens = state.traits.screens
+    given = state.args.get(screens[0]) if screens is not None else None
+    return () if given is None else given.value
 
 
 NONE_CELLS: frozenset[Cell] = frozenset()
@@ -364,6 +408,15 @@ def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
         elif key in inputs:
             out[cell] = frozenset({Source(f"input `{key}`", inputs[key])})
     return out
+
+
+def declared_uses(spec: MachineSpec) -> list[DataUse]:
+    """What is declared of the machine's tools, actions and inputs."""
+    known, acting = spec.registry.tools, [s.action for s in spec.states.values()]
+    tools = [spec.use_of(tool) for tool in known.values()]
+    actions = [spec.use_of(action) for action in acting if action is not None]
+    given = (*spec.data.values(), *(spec.inputs or {}).values())
+    return [use for use in (*tools, *actions, *given) if use.declared]
 
 
 Values = Mapping[Cell, Origins]

@@ -53,8 +53,8 @@ class Happenings:
         source, dest = self.routes.places[route.source], self.routes.places[route.dest]
         if route.state:
             yield from self._action_events(route, called or partial(carried_out, self.spec))
-        if not route.source and dest.state != self.spec.start:
-            yield Happening("state", self.spec.start)  # entered before any rule is evaluated
+        if not route.source and dest.state != route.entry:
+            yield Happening("state", route.entry)  # entered before any rule is evaluated
         yield from self._signals(route, source, dest)
         yield from self._deferred_reasons(route, source)
         if source.stops is not None:
@@ -91,7 +91,7 @@ class Happenings:
         if source.stopping or route.kind in FROM_OUTSIDE:
             return
         evaluated = bool(route.state) or not source.state
-        here = route.state or self.spec.start
+        here = route.state or route.entry
         into = "" if dest.stops is not None or route.kind == "rule" else dest.state
         for rule in self._signalling:
             near = not into or into in rule.before

@@ -7,7 +7,7 @@ answer is unknown, and says what to declare.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from chartloop.analysis.proofs.query.data_flow import ARRIVED, DataFlow, Way
 from chartloop.analysis.proofs.query.data_movements import NO_PROMPT, Sent, Source, say_cell
@@ -48,6 +48,24 @@ def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> An
     return Answer(query.text, True, reason, assumptions=ASSUMED)
 
 
+def ways_out(label: str, flow: DataFlow) -> Mapping[str, str]:
+    """How text with a label reaches what may send it out, by what declares the label.
+
+    By the name of the tool or action, which declares that it sends out or declares nothing.
+    """
+    reached = {
+        one.to for _, one, origins in flow.sent()
+        if (one.use.sends_out or not one.use.declared)
+        and any(isinstance(o, Source) and label in o.use.labels for o in origins)
+    }  # fmt: skip
+    out: dict[str, str] = {}
+    for to in sorted(reached):
+        way = flow.way(lambda s: label in s.use.labels, lambda one, to=to: one.to == to)
+        if way is not None:
+            out[to.partition(":")[2]] = say_way(flow, way)
+    return out
+
+
 def _aim(to: Atom) -> Callable[[Sent], bool]:
     if to.sort == "out":
         return lambda one: one.use.sends_out
@@ -71,7 +89,7 @@ def _whom(way: Way) -> str:
 def _found(query: Query, flow: DataFlow, way: Way, said: str = "") -> Answer:
     """The answer that a way shows: `no`, or unknown for the reason that is `said`."""
     places, routes = flow.routes.places, flow.routes.routes
-    states, edges = [flow.routes.start], list[str]()
+    states, edges = [routes[way.routes[0]].entry], list[str]()
     for number in way.routes:
         route, dest = routes[number], places[routes[number].dest]
         if (dest.state in flow.spec.states or dest.state in ENGINE_ENDS) and dest.branch is None:

@@ -35,7 +35,7 @@ class Offers:
             return open_
         ok = route.outcome == "ok"
         if state.asks_model == "reply":
-            offers = self.spec.tools if state.allow is None else state.allow
+            offers = self.spec.offered(state)
             offered = self.wanted & frozenset(offers)
             return offered if ok and self._keeps and _keeps(state) else open_ | offered
         if state.asks_model == "task":  # the calls of the reply stay open, offered or not

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
-from chartloop.core.specs import Label
+from chartloop.core.specs import LABELS
 from chartloop.language.expression import ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
@@ -27,7 +27,6 @@ FORMS = (
     "no flow LABEL to TOOL", "no flow LABEL to TOOL unless STATE",
 )  # fmt: skip
 LONGEST = 500
-_LABELS: tuple[str, ...] = get_args(Label)
 _WORD = r"(?P<{}>[^\s,;]+)"
 _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"reach {_WORD.format('a')}", "reach"),
@@ -96,7 +95,7 @@ def _no_flow(text: str, chart: Chart, a: str, b: str, unless: str | None) -> Que
     known = names_of(chart)
     of_children = [tool for spec in chart.spec.family() for tool in spec.tools]
     known["tool"] = list(dict.fromkeys((*known["tool"], *of_children)))
-    if a in _LABELS:
+    if a in LABELS:
         source = Atom("label", a)
     elif a.startswith("input:"):
         source = Atom("input", a.removeprefix("input:"))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from chartloop.analysis.versions.migration.verdict import Cause
+from chartloop.core.conversation import open_calls
 from chartloop.core.position import Asked, Position
 from chartloop.language.dump import canonical
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -46,7 +47,7 @@ def misfit_children(
 def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow) -> Iterator[Cause]:
     message = f"its child `{row.run_id}` {_describe_state(row)}, and"
     at = spec.place(("states", state.name), key=True)
-    machine = _machine_of(state, position, row)
+    machine = _machine_of(spec, state, position, row)
     if machine is None:
         yield Cause(f"{message} `{state.name}` does not run it any more", _ENDED, place=at)
         return
@@ -64,7 +65,9 @@ def _describe_state(row: RunRow) -> str:
     return f"waits at `{row.state}`" if row.status == "paused" else f"was started, at `{row.state}`"
 
 
-def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None:
+def _machine_of(
+    spec: MachineSpec, state: StateSpec, position: Position, row: RunRow
+) -> str | None:  # fmt: skip
     """The name of the machine that the action runs under the child's id; None if it runs none."""
     steps = position.facts.run.steps
     behind = row.run_id.removeprefix(row.parent).partition(f"{CHILD_MARK}{steps}")[2]
@@ -78,6 +81,11 @@ def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None
             if name in fields:
                 return _machine_name(fields[name])
             return _machine_name(state.args) if "each" in state.args and name else None
+        case "calls":
+            tools = {tool.name: tool for tool in spec.tools_at(state)}
+            calls = enumerate(open_calls(position.messages, spec.wire_names), 1)
+            called = next((call.name for n, call in calls if str(n) == name), "")
+            return (tools[called].machine or None) if called in tools else None
         case "task":
             return next((t.by.get("machine") for t in position.queue if t.id == name), None)
         case "none":
