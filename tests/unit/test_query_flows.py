@@ -234,7 +234,7 @@ def helper(tools: str) -> str:
 
 READS = {"tools": "[helper, mail]", "machines": helper("[crm]")}
 MAILS = {"tools": "[fetch, helper]", "machines": helper("[mail]")}
-CASES += [
+OF_CHILDREN = [
     Case("a-child-that-reads", LOOP, "no flow private to mail", "no", READS),
     Case("a-child-of-another-label", LOOP, "no flow untrusted to mail", "yes", READS),
     Case("from-a-child", LOOP, "no flow tool:helper to mail", "no", READS),
@@ -245,7 +245,7 @@ CASES += [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [*CASES, *OF_CHILDREN], ids=lambda case: case.id)
 def test_a_flow(case: Case) -> None:
     assert machine(case.states, **case.more).query(case.query).word == case.word
 
