@@ -208,6 +208,8 @@ CASES = [
          "no flow untrusted to mail", "no"),
     Case("a-text-that-has-left", line(GET, 'do: screen, with: {stop: custom, text: "{{ vars.v }}", ' + BY +
          '}, save: {vars.v: result.text}', SEND), "no flow untrusted to mail", "yes"),
+    Case("what-was-taken-out-of-it", line(GET, 'do: screen, with: {stop: custom, text: "{{ vars.v }}", ' + BY +
+         '}, save: {vars.v: result.reason}', SEND), "no flow untrusted to mail", "no"),
     Case("a-text-beside-it", line(GET, 'do: screen, with: {stop: custom, text: "{{ vars.v }}", ' + BY +
          '}, save: {vars.w: result.text}', SEND), "no flow untrusted to mail", "no"),
     Case("a-text-that-is-still-in-the-conversation", LOOP.replace("act: {do: call_tools, next: think",

@@ -231,11 +231,14 @@ class Movements:
         if use.declared or not action.is_builtin:
             out |= {Source(f"action `{action.name}`", use)}
             held.sent.append(Sent(f"action:{action.name}", origins, use))
-        edits = not tools or any(tool.memory for tool in tools)
+        screens = state.traits.screens is not None
+        out |= origins if screens else NONE  # its reason and what it took out are of the text
+        edits = (not tools and not screens) or any(tool.memory for tool in tools)
         self._write(held, state, out, passed, sure=sure, edits=edits)
         for save in state.save if sure else ():
             cells = {"result"} if save.template is None else self.read_by(save.template)
-            saved = held.read(cells)
+            left = screens and save.path == ("text",)
+            saved = passed if left else held.read(cells)
             held.write(save.target, saved, replaces=not save.append)
         if state.asks_model in ("reply", "task"):
             held.write("prompt", frozenset({NO_PROMPT}), replaces=sure)
