@@ -16,6 +16,7 @@ from chartloop.run.journal import Event, InboxMessage, MemoryJournal, RunRow, Up
 from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
+from chartloop.testing.crash import CrashAt, Crashed
 from tests.support import machine as own_machine
 from tests.support import path
 from tests.talks import calls, machine
@@ -86,6 +87,21 @@ class TestDoubt:
         assert sorted(shop.paid) == ["one", "two"]
         assert doubts(kept[1]) == ["r/b/1/call_0_0"]
         assert any("started before an interruption" in w for w in result.warnings)
+
+    @pytest.mark.parametrize("policy", ["retry", "fail", "ask"])
+    def test_a_driver_that_dies_of_its_report_leaves_it_to_no_other(self, policy: str) -> None:
+        shop, key = Shop(), "r/b/1/call_0_0"
+        made, journal = interrupted(policy, shop, answered=False)
+        crash = CrashAt(journal, 2, before=False)
+        with pytest.raises(Crashed):
+            made.open("r", journal=crash, script=[], clock=ManualClock(1_700_000_100)).run()
+        assert doubts(journal) == [key]
+        run = reopened(made, journal)
+        result = run.run()
+        assert doubts(journal) == [key]
+        assert sum("started before an interruption" in w for w in result.warnings) == 1
+        ends = {"retry": "a b z", "fail": "a b f z", "ask": "a b"}
+        assert path(run) == ends[policy]
 
     def test_fail_fails_the_action(self) -> None:
         shop = Shop()

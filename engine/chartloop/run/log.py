@@ -30,7 +30,7 @@ from chartloop.core.position import ELICITATION, Position, Return, ReturnPoint
 from chartloop.core.records import Record
 from chartloop.core.values import Value
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, digest, refuse_damaged
-from chartloop.run.journal_records import Intent
+from chartloop.run.journal_records import EventType, Intent
 from chartloop.run.lease_holder import Holder
 
 SNAPSHOT_AFTER = 256
@@ -85,6 +85,8 @@ class RunLog:
         """The results of these calls that arrived, by key."""
         self.doubt_noted = False
         """It was noted, since the last intent, that the missing results are unknown."""
+        self.doubts: set[str] = set()
+        """The calls whose newest intent has a doubt in the journal, by an earlier driver too."""
         self.snapshot_at = SNAPSHOT_AFTER
         """The number of records after which a snapshot is due; 0 if one was asked for."""
         self._held: list[Event] = []
@@ -212,9 +214,18 @@ class RunLog:
             if self.journal.suspends:
                 self._writing.release()
         if type == "intent":
-            self.intents[key], self.doubt_noted = content, False
-        elif type == "result" and not isinstance(content, Intent):
-            self.results[key] = content
+            self.doubt_noted = False
+        self.keep_note(type, key, content)
+
+    def keep_note(self, type: EventType, key: str, data: Mapping[str, Any] | Intent) -> None:
+        """Keep a note about a paid call that is in the journal."""
+        if type == "intent":
+            self.intents[key] = data
+            self.doubts.discard(key)
+        elif type == "result" and not isinstance(data, Intent):
+            self.results[key] = data
+        else:
+            self.doubts.add(key)
 
     @property
     def in_doubt(self) -> list[str]:

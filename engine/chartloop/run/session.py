@@ -155,6 +155,7 @@ class Session(RunLog):
         copy.position, copy.tally, copy.rules = self.position, self.tally.copy(), self.rules
         copy.intents, copy.results = {**self.intents}, {**self.results}
         copy.doubt_noted, copy._last_read = self.doubt_noted, self._last_read
+        copy.doubts = {*self.doubts}
         await RunLog.open(copy)
         copy.start_after(self.head, self.tally.records)
         await copy._read_on()
@@ -239,9 +240,8 @@ class Session(RunLog):
             if not isinstance(key, str):
                 what = f"event {event.seq} does not name the call it belongs to"
                 raise self.corrupt_error(what)
-            if event.type in ("intent", "result"):
-                (self.intents if event.type == "intent" else self.results)[key] = event.data
-            else:
+            self.keep_note(event.type, key, event.data)
+            if event.type == "in_doubt":
                 self._warn_of_doubt(key, event.data)
         self.head = event.seq + 1
 
@@ -258,8 +258,8 @@ class Session(RunLog):
         return unread
 
     async def note_doubts(self, about: Mapping[str, Any]) -> None:
-        """Record that the results of the calls in doubt are unknown."""
-        calls, self.doubt_noted = self.in_doubt, True
+        """Record that the results of the calls in doubt are unknown, once for each."""
+        calls, self.doubt_noted = [key for key in self.in_doubt if key not in self.doubts], True
         for key in calls:
             await self.note("in_doubt", key, about, self.ports.clock.now())
             self._warn_of_doubt(key, about)
