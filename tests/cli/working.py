@@ -133,7 +133,7 @@ class Place:
         return all(row.ended for row in self.rows())
 
 
-def until(what: Callable[[], Any], seconds: float = 90.0, *, pause: float = 0.05) -> None:
+def until(what: Callable[[], Any], seconds: float = 200.0, *, pause: float = 0.05) -> None:
     """Wait for something that comes in time, and look for it after each pause."""
     end = time.monotonic() + seconds
     while not what():

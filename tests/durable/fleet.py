@@ -256,7 +256,7 @@ class Fleet:
         """Answer the question of a run."""
         self._machine.open(run_id, journal=self.journal).send("yes")
 
-    def finish(self, seconds: float = 90.0) -> None:
+    def finish(self, seconds: float = 200.0) -> None:
         """Wait until every run has ended, and its order is settled."""
         until(lambda: self.answer() and not self.open, seconds)
 
@@ -434,7 +434,7 @@ def fleet_of(
         fleet.close()
 
 
-def until_answering(fleet: Fleet, what: Callable[[], Any], seconds: float = 60.0) -> None:
+def until_answering(fleet: Fleet, what: Callable[[], Any], seconds: float = 150.0) -> None:
     """Wait for something while a person answers."""
 
     def look() -> bool:

@@ -19,7 +19,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     copies = [str(shutil.copy(page, folder)) for page in PAGES]
     command = (sys.executable, str(DOCS / "coverage_table.py"), *copies)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return folder
 

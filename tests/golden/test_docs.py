@@ -22,7 +22,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the generator has just written."""
     folder = tmp_path_factory.mktemp("docs")
     command = (sys.executable, str(DOCS / "generate.py"), str(folder))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -32,7 +32,7 @@ def test_the_differences_are_those_that_are_tested(tmp_path: Path) -> None:
     for name in PAGES.values():
         (tmp_path / name).write_text((DOCS / "documents" / name).read_text("utf-8"), "utf-8")
     command = (sys.executable, str(DOCS / "documents_table.py"), str(tmp_path))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     for number, name in PAGES.items():
         assert (tmp_path / name).read_text("utf-8") == page(number), (

@@ -84,7 +84,7 @@ class Served:
         return seen if seen["status"] in statuses and seen["driver"] is None else None
 
 
-def wait_for(look: Callable[[], Any], seconds: float = 30.0) -> Any:
+def wait_for(look: Callable[[], Any], seconds: float = 100.0) -> Any:
     """What `look` gives once it gives something."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -140,7 +140,7 @@ def test_the_workflow_reviews_a_pull_request(pull: tuple[Path, dict[str, str]]) 
     clone, variables = pull
     for name in ("Fetch the change", "Review"):
         command = ["bash", "-e", "-o", "pipefail", "-c", script(name)]
-        subprocess.run(command, cwd=clone, env=variables, check=True, timeout=60)
+        subprocess.run(command, cwd=clone, env=variables, check=True, timeout=200)
     assert "code=1" in Path(variables["GITHUB_OUTPUT"]).read_text()
     told = (clone / "comment.md").read_text("utf-8")
     assert "limit `steps`: `5` → `4`" in told

@@ -49,7 +49,7 @@ def run(folder: Path, *command: str) -> str:
         "COLUMNS": "80",
     }
     done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=100
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=280
     )
     return done.stdout + done.stderr
 

@@ -53,7 +53,7 @@ def alone(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             (sys.executable, *arguments), cwd=tmp_path, env=env, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, timeout=280, check=False,
         )  # fmt: skip
 
     return run

@@ -328,7 +328,7 @@ def test_no_thread_keeps_the_process_alive() -> None:
         "print(talk(SLOW, [call('bad'), 'done'], [bad], clock=SystemClock()).run().reason)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=False
     )
     assert (done.stdout.strip(), done.returncode) == ("completed", 0), done.stderr
 
