@@ -104,12 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # What processes of the tests have compiled is there for those that come after them.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # A fifth of the time went into looking for garbage among the thousands of tests.
-    gc.set_threshold(50_000, 20, 20)
-
-
-def pytest_collection_finish() -> None:
-    """Look for garbage in what tests make, not in the tests themselves."""
-    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
