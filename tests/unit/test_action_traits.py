@@ -314,7 +314,7 @@ PACKAGE = Path(chartloop.__file__).parent
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / "actions" not in path.parents]
 COMMON = frozenset(
     {"checkpoint", "enqueue", "measure", "nothing", "notify", "parse", "prompt", "python",
-     "report", "set", "signal", "tool", "work", "restore"}
+     "report", "screen", "set", "signal", "tool", "work", "restore"}
 )  # fmt: skip
 """Names of actions that are words with other meanings, too: these are only looked for beside
 `action.name`."""

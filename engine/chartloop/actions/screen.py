@@ -155,7 +155,7 @@ screen_results:
     look_for: instructions to the reader, or to an assistant
     clears: [untrusted]
     stop: custom
-  next: think""",
+  next: work""",
 )  # fmt: skip
 async def screen(
     ctx: Context, stop: Annotated[str, Name("reason")], **fields: Any
