@@ -90,6 +90,7 @@ def test_an_idle_fleet_with_ten_thousand_waiting_runs_rests(
             "SELECT 'k' || n, 'r' || n, 'run', 'd', 1.0, '{}' FROM generate_series(1, 10000) n"
         )
         time.sleep(3.0)
+        rate = 0.0
         for _ in range(5):  # on a busy machine it comes to rest later
             before, began = statements(), time.monotonic()
             time.sleep(6.0)
