@@ -216,10 +216,12 @@ async def _carry_out(
     batch, excess = _Batch(ctx, calls[:most]), calls[most:]
     ctx.so_far = batch.outcome
     await batch.carry_out()
-    if (waits := batch.waits) is not None:
+    if batch.waits is not None:
         await batch.keep_done()
-        return waits
-    outcome = await batch.children.counted(batch.outcome())
+        return batch.waits
+    outcome = batch.outcome()
+    if batch.children is not None:
+        outcome = await batch.children.counted(outcome)
     if batch.servers is not None:
         outcome = batch.servers.done(outcome)
     if outcome.tool_errors and on_error == "fail":
@@ -236,7 +238,9 @@ class _Batch:
         self.ctx = ctx
         self.known = ctx.host.chart.tools_at(ctx.state.name)
         self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
-        self.children = ChildCalls(ctx)
+        self.children: ChildCalls | None = None
+        self.waits: Blocked | None = None
+        """What the action waits for; None if it does not wait."""
         self.done: dict[int, ToolResult] = {}
         approve = ctx.machine.approve
         self.gate = None if approve is None else Gate(ctx, approve.when)
@@ -259,25 +263,26 @@ class _Batch:
         """Execute every call; memory tools in order, since each reads what the last one wrote."""
         memory: list[int] = []
         others: list[int] = []
-        children: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        children: list[int] = []
         suspends = False
         for n, call in enumerate(self.calls):
             spec = self.known.get(call.name)
-            if spec is not None and spec.machine and n not in self.refused:
-                arguments = _arguments(spec, call)
-                if isinstance(arguments, ToolResult):
-                    self.done[n] = arguments
-                else:
-                    children[n] = spec.machine, arguments
-                continue
-            (memory if spec is not None and spec.memory else others).append(n)
-            suspends = suspends or (spec is not None and spec.suspends)
+            if spec is None:
+                others.append(n)
+            elif spec.machine:
+                children.append(n)
+            else:
+                (memory if spec.memory else others).append(n)
+                suspends = suspends or spec.suspends
         if len(others) < 2 or not suspends:
             for n in others:
                 await self._do(self.ctx, n)
         else:
             await with_loop(self.ctx, self._at_once(others))
-        self.done |= await self.children.make(children)
+        if self.servers is not None and self.servers.blocked:
+            self.waits = self.servers.wait()
+        if children:
+            await self._run(children)
         if not memory or self.waits is not None:
             return
         blocks = dict(self.ctx.facts.memory)
@@ -286,13 +291,6 @@ class _Batch:
             await self._do(replace(self.ctx, facts=facts), n)
             changes = self.done[n].changes
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
-
-    @property
-    def waits(self) -> Blocked | None:
-        """What the action waits for; None if it does not wait."""
-        if self.servers is not None and self.servers.blocked:
-            return self.servers.wait()
-        return self.children.waits
 
     def outcome(self) -> Outcome:
         """The outcome of the finished calls, in the order of the reply."""
@@ -336,6 +334,21 @@ class _Batch:
             warnings=tuple(warning for _, d in done for warning in d.warnings),
             progressed=any(d.progressed for _, d in done),
         )
+
+    async def _run(self, calls: Sequence[int]) -> None:
+        """Run the child machines of these calls as far as they can go now."""
+        given: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        for n in calls:
+            spec = self.known[self.calls[n].name]
+            if n in self.refused:
+                self.done[n] = self.refused[n]
+            elif isinstance(arguments := _arguments(spec, self.calls[n]), ToolResult):
+                self.done[n] = arguments
+            else:
+                given[n] = spec.machine, arguments
+        self.children = ChildCalls(self.ctx)
+        self.done |= await self.children.make(given)
+        self.waits = self.waits or self.children.waits
 
     async def _at_once(self, calls: Sequence[int]) -> None:
         places = anyio.CapacityLimiter(AT_ONCE)

@@ -30,7 +30,7 @@ from chartloop.core.position import ELICITATION, Position, Return, ReturnPoint
 from chartloop.core.records import Record
 from chartloop.core.values import Value
 from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, digest, refuse_damaged
-from chartloop.run.journal_records import EventType, Intent
+from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import Holder
 
 SNAPSHOT_AFTER = 256
@@ -214,16 +214,10 @@ class RunLog:
             if self.journal.suspends:
                 self._writing.release()
         if type == "intent":
-            self.doubt_noted = False
-        self.keep_note(type, key, content)
-
-    def keep_note(self, type: EventType, key: str, data: Mapping[str, Any] | Intent) -> None:
-        """Keep a note about a paid call that is in the journal."""
-        if type == "intent":
-            self.intents[key] = data
+            self.intents[key], self.doubt_noted = content, False
             self.doubts.discard(key)
-        elif type == "result" and not isinstance(data, Intent):
-            self.results[key] = data
+        elif type == "result" and not isinstance(content, Intent):
+            self.results[key] = content
         else:
             self.doubts.add(key)
 

@@ -240,8 +240,13 @@ class Session(RunLog):
             if not isinstance(key, str):
                 what = f"event {event.seq} does not name the call it belongs to"
                 raise self.corrupt_error(what)
-            self.keep_note(event.type, key, event.data)
-            if event.type == "in_doubt":
+            if event.type == "intent":
+                self.intents[key] = event.data
+                self.doubts.discard(key)
+            elif event.type == "result":
+                self.results[key] = event.data
+            else:
+                self.doubts.add(key)
                 self._warn_of_doubt(key, event.data)
         self.head = event.seq + 1
 
