@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from page_parts import filled
+
 from chartloop import catalog, load
 from chartloop.analysis.proofs.bound import Figure
 
@@ -38,9 +40,7 @@ def _cell(figure: Figure) -> str:
 
 def written(page: str) -> str:
     """The page with the table as it is now."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return filled(page, BEGIN, END, table())
 
 
 def main() -> None:

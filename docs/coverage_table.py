@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from page_parts import filled
+
 from chartloop import catalog
 from chartloop.scenarios import Covering, collecting, find_scenarios, run_scenario
 from chartloop.studies.coverage.coverage import Coverage
@@ -69,9 +71,7 @@ def written(page: str) -> str:
     """The page with the table as it is now; one without marks as it is."""
     if BEGIN not in page:
         return page
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return filled(page, BEGIN, END, table())
 
 
 def main(files: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from page_parts import table
+from page_parts import filled, table
 
 HERE = Path(__file__).resolve().parent
 FIGURES = HERE / "durability.jsonl"
@@ -106,9 +106,7 @@ def times(seconds: Iterable[float]) -> str:
 def written(page: str) -> str:
     """The page with the tables of the figures."""
     lines = [json.loads(line) for line in FIGURES.read_text("utf-8").splitlines()]
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables(lines)}\n\n{END}{after}"
+    return filled(page, BEGIN, END, tables(lines))
 
 
 def main(files: Iterable[str]) -> None:

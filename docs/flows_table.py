@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from runpy import run_path
 
+from page_parts import filled
+
 from chartloop import catalog, load
 from chartloop.analysis.proofs.query import Questions
 
@@ -65,9 +67,7 @@ def _query(label: str) -> str:
 
 def written(page: str) -> str:
     """The page with the tables as they are now."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return filled(page, BEGIN, END, table())
 
 
 def main() -> None:

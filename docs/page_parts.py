@@ -15,6 +15,14 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
+def filled(page: str, begin: str, end: str, text: str) -> str:
+    """A page with this text between two marks. `ValueError` if it lacks them."""
+    if begin not in page or end not in page:
+        raise ValueError(f"the page lacks `{begin}` or `{end}`")
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
+
+
 def anchor(heading: str) -> str:
     """The link to a heading, as GitHub makes it."""
     return "#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -12,18 +12,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.actions.run_machines import drive, outcome_of, result_data, waiting
+from chartloop.actions.run_machines import (
+    GRACE,
+    drive,
+    failure_of_child,
+    outcome_of,
+    result_data,
+    waiting,
+)
 from chartloop.actions.run_tool import failed_result
-from chartloop.core.errors import Category, LimitError
+from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Blocked, Outcome, ToolResult
 from chartloop.language.child_tools import fill
 from chartloop.run.children import Child, ChildStart
 from chartloop.run.context import Context
 from chartloop.run.sanitize import cut_text, text_for_model
-
-GRACE = 0.25
-"""Seconds before the deadline of the action at which its children are stopped, so that each can end
-itself."""
 
 
 class ChildCalls:
@@ -82,11 +85,7 @@ def _reply(child: Child) -> ToolResult:
     text, data = text_for_model(output) if output else "", result_data(child)
     if result.success:
         return ToolResult(text or "done", result=data)
-    last, top = result.facts.errors.last, result.signals.highest
-    why = top.message if top is not None and top.message else last.message if last else ""
-    if child.refused is not None:
-        why = child.refused.message
-    said = f"error: `{name}` stopped for `{result.reason}`" + (f": {why}" if why else "")
-    said = cut_text(f"{said}\nIt had so far: {text}" if text else said)
-    category = last.category if last is not None else Category.RECOVERABLE
-    return ToolResult(said, ok=False, result=data, category=str(category))
+    refused = "" if child.refused is None else child.refused.message
+    failure = failure_of_child(result, name, refused)
+    said = f"error: {failure.message}" + (f"\nIt had so far: {text}" if text else "")
+    return ToolResult(cut_text(said), ok=False, result=data, category=failure.category)

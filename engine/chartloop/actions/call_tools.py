@@ -282,7 +282,7 @@ class _Batch:
         if self.servers is not None and self.servers.blocked:
             self.waits = self.servers.wait()
         if children:
-            await self._run(children)
+            await self._run_children(children)
         if not memory or self.waits is not None:
             return
         blocks = dict(self.ctx.facts.memory)
@@ -335,7 +335,7 @@ class _Batch:
             progressed=any(d.progressed for _, d in done),
         )
 
-    async def _run(self, calls: Sequence[int]) -> None:
+    async def _run_children(self, calls: Sequence[int]) -> None:
         """Run the child machines of these calls as far as they can go now."""
         given: dict[int, tuple[str, Mapping[str, Any]]] = {}
         for n in calls:

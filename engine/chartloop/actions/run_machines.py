@@ -49,6 +49,9 @@ from chartloop.run.shared_budget import SharedBudget, say_unbegun
 
 MOST = 1_000
 """The most children of one action."""
+GRACE = 0.25
+"""Seconds before the deadline of an action at which a child is stopped that must end itself before
+the action is cut off."""
 
 
 class _Named(TypedDict):
@@ -358,7 +361,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     failed = next((r for r in results if r.kind == "error"), None)
     if failed is None:
         return outcome
-    return outcome.replace(ok=False, error=_failure(failed))
+    return outcome.replace(ok=False, error=failure_of_child(failed, failed.machine))
 
 
 def _requested_stop(
@@ -370,15 +373,13 @@ def _requested_stop(
     return (StopSignal(ctx.machine.reason(request.reason), request.message, {}, request.source),)
 
 
-def _failure(result: Result) -> Failure:
+def failure_of_child(result: Result, name: str, why: str = "") -> Failure:
+    """Why a child of this name stopped: `why`, or its highest signal, or its last failure."""
     last, top = result.facts.errors.last, result.signals.highest
-    why = f": {top.message}" if top is not None and top.message else ""
-    if not why and last is not None:
-        why = f": {last.message}"
+    why = why or (top.message if top is not None else "") or (last.message if last else "")
     category = last.category if last is not None else str(Category.RECOVERABLE)
-    return Failure(
-        category, cut_text(f"`{result.machine}` stopped for `{result.reason}`{why}"), "", "child"
-    )
+    said = f"`{name}` stopped for `{result.reason}`" + (f": {why}" if why else "")
+    return Failure(category, cut_text(said), "", "child")
 
 
 def _total_spent(results: Iterable[Result]) -> Spent:

@@ -20,7 +20,7 @@ from chartloop.actions.annotations import Field
 from chartloop.actions.declare import action
 from chartloop.actions.imagine import Drawn, Scene, failure_named
 from chartloop.actions.infer import complete, request_messages
-from chartloop.actions.run_machines import drive, outcome_of, waiting
+from chartloop.actions.run_machines import GRACE, drive, outcome_of, waiting
 from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
@@ -38,8 +38,6 @@ from chartloop.run.tracing import around_tool
 
 KEPT = "work"
 """The key of `Position.kept` for the reports of tasks, a `TaskReports`."""
-GRACE = 0.25
-"""Seconds before the deadline of `work` at which a child is stopped, so that it can end itself."""
 RECENT_RESULTS = 3
 """The number of task results that are kept for the strategy `essentials`."""
 

@@ -51,21 +51,18 @@ def tool_of_machine(name: str, child: MachineSpec) -> ToolSpec:
 
 def fill(child: MachineSpec, arguments: Mapping[str, Any]) -> Filled:
     """What checked arguments give the child. `LimitError` for a value that it cannot have."""
-    filled = Filled("", {}, {})
+    task, vars, memory = "", dict[str, Any](), dict[str, str]()
     for argument, cell in cells_of(child).items():
-        if argument not in arguments:
-            continue
-        root, _, part = cell.partition(".")
-        value = arguments[argument]
-        if root == "task":
-            filled = filled._replace(task=value)
-        elif root == "vars":
-            given = var_value(child, part, value)
-            filled = filled._replace(vars={**filled.vars, part: given})
-        else:
-            given = block_value(child, part, value)
-            filled = filled._replace(memory={**filled.memory, part: given})
-    return filled
+        if argument in arguments:
+            root, _, part = cell.partition(".")
+            value = arguments[argument]
+            if root == "vars":
+                vars[part] = var_value(child, part, value)
+            elif root == "memory":
+                memory[part] = block_value(child, part, value)
+            else:
+                task = value
+    return Filled(task, vars, memory)
 
 
 def cells_of(child: MachineSpec) -> dict[str, str]:

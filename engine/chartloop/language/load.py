@@ -9,7 +9,6 @@ Source: `docs/language.md`, "The file"; `docs/checks.md`
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -320,7 +319,7 @@ def _read(
         loops = declare_loops(reader, loops, variables, scope)
     reader.variables = {n: _with_words(v.type, reader.words.get(n)) for n, v in variables.items()}
     reader.servers = read_servers(reader, shape.mcp_servers, [*wanted_tools(shape)], lock)
-    reader.registry = _with_children(reader, shape, children)
+    _add_children(reader, shape, children)
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
     roots = _roots(reader, name, shape, limits)
@@ -355,10 +354,10 @@ def _read(
     return read_approve(reader, spec, shape.approve) if names and start else None
 
 
-def _with_children(
+def _add_children(
     reader: Reader, shape: file.MachineShape, children: Mapping[str, MachineSpec]
-) -> Registry:  # fmt: skip
-    """The reader's registry with the child machines that `tools` names."""
+) -> None:  # fmt: skip
+    """Add the child machines that `tools` names to the reader's registry."""
     registry, made = reader.registry, dict[str, ToolSpec]()
     own = set(registry.tools)
     for number, name in items(shape.tools):
@@ -370,9 +369,8 @@ def _with_children(
             reader.say("CL204", ("tools", number), message, hint="give the machine another name")
         elif known is None or known.machine:
             made[name] = tool_of_machine(name, children.get(name) or MachineSpec(name, {}, ""))
-    if not made:
-        return registry
-    return replace(registry, tools=ChainMap(made, cast("dict[str, ToolSpec]", registry.tools)))
+    if made:
+        reader.add_tools(made)
 
 
 def _roots(

@@ -286,6 +286,12 @@ class Rule:
         return "stop" if self.stop else "signal" if self.signal else "detour"
 
     @property
+    def stops_for_certain(self) -> bool:
+        """Whether it stops a run anywhere as soon as its only comparison holds."""
+        alone = any(bound.text == self.when.text for bound in self.when.bounds)
+        return bool(self.stop) and alone and not (self.at or self.before)
+
+    @property
     def path(self) -> Path:
         """The path within the machine."""
         return ("rules", int(self.id.partition(".")[2]))

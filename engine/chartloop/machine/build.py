@@ -411,7 +411,7 @@ def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
 
 def _back_off_caps(spec: MachineSpec) -> tuple[Expression, ...]:
     """The limits of `run.elapsed` only: the clock of `run.working` stops while a run waits."""
-    rules = [r for r in spec.rules if r.stop and not (r.at or r.before)]
+    rules = [r for r in spec.rules if r.stops_for_certain]
     bounds = [b for r in rules for b in r.when.bounds if b.text == r.when.text]
     return _left_by(spec, [b for b in bounds if b.fact == "run.elapsed"])
 

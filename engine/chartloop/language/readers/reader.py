@@ -6,18 +6,19 @@ One mistake gives one finding: a name that could not be read is not reported aga
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, nearest
 from chartloop.core.facts import FACTS, FAILURE, TOOL_CALL, sections
 from chartloop.core.reasons import REASONS, StopReason
-from chartloop.core.specs import Registry
+from chartloop.core.specs import Registry, ToolSpec
 from chartloop.core.types import (
     ANY,
     BOOL,
@@ -399,6 +400,11 @@ class Reader:
         close, hint = self._nearest(name, known)
         self.say(code, path, f"unknown {what} `{short(name)}`", hint=hint, key=key, lost=[name])
         return close
+
+    def add_tools(self, tools: Mapping[str, ToolSpec]) -> None:
+        """Add to the registry what takes the place of its tools of the same names."""
+        known = cast("dict[str, ToolSpec]", self.registry.tools)  # never written to
+        self.registry = replace(self.registry, tools=ChainMap({**tools}, known))
 
     def function(
         self, path: Path, name: str, known: Collection[str] = (), *, key: bool = False

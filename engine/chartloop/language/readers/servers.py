@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from chartloop.core.errors import SetupError, nearest
 from chartloop.core.facts import wire_name
@@ -74,11 +73,8 @@ def read_servers(
         server = replace(server, tools=known.tools, left_out=known.left_out)
         servers[server.name] = server
         tools |= {f"{server.name}.{name}": tool_of(server, t) for name, t in known.tools.items()}
-    given = reader.registry.tools
-    own = set(given)  # a scenario's scripted tool replaces a server's
-    known_tools = cast("dict[str, ToolSpec]", given)  # never written to
-    made = ChainMap({n: t for n, t in tools.items() if n not in own}, known_tools)
-    reader.registry = replace(reader.registry, tools=made)
+    own = set(reader.registry.tools)  # a scenario's scripted tool replaces a server's
+    reader.add_tools({n: t for n, t in tools.items() if n not in own})
     return servers
 
 

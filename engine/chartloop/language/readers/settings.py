@@ -73,9 +73,9 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
             continue
         if "." in name:
             out += tools_named(reader, path, name)
-            continue
-        reader.name(path, name, known, "tool", "CL405")
-        out.append(name)
+        else:
+            reader.name(path, name, known, "tool", "CL405")
+            out.append(name)
     reader.once(("tools",), items(names), "tool")
     if reader.servers:
         refuse_collisions(reader, out)

@@ -512,11 +512,11 @@ class Spending:
         most, why = dict[str, float](), dict[str, str]()
         children: list[Child] = []
         for name in names:
-            inputs = self.spec.machines[name].inputs or {}
-            unknown = {n: Given("constant", UNKNOWN) for n in inputs}
-            children.append(child := self.child(name, {"vars": Given("values", unknown)}, 1))
-            why = {**child.why, **why}
-            for resource, amount in child.most.items():
+            child = self.spec.machines[name]
+            unknown = {n: Given("constant", UNKNOWN) for n in child.inputs or () if n in child.vars}
+            children.append(worst := self.child(name, {"vars": Given("values", unknown)}, 1))
+            why = {**worst.why, **why}
+            for resource, amount in worst.most.items():
                 most[resource] = max(most.get(resource, 0), amount)
         shared = set(children[0].handed).intersection(*(child.handed for child in children))
         handed = {

@@ -358,11 +358,9 @@ def _back_off_past(proof: Proof, family: Family) -> float:
 
     Only a rule that stops everywhere, for certain, does: see `Chart.back_off_caps`.
     """
-    for rule in proof.chart.spec.rules:
-        alone = any(bound.text == rule.when.text for bound in rule.when.bounds)
-        if rule.stop and alone and not (rule.at or rule.before):
-            if _turns(proof, rule.when, family):
-                return 0.0
+    rules = (rule for rule in proof.chart.spec.rules if rule.stops_for_certain)
+    if any(_turns(proof, rule.when, family) for rule in rules):
+        return 0.0
     routes = (route for route in proof.routes.routes if family.has(route))
     return max((route.wait[1] for route in routes), default=0.0)
 
