@@ -22,6 +22,7 @@ const KEYS = [
   ["b  f  c", "back, fork here, cancel (press twice)"],
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
+  ["v", "the picture, or the conversation beside it"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];

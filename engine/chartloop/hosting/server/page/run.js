@@ -4,6 +4,7 @@
 
 import { Question } from "./answers.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
 import { h, ledLine, part, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
@@ -39,6 +40,8 @@ class RunPage {
     this.picture = new RunPicture((state) => this.timeline.find(state));
     this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
     this.step = new Step();
+    this.talk = new Conversation({ run: id, app, choose: (seq) => this.choose(seq, false), sent: (made) => this.written(made) });
+    this.shows = given.get("view") === "conversation" ? "conversation" : "picture";
     main.append(this.build());
     app.title(`Run ${id}`);
     this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
@@ -53,6 +56,7 @@ class RunPage {
     this.moment.close();
     this.curves.close();
     this.picture.close();
+    this.talk.close();
   }
 
   failed(error) {
@@ -65,6 +69,7 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
+    if (own && ["text", "reasoning", "tool_call"].includes(name)) this.talk.hear(name, data);
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
@@ -76,6 +81,7 @@ class RunPage {
     this.head.want();
     this.curves.want();
     this.moment.want();
+    this.talk.want();
   }
 
   tick() {
@@ -119,13 +125,15 @@ class RunPage {
     this.root = h(
       "div", { className: "page run" },
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, this.meters, this.buildBar(),
+      about, this.task, this.banner, this.buildTabs(), this.meters, this.buildBar(),
       h(
         "div", { className: "cl-columns" },
         h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
+        this.talk.root,
       ),
     );
+    this.turn(this.shows);
     return this.root;
   }
 
@@ -142,6 +150,31 @@ class RunPage {
     const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
     const compare = opens("Compare…", "Beside another run", () => this.compare());
     return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  buildTabs() {
+    const tab = (name, label) => h("button", { type: "button", textContent: label, attrs: { "aria-keyshortcuts": "v" }, on: { click: () => this.turn(name) } });
+    this.tabs = { picture: tab("picture", "Picture"), conversation: tab("conversation", "Conversation") };
+    return h("div", { className: "tabs", attrs: { role: "group", "aria-label": "View" } }, ...Object.values(this.tabs));
+  }
+
+  /** The picture with the steps, or beside it what was said. */
+  turn(shows) {
+    this.shows = this.root.dataset.view = shows;
+    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-pressed", String(name === shows));
+    this.talk.show(shows === "conversation");
+    this.relink();
+    if (this.chosen !== null) this.talk.reveal(this.chosen);
+  }
+
+  relink() {
+    this.app.relink(this.path + query({ step: this.chosen, view: this.shows === "picture" ? "" : this.shows }));
+  }
+
+  /** Something was written in the conversation: the run goes on, or a new one does. */
+  written(made) {
+    if (made) this.app.go(`${runPath(made)}?view=conversation`);
+    else this.taken("Sent");
   }
 
   /** The orders that need words: each a form, with the reason where it cannot be given now. */
@@ -197,6 +230,7 @@ class RunPage {
     this.showStatus(view);
     this.showBanner(view);
     this.showMeters(view);
+    this.talk.compose(view);
     this.showChildren(view);
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
@@ -384,14 +418,16 @@ class RunPage {
     this.begun = null;
     this.live = "";
     this.writing.hidden = true;
+    this.talk.quiet();
   }
 
   // the chosen step ----------------------------------------------------------------------------------
 
-  choose(seq) {
+  choose(seq, reveal = true) {
     this.chosen = seq;
+    if (reveal) this.talk.reveal(seq);
     if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
-    this.app.relink(this.path + query({ step: seq }));
+    this.relink();
     this.showChosen();
     this.showButtons();
     this.moment.want();
@@ -411,6 +447,7 @@ class RunPage {
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "v") this.turn(this.shows === "picture" ? "conversation" : "picture");
     else if (key === "m") this.more();
     else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
