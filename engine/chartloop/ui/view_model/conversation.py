@@ -51,7 +51,8 @@ PARTS = 20
 """The most images and files of an item."""
 _LINE = 160
 """The characters of the line that says a call."""
-_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_VALUE = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
+"""A brace of a label, or a value in it."""
 _NO_ITEM = 999_999
 """A number above those of all items of a record."""
 _ENDED = ("completed", "error")
@@ -320,7 +321,7 @@ class _Reader:
         result = outcome.held_result
         if outcome.rewrite is not None:
             left = say_count(len(outcome.rewrite), "message")
-            self._add("cut", text=Text(f"The conversation was shortened; {left} are left."))
+            self._add("cut", text=Text(f"The conversation was shortened to {left}."))
         if reply is not None:
             thought = reasoning_text(reply.reasoning) if reply.reasoning else ""
             reasoning = self._cut(thought or "The provider hides it.") if reply.reasoning else None
@@ -441,7 +442,8 @@ def _asks(kept: Any) -> str:
 
 def _static(template: str) -> str:
     """A label without its values: those of a past moment are not known from one record."""
-    return " ".join(_TAG.sub("…", template).split())
+    shown = _VALUE.sub(lambda found: found[0][0] if found[0] in ("{{", "}}") else "…", template)
+    return " ".join(shown.split())
 
 
 def _text(message: Message) -> str:
