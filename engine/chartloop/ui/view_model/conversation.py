@@ -443,7 +443,7 @@ def _asks(kept: Any) -> str:
 def _static(template: str) -> str:
     """A label without its values: those of a past moment are not known from one record."""
     shown = _VALUE.sub(lambda found: found[0][0] if found[0] in ("{{", "}}") else "…", template)
-    return " ".join(shown.split())
+    return " ".join(shown.replace("\\n", " ").split())
 
 
 def _text(message: Message) -> str:

@@ -282,6 +282,7 @@ export class Conversation {
     if (!found) return;
     const [inner, outer] = [found.node.getBoundingClientRect(), this.scroll.getBoundingClientRect()];
     if (inner.top < outer.top || inner.bottom > outer.bottom) this.scroll.scrollTop += inner.top - outer.top - outer.height / 3;
+    this.scrolled(); // what comes before and after it, if that is near
   }
 
   /** An item was pressed: its step is chosen, unless something in it was meant, or a text marked. */

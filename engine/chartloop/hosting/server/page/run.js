@@ -73,7 +73,8 @@ class RunPage {
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
-    if (own) this.hideLive();
+    // what the next action writes may come before the record of the one before
+    if (own && !((data.started ?? data.at) < this.begun?.at - 0.001)) this.hideLive();
     this.again();
   }
 
@@ -411,6 +412,7 @@ class RunPage {
   showBegun({ action, at }) {
     this.begun = { action, at };
     this.live = "";
+    this.talk.quiet();
     this.tick();
   }
 
