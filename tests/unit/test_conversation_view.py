@@ -11,7 +11,7 @@ import pytest
 
 from chartloop import Image, Machine, Run, load, tool
 from chartloop.core.records import Record
-from chartloop.ui.view_model.conversation import (
+from chartloop.ui.view_model.conversation_view import (
     CHUNK,
     LONGEST,
     NEAR,

@@ -391,7 +391,9 @@ class _Reader:
         if isinstance(arguments, Mapping):
             given = cast("Mapping[str, Any]", arguments)
             whole = json.dumps(arguments, indent=2, ensure_ascii=False)
-            line = ", ".join(f"{n}={short(_code(v), 60)}" for n, v in given.items())
+            values = ((n, v[:80] if isinstance(v, str) else v) for n, v in given.items())
+            shown = ((n, json.dumps(v, ensure_ascii=False)[:90]) for n, v in values)
+            line = ", ".join(f"{n}={short(text)}" for n, text in shown)
         else:
             line = " ".join(whole[:_LINE].split())
         view = CallView(call.id, name, short(visible(f"{name}({line})"), _LINE), self._cut(whole))
@@ -495,8 +497,3 @@ def _urls(record: Record, item: Item) -> dict[str, str]:
 
 def _say(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
-
-
-def _code(value: Any) -> str:
-    """A value as an argument in a line of code; of a long one its beginning."""
-    return json.dumps(value[:80] if isinstance(value, str) else value, ensure_ascii=False)[:90]
