@@ -81,7 +81,7 @@ PHASES: Mapping[str, Phase] = MappingProxyType(
 ENDINGS = (DONE, LIMITED, STOPPED, GAVE_UP, FAILED)
 """Those of a run that has ended."""
 
-_GIVES_UP = frozenset(
+_GIVES_UP: frozenset[str] = frozenset(
     "stop_requested stagnation no_progress health_critical diminishing_returns".split()
 )
 """Reasons for which the machine ends itself, though no limit was reached and nothing failed."""
