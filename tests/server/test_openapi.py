@@ -53,6 +53,7 @@ ROUTES = """
 /runs/{run_id}/enqueue POST
 /runs/{run_id}/cancel POST
 /runs/{run_id}/fork POST
+/runs/{run_id}/retry GET POST
 /runs/{run_id}/back POST
 /runs/{run_id}/set POST
 """

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
+from chartloop.api.retrying import check_retry, retry_plan, retry_run
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
     ChartloopError,
@@ -414,6 +415,30 @@ class Runs:
         if by_hand(self.journal.row(fork_id)) is None:
             run.fork(first(), run_id=fork_id)
         return {"made": fork_id}
+
+    def retry_plan(self, run_id: str) -> Json:
+        """What trying the run again would keep, and which calls it would make again."""
+        return retry_plan(self.open(run_id)).to_dict()
+
+    def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
+        """Fork the run below its failure, and order the fork to be driven."""
+        row = self.row(run_id)
+        run = self._fresh(row)
+
+        def work(key: str) -> Json:
+            plan = retry_plan(run)
+            try:
+                limits = check_retry(run, plan, body["limits"], body["confirm"])
+            except LimitError as error:
+                raise _value_refusal(error, "/limits") from error
+            self.machines.to_drive(row)  # refused before anything is made
+            # by the key: a repetition after a crash finishes the same fork
+            fork_id = in_tenant(tenant_of(run.id), f"f{key[:15]}")
+            retry_run(run, plan, limits, run_id=fork_id)
+            self._place("run", fork_id, {}, key=start_key(fork_id))
+            return {"made": fork_id}
+
+        return self._once("retry", run_id, body, caller, work)
 
     def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
         """Change a limit or variable. Raises `Driven` while the run is driven."""
