@@ -193,7 +193,8 @@ def _source_text(arg: Given) -> str:
         return value.text
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
-        return ", ".join(f"{n}: {_source_text(Given("constant", v))}" for n, v in parts.items())
+        given = {name: Given("constant", part) for name, part in parts.items()}
+        return ", ".join(f"{name}: {_source_text(part)}" for name, part in given.items())
     return value if isinstance(value, str) else json_text(value)
 
 

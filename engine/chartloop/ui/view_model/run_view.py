@@ -155,7 +155,8 @@ class EndView:
         shown = "" if output is None else output if is_text else json_text(output, indent=2)
         return {
             "kind": self.kind, "explanation": shorten(self.explanation, 4 * LONGEST_TEXT),
-            "output": shorten(shown, 4 * LONGEST_TEXT), "output_kind": "text" if is_text else "json",
+            "output": shorten(shown, 4 * LONGEST_TEXT),
+            "output_kind": "text" if is_text else "json",
             "output_rest": max(0, len(shown) - 4 * LONGEST_TEXT), "cure": self.cure,
         }  # fmt: skip
 
@@ -345,7 +346,9 @@ class RunView(StandingView):
         }
 
 
-_NO_END = dict.fromkeys(("kind", "explanation", "output", "output_kind", "cure"), "")
+_NO_END: Json = {
+    "kind": "", "explanation": "", "output": "", "output_kind": "", "output_rest": 0, "cure": "",
+}  # fmt: skip
 """The ending of a run that continues."""
 
 
