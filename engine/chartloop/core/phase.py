@@ -36,10 +36,20 @@ class Phase(NamedTuple):
     """A sentence."""
 
     @property
+    def ink(self) -> str:
+        """The nearest of the colours that reports, tables and terminals have."""
+        return _INKS[self.colour]
+
+    @property
     def marked(self) -> str:
         """The sign and the word: ``✗ failed``."""
         return f"{self.sign} {self.word}"
 
+
+_INKS: Mapping[Colour, str] = {
+    "green": "green", "orange": "yellow", "violet": "cyan", "red": "red", "amber": "yellow",
+    "blue": "", "grey": "dim",
+}  # fmt: skip
 
 DONE = Phase("done", "done", "green", "✓", "It came to its natural end.")
 LIMITED = Phase(
@@ -53,7 +63,7 @@ GAVE_UP = Phase(
 )  # fmt: skip
 FAILED = Phase("failed", "failed", "red", "✗", "An error ended it.")
 WAITING = Phase("waiting", "waits for someone", "amber", "?", "It has a question.")
-RUNNING = Phase("running", "runs", "blue", "▸", "A process drives it.")
+RUNNING = Phase("running", "running", "blue", "▸", "A process drives it.")
 UNATTENDED = Phase(
     "unattended", "driven by nobody", "grey", "○",
     "It could go on, and no process drives it: resume it.",

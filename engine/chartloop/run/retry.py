@@ -133,7 +133,10 @@ class RetryPlan(NamedTuple):
         if not self.calls:
             lines.append("No call is made a second time")
         elif len(self.calls) > 1:
-            lines.append(f"In all: {_say_spent(self.tokens, self.cost)}")
+            known = sum(call.cost or 0.0 for call in self.calls)
+            least = "" if self.cost is not None else "at least "
+            spent = _say_spent(self.tokens, known)
+            lines.append(f"In all: {least}{spent}")
         lines += [
             f"In doubt: {doubt.name} at `{doubt.state}` was begun, and may have been carried out"
             for doubt in self.doubts

@@ -215,7 +215,7 @@ class WatchedCases:
             RunCount(1, "failed", 1), RunCount(1, "limited", 1),
         ]  # fmt: skip
         later = desk(desk.journal.tally(RunFilter(created_from=150.0, search="r"), 100.0))
-        assert later == [RunCount(0, "running", 1)]
+        assert later == [RunCount(1, "running", 1)]
 
     def test_a_row_keeps_the_beginning_of_long_texts(self, desk: Desk) -> None:
         desk.begin("r", task="two\nlines \0 " + "x" * 999)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.api import Run
 from chartloop.core.facts import FACTS, Facts
 from chartloop.core.format import json_text
+from chartloop.core.phase import phase_of
 from chartloop.core.records import Record
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import say_count, write_duration
@@ -25,7 +26,7 @@ from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.replay import position_before
-from chartloop.run.result import Result
+from chartloop.run.result import Result, last_state
 from chartloop.ui.view_model.orders import refusals_of
 from chartloop.ui.view_model.run_view import (
     AnswerView,
@@ -114,7 +115,9 @@ def _standing(run: Run, result: Result) -> StandingView:
 
 def head_of(run: Run) -> RunHead:
     """The part of a view that changes while a run is driven."""
-    facts, spec = run.session.position.facts, run.machine.spec
+    position, spec = run.session.position, run.machine.spec
+    facts, status = position.facts, MOVED if run.moved_to else run.status
+    top = position.signals.highest
     usage = facts.usage
     spent = [say_count(facts.run.steps, "step")]
     if usage.llm_calls:
@@ -124,10 +127,15 @@ def head_of(run: Run) -> RunHead:
         title=spec.title or run.machine.name,
         run=run.id,
         state=run.state,
-        status=MOVED if run.moved_to else run.status,
+        status=status,
         step=facts.run.steps + 1,
         spent=", ".join(spent),
-    )
+        phase=phase_of(
+            status, top and top.reason, lost=facts.queue.failed, asks=position.status == "paused"
+            and question_of(run.session) is not None, wakes=position.wake_at is not None,
+        ).name,
+        at=last_state(run.state, run.session.tally.path),
+    )  # fmt: skip
 
 
 def _end(run: Run, result: Result) -> EndView | None:
@@ -303,7 +311,8 @@ async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
     prefix = f"{run_id}{CHILD_MARK}"
     rows = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
     return tuple(
-        ChildView(row.run_id, row.machine, row.status, row.reason) for row in reversed(rows)
+        ChildView(row.run_id, row.machine, row.status, row.reason, row.phase().name)
+        for row in reversed(rows)
     )
 
 

@@ -40,12 +40,17 @@ class RunHead:
     """The number of the next step."""
     spent: str
     """Steps, model calls and tokens so far, in words."""
+    phase: str
+    """The name of its phase, which `core.phase.PHASES` has with its word, colour and sign."""
+    at: str
+    """The state of the file at which it is or ended, for people."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "machine": self.machine, "title": shorten(self.title), "run": self.run,
             "state": self.state, "status": self.status, "step": self.step, "spent": self.spent,
+            "phase": self.phase, "at": self.at,
         }  # fmt: skip
 
 
@@ -257,11 +262,14 @@ class ChildView:
     status: str
     reason: str
     """Why it stopped; empty while it continues."""
+    phase: str
+    """The name of its phase."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "run": self.run, "machine": self.machine, "status": self.status, "reason": self.reason,
+            "phase": self.phase,
         }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chartloop.core.format import json_text
+from chartloop.core.phase import PHASES
 from chartloop.core.reports import text_lines
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count
@@ -58,7 +59,7 @@ def headline(view: StandingView) -> list[Line]:
     if view.end is not None:
         return [Line(plain_text(line.text), line.colour) for line in view.end.lines]
     head = view.head
-    return [Line(f"step {head.step}  at {head.state}, {head.status}", "bold")]
+    return [Line(f"step {head.step}  at {head.at}, {PHASES[head.phase].word}", "bold")]
 
 
 def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
@@ -138,7 +139,7 @@ def output_lines(view: StandingView) -> list[Line]:
 def outcome_lines(result: Result) -> Iterator[Line]:
     """Why the run stopped, or that it has not; its last error; its warnings."""
     failure = last_failure(result)
-    yield Line(stands(result))
+    yield Line(stands(result), "" if result.reason is None else result.phase.ink)
     yield from map(Line, describe_signals(result, None if failure is None else failure["message"]))
     if failure is not None:
         where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
