@@ -38,12 +38,14 @@ from chartloop.hosting.reading import (
     History,
     OpenRuns,
     count_of,
+    records_each,
     records_from,
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow, refuse_moved
+from chartloop.run.journal import CHILD_MARK, Journal, RunRow, refuse_moved
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
@@ -59,12 +61,15 @@ from chartloop.run.tenants import (
     unknown_run_error,
 )
 from chartloop.ui.view_model.build import RECORDS, children_of, view_run
+from chartloop.ui.view_model.family import Origin, child_dict, label_of, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
 from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
+SIBLINGS = 1_000
+"""The most children of one step that are counted."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -180,6 +185,60 @@ class Runs:
             "driver": None if lease is None else _driver(*lease),
             "request": None if newest is None else public_request(newest),
         }
+
+    def children(self, run_id: str, after: str, limit: int) -> Json:
+        """A page of the run's children, the newest first, each with the step that started it."""
+        run = self.open(run_id)
+        wanted = RunFilter(parent=run_id, prefix=f"{run_id}{CHILD_MARK}", children=True)
+        page = by_hand(self.journal.page(wanted, after, limit))
+        found = [(row, origin_of(row.run_id)) for row in page.rows]
+        steps = {origin.step for _, origin in found if origin is not None}
+        numbers = {step: self.number_of_step(run, step) for step in steps}
+        listed = [
+            child_dict(row, label_of(run, at.state) if at else "", numbers[at.step] if at else None)
+            for row, at in found
+        ]
+        return {"children": listed, "next": page.next or None}
+
+    def children_of_step(self, run: Run, past: Past) -> list[Json]:
+        """The children that the step of a record started, at most a page of them."""
+        state, step = past.record.state, past.before.facts.run.steps
+        prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
+        rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
+        of = [(row, origin_of(row.run_id)) for row in reversed(rows)]
+        label, seq = label_of(run, state), past.record.seq
+        return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
+
+    def place(self, run_id: str) -> Json:
+        """The way up from a child run, and its neighbours in the step that started it."""
+        parents: list[tuple[Origin, Run, int | None]] = []
+        above = origin_of(run_id)
+        beside: list[RunRow] = []
+        if above is not None:
+            prefix = f"{above.parent}{CHILD_MARK}{above.state}{CHILD_MARK}{above.step}"
+            beside = by_hand(self.journal.rows(parent=above.parent, prefix=prefix, limit=SIBLINGS))
+            beside.sort(key=lambda row: (row.created, row.run_id))
+        while above is not None:
+            run = self.open(above.parent)
+            parents.insert(0, (above, run, self.number_of_step(run, above.step)))
+            above = origin_of(above.parent)
+        same = [row.run_id for row in beside if origin_of(row.run_id) is not None]
+        return place_dict(parents, same, run_id)
+
+    def number_of_step(self, run: Run, step: int) -> int | None:
+        """The number of the record of an action, counted from 0; None while it is in progress."""
+        count = count_of(run)
+        if not step < run.facts.run.steps:
+            return None
+        # pauses and answers are records too, so it is not before this one
+        first = min(step, count - 1)
+        done = self.past(run, first).before.facts.run.steps
+        for record in records_each(run, first, count):
+            if record.kind == "step":
+                if done == step:
+                    return record.seq
+                done += 1
+        return None
 
     def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
         """Records from number `start` on, and whether there are more."""
@@ -418,7 +477,9 @@ class Runs:
 
     def retry_plan(self, run_id: str) -> Json:
         """What trying the run again would keep, and which calls it would make again."""
-        return retry_plan(self.open(run_id)).to_dict()
+        run = self.open(run_id)
+        plan = retry_plan(run)
+        return {**plan.to_dict(), "label": label_of(run, plan.state)}
 
     def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
         """Fork the run below its failure, and order the fork to be driven."""

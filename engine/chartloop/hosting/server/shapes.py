@@ -315,6 +315,8 @@ class RetryPlanBody(create_model("RetryPlan", **_fields(RetryPlan, "calls", "dou
     needs_confirmation: bool
     lines: list[str]
     """The plan in words."""
+    label: str
+    """The label of the state, as the picture shows it."""
 
 
 class RunList(BaseModel):

@@ -5,15 +5,14 @@ Belongs here: which facts, records and limits a view has, and their sources. Nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from chartloop.api import Run
 from chartloop.core.facts import FACTS, Facts
+from chartloop.core.format import json_text
 from chartloop.core.phase import phase_of
-from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import say_count, write_duration
@@ -46,7 +45,7 @@ from chartloop.ui.view_model.run_view import (
     RunView,
     StandingView,
 )
-from chartloop.ui.view_model.text import CLOCKS, outcome_lines
+from chartloop.ui.view_model.text import CLOCKS, cure_of, outcome_lines
 
 RECORDS = 200
 """The most records in a view, the newest first to stay."""
@@ -142,7 +141,9 @@ def head_of(run: Run) -> RunHead:
 def _end(run: Run, result: Result) -> EndView | None:
     if not (run.ended or run.moved_to):
         return None
-    return EndView(result.kind, result.explain(), tuple(outcome_lines(result)), result.output)
+    return EndView(
+        result.kind, result.explain(), tuple(outcome_lines(result)), result.output, cure_of(result)
+    )
 
 
 # what comes next ----------------------------------------------------------------------------
@@ -200,8 +201,9 @@ def _source_text(arg: Given) -> str:
         return value.text
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
-        return ", ".join(f"{n}: {getattr(v, 'text', v)}" for n, v in parts.items())
-    return str(value)
+        given = {name: Given("constant", part) for name, part in parts.items()}
+        return ", ".join(f"{name}: {_source_text(part)}" for name, part in given.items())
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _edges_after(run: Run) -> Iterator[EdgeView]:
@@ -298,7 +300,7 @@ def _as_typed(type: Type, value: object) -> str:
         return f"{value * 100:.10g}%"
     if isinstance(value, str):
         return value
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json_text(value)
 
 
 # children -----------------------------------------------------------------------------------

@@ -3,10 +3,13 @@
 // Belongs here: what is loaded when, the chosen step, the orders. Never: what a step looks like (`step.js`).
 
 import { Question } from "./answers.js";
+import { Children } from "./children.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
 import { curve } from "./curves.js";
 import { h, ledLine, part, text, ticked } from "./parts.js";
+import { output } from "./output.js";
 import { Refresh } from "./refresh.js";
+import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
 import { Timeline } from "./timeline.js";
@@ -24,7 +27,7 @@ const ABOUT = {
   back: "A new run without the newest step, or up to the chosen one",
   cancel: "Stop before the next action, for good",
 };
-const NAMES = { step: "Step", run: "Run", pause: "Pause", resume: "Resume", fork: "Fork here", back: "Back", cancel: "Cancel" };
+const NAMES = { step: "Step", run: "Run", pause: "Pause", resume: "Resume", fork: "Fork here", back: "Back", cancel: "Cancel", retry: "Try again" };
 
 export function openRun(main, { id, given, app }) {
   return new RunPage(main, id, given, app);
@@ -39,6 +42,9 @@ class RunPage {
     this.picture = new RunPicture((state) => this.timeline.find(state));
     this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
     this.step = new Step();
+    const show = (seq) => this.open(seq);
+    this.family = new Children({ path: this.path, app, choose: show });
+    this.repair = new Repair({ path: this.path, app, choose: show, send: (name, body, order) => this.send(name, body, order) });
     main.append(this.build());
     app.title(`Run ${id}`);
     this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
@@ -52,6 +58,7 @@ class RunPage {
     this.head.close();
     this.moment.close();
     this.curves.close();
+    this.family.close();
     this.picture.close();
   }
 
@@ -111,18 +118,17 @@ class RunPage {
     this.doing = text("span", "", "cl-busy");
     this.when = text("p", "", "when");
     this.curveBox = h("div", { className: "curves" });
-    this.children = h("ul", { className: "children" });
-    this.childPart = part("Children", "", this.children);
-    this.childPart.hidden = true;
+    this.above = h("div", {});
     this.follow = h("button", { type: "button", className: "follow", hidden: true, on: { click: () => this.choose(null) } });
     const about = h("p", { className: "about" }, text("span", `run ${this.id}`, "cl-code"), " of ", this.machine, " ", this.driver);
     this.root = h(
       "div", { className: "page run" },
+      this.above,
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
       about, this.task, this.banner, this.meters, this.buildBar(),
       h(
         "div", { className: "cl-columns" },
-        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
+        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.family.root, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
       ),
     );
@@ -131,9 +137,9 @@ class RunPage {
 
   buildBar() {
     this.buttons = {};
-    for (const [name, label] of Object.entries(NAMES)) {
+    for (const name of Object.keys(ABOUT)) {
       const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
-      const made = h("button", { type: "button", textContent: label, on: { click: () => this.press(name) } });
+      const made = h("button", { type: "button", textContent: NAMES[name], on: { click: () => this.press(name) } });
       if (key) made.setAttribute("aria-keyshortcuts", key);
       this.buttons[name] = made;
     }
@@ -197,11 +203,11 @@ class RunPage {
     this.showStatus(view);
     this.showBanner(view);
     this.showMeters(view);
-    this.showChildren(view);
+    this.family.see(view.children);
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
-    if (first) await this.reach();
+    if (first) await Promise.all([this.reach(), this.findParents()]);
     if (this.chosen === null && this.step.seq !== this.newest) this.moment.want();
     this.tick();
   }
@@ -308,10 +314,12 @@ class RunPage {
 
   ending(view) {
     const [first, ...rest] = view.explanation.split("\n");
-    const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
-    const stopped = view.kind === "error" || view.kind === "limit";
-    const faults = stopped ? failures({ errors: view.errors.slice(-1) }) : [];
-    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), ...faults, output].filter(Boolean);
+    const came = view.output ? output({ content: view.output, kind: view.output_kind, open: view.kind === "natural", rest: view.output_rest, path: this.path, name: this.id.replaceAll("/", "-"), failed: (error) => this.app.fail(error) }) : null;
+    const mends = view.kind === "natural" ? null : this.repair.root;
+    if (mends) this.mend(view);
+    const said = mends && view.errors.at(-1)?.message; // the error is shown whole below
+    const more = rest.filter((line) => !said || !line.includes(said)).map((line) => ticked(line, "p"));
+    return [ticked(first, "h2"), ...more, mends, came].filter(Boolean);
   }
 
   coming({ next, status, request, errors, warnings }) {
@@ -326,6 +334,23 @@ class RunPage {
     return [...lines, ...failures({ errors, warnings })];
   }
 
+  /** A run that failed opens at its failure, unless the link names another step. */
+  async mend(view) {
+    const first = this.chosen === null;
+    await this.repair.load(view);
+    const { plan } = this.repair;
+    if (!plan?.error || !first || this.chosen !== null) return;
+    this.step.unfold("Error");
+    if (plan.failed !== this.newest) this.open(plan.failed);
+  }
+
+  /** The way up from a child. */
+  async findParents() {
+    if (!this.id.includes("/")) return;
+    const place = await get(`${this.path}/place`);
+    if (place.above.length) this.above.replaceChildren(wayUp(place, this.view.title));
+  }
+
   showMeters({ limits, spent }) {
     const cost = this.spending?.points.at(-1)?.[3];
     const tiles = limits.map(({ fact, share, text: value, level }) => {
@@ -336,16 +361,6 @@ class RunPage {
     });
     const all = [h("div", {}, text("dt", "spent"), text("dd", spent)), h("div", {}, text("dt", "cost"), text("dd", money(cost))), ...tiles];
     this.meters.replaceChildren(...all);
-  }
-
-  showChildren({ children }) {
-    this.childPart.hidden = children.length === 0;
-    const known = JSON.stringify(children);
-    if (known === this.known) return;
-    this.known = known;
-    const line = ({ run, machine, status, reason }) =>
-      h("li", {}, h("a", { href: runPath(run), textContent: run }), ` ${machine}: `, text("span", reason || statusWords(status), "cl-muted"));
-    this.children.replaceChildren(...children.map(line));
   }
 
   showCurves() {
@@ -397,8 +412,20 @@ class RunPage {
     this.moment.want();
   }
 
-  /** By keys: `by` steps further, or to one of the ends. */
+  /** A step that may not be loaded yet. */
+  async open(seq) {
+    this.choose(seq);
+    try {
+      await this.reach();
+      this.showChosen();
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  /** By keys: `by` steps further, or to the first of all. */
   move(by) {
+    if (by === -Infinity) return this.open(0);
     const at = this.timeline.beside(this.chosen ?? this.newest, by);
     if (at === null) return;
     this.choose(at);
@@ -412,6 +439,7 @@ class RunPage {
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
     else if (key === "m") this.more();
+    else if (key === "t") this.repair.ask();
     else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
