@@ -70,6 +70,8 @@ from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
 SIBLINGS = 1_000
 """The most children of one step that are counted."""
+FORKS = 20
+"""How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -260,6 +262,18 @@ class Runs:
         if asked is None:
             raise StatusError("the run waits for nothing")
         return {**asked.to_dict(), "digest": asked.digest}
+
+    def continued_by(self, run_id: str) -> str | None:
+        """The run whose conversation a run continues; None for the first, or if it is gone."""
+        row = self.row(run_id)
+        for _ in range(FORKS):  # a fork continues what the original did
+            if row.fork_seq is None or not row.parent:
+                break
+            row = by_hand(self.journal.row(row.parent)) or row.replace(parent="")
+        is_child = row.run_id.startswith(f"{row.parent}{CHILD_MARK}")
+        if not row.parent or is_child or row.fork_seq is not None:
+            return None
+        return None if by_hand(self.journal.row(row.parent)) is None else row.parent
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""

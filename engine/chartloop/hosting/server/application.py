@@ -25,7 +25,13 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Safety
-from chartloop.hosting.server import routes_agent, routes_machines, routes_page, routes_runs
+from chartloop.hosting.server import (
+    routes_agent,
+    routes_conversation,
+    routes_machines,
+    routes_page,
+    routes_runs,
+)
 from chartloop.hosting.server.common import (
     ANY,
     READ,
@@ -81,7 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
-    rooms = (routes_machines, routes_agent, routes_page, routes_runs)
+    rooms = (routes_machines, routes_agent, routes_page, routes_conversation, routes_runs)
     routers = [room.router for room in rooms]
     for router in routers:
         app.include_router(router)

@@ -23,6 +23,7 @@ const KEYS = [
   ["t", "try a run that failed again from there"],
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
+  ["v", "the picture, or the conversation beside it"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];

@@ -5,6 +5,7 @@
 import { Question } from "./answers.js";
 import { Children } from "./children.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
 import { h, ledLine, part, text, ticked } from "./parts.js";
 import { output } from "./output.js";
@@ -45,6 +46,8 @@ class RunPage {
     const show = (seq) => this.open(seq);
     this.family = new Children({ path: this.path, app, choose: show });
     this.repair = new Repair({ path: this.path, app, choose: show, send: (name, body, order) => this.send(name, body, order) });
+    this.talk = new Conversation({ run: id, app, choose: (seq) => this.choose(seq, false), sent: (made) => this.written(made) });
+    this.shows = given.get("view") === "conversation" ? "conversation" : "picture";
     main.append(this.build());
     app.title(`Run ${id}`);
     this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
@@ -60,6 +63,7 @@ class RunPage {
     this.curves.close();
     this.family.close();
     this.picture.close();
+    this.talk.close();
   }
 
   failed(error) {
@@ -72,6 +76,7 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
+    if (own && ["text", "reasoning", "tool_call"].includes(name)) this.talk.hear(name, data);
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
@@ -83,6 +88,7 @@ class RunPage {
     this.head.want();
     this.curves.want();
     this.moment.want();
+    this.talk.want();
   }
 
   tick() {
@@ -125,13 +131,15 @@ class RunPage {
       "div", { className: "page run" },
       this.above,
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, this.meters, this.buildBar(),
+      about, this.task, this.banner, this.buildTabs(), this.meters, this.buildBar(),
       h(
         "div", { className: "cl-columns" },
         h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.family.root, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
+        this.talk.root,
       ),
     );
+    this.turn(this.shows);
     return this.root;
   }
 
@@ -148,6 +156,31 @@ class RunPage {
     const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
     const compare = opens("Compare…", "Beside another run", () => this.compare());
     return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  buildTabs() {
+    const tab = (name, label) => h("button", { type: "button", textContent: label, attrs: { "aria-keyshortcuts": "v" }, on: { click: () => this.turn(name) } });
+    this.tabs = { picture: tab("picture", "Picture"), conversation: tab("conversation", "Conversation") };
+    return h("div", { className: "tabs", attrs: { role: "group", "aria-label": "View" } }, ...Object.values(this.tabs));
+  }
+
+  /** The picture with the steps, or beside it what was said. */
+  turn(shows) {
+    this.shows = this.root.dataset.view = shows;
+    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-pressed", String(name === shows));
+    this.talk.show(shows === "conversation");
+    this.relink();
+    if (this.chosen !== null) this.talk.reveal(this.chosen);
+  }
+
+  relink() {
+    this.app.relink(this.path + query({ step: this.chosen, view: this.shows === "picture" ? "" : this.shows }));
+  }
+
+  /** Something was written in the conversation: the run goes on, or a new one does. */
+  written(made) {
+    if (made) this.app.go(`${runPath(made)}?view=conversation`);
+    else this.taken("Sent");
   }
 
   /** The orders that need words: each a form, with the reason where it cannot be given now. */
@@ -204,6 +237,7 @@ class RunPage {
     this.showBanner(view);
     this.showMeters(view);
     this.family.see(view.children);
+    this.talk.compose(view);
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
@@ -399,14 +433,16 @@ class RunPage {
     this.begun = null;
     this.live = "";
     this.writing.hidden = true;
+    this.talk.quiet();
   }
 
   // the chosen step ----------------------------------------------------------------------------------
 
-  choose(seq) {
+  choose(seq, reveal = true) {
     this.chosen = seq;
+    if (reveal) this.talk.reveal(seq);
     if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
-    this.app.relink(this.path + query({ step: seq }));
+    this.relink();
     this.showChosen();
     this.showButtons();
     this.moment.want();
@@ -438,6 +474,7 @@ class RunPage {
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "v") this.turn(this.shows === "picture" ? "conversation" : "picture");
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
     else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
