@@ -22,6 +22,7 @@ const KEYS = [
   ["b  f  c", "back, fork here, cancel (press twice)"],
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
+  ["z  Esc", "the picture in the whole window, and back"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
@@ -121,7 +122,7 @@ class App {
   }
 
   key(event) {
-    const typing = event.target.closest?.("input, select, textarea, dialog");
+    const typing = event.target.closest?.("input, select, textarea, dialog:not(.cl-whole)");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
     if (page) this.go(page);

@@ -119,7 +119,7 @@ class RunPage {
     this.root = h(
       "div", { className: "page run" },
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, this.meters, this.buildBar(),
+      about, this.task, this.banner, h("div", { className: "drive" }, this.buildBar(), this.meters),
       h(
         "div", { className: "cl-columns" },
         h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
@@ -408,9 +408,11 @@ class RunPage {
 
   key({ key, target }) {
     if (target.closest(".cl-picture") && key.startsWith("Arrow")) return false;
+    if (this.picture.whole && !"jkgGz".includes(key) && !/^Arrow(Up|Down)$/.test(key)) return false; // no order behind the picture
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
