@@ -24,6 +24,7 @@ const KEYS = [
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
   ["v", "the picture, or the conversation beside it"],
+  ["z  Esc", "the picture in the whole window, and back"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];

@@ -131,7 +131,7 @@ class RunPage {
       "div", { className: "page run" },
       this.above,
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, this.buildTabs(), this.meters, this.buildBar(),
+      about, this.task, this.banner, h("div", { className: "drive" }, this.buildTabs(), this.buildBar(), this.meters),
       h(
         "div", { className: "cl-columns" },
         h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.family.root, part("Spent", "", this.curveBox)),
@@ -471,10 +471,12 @@ class RunPage {
 
   key({ key, target }) {
     if (target.closest(".cl-picture") && key.startsWith("Arrow")) return false;
+    if (this.picture.whole && !"jkgGz".includes(key) && !/^Arrow(Up|Down)$/.test(key)) return false; // no order behind the picture
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
     else if (key === "v") this.turn(this.shows === "picture" ? "conversation" : "picture");
+    else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
     else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
