@@ -41,6 +41,8 @@ from chartloop.hosting.reading import (
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
+from chartloop.run.answer import say_time, wait_over
+from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow, refuse_moved
 from chartloop.run.journal_records import PRIORITY
@@ -80,6 +82,8 @@ class Caller(NamedTuple):
     """What the token allows."""
     reach: Reach = ALL_TENANTS
     """The runs that it may see: ids in the body of an order are its own."""
+    via: str = ""
+    """How its answers come, for their records; empty but for a link."""
 
     def own_id(self, run_id: str, tenant: str | None) -> str:
         """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
@@ -200,6 +204,25 @@ class Runs:
         if asked is None:
             raise StatusError("the run waits for nothing")
         return {**asked.to_dict(), "digest": asked.digest}
+
+    def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
+        """Make a link to the question of a run. `WaitError` if it asks nothing."""
+        run = self._fresh(self.row(run_id))
+        made = make_link(
+            self.journal, run.id, run.question, body["to"], wait=body.get("wait", ""),
+            within=body.get("within", WEEK), made_by=caller.person,
+        )  # fmt: skip
+        return by_hand(made)
+
+    def link_over(self, link: AnswerLink) -> str:
+        """Why a link takes no answer any more, in words for its holder; empty while it does."""
+        try:
+            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+        except UnknownRunError:
+            return "The run was removed, and its question with it."
+        if not over and by_hand(self.journal.now()) >= link.until:
+            return f"This link was valid until {say_time(link.until)}. Ask for a new one."
+        return over
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
@@ -379,7 +402,9 @@ class Runs:
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         wait, shown = body.get("wait", ""), body.get("shown", "")
-        sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
+        sent = run.send(
+            event, data, wait=wait, ahead=ahead, shown=shown, via=caller.via, message_id=id
+        )
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
