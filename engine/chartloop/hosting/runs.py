@@ -59,6 +59,7 @@ from chartloop.run.tenants import (
     tenant_of,
     unknown_run_error,
 )
+from chartloop.ui.view_model.asking import card_of
 from chartloop.ui.view_model.build import RECORDS, children_of, view_run
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
@@ -199,11 +200,15 @@ class Runs:
         return self._why(run, number, self.past(run, last)).to_dict()
 
     def question(self, run_id: str) -> Json:
-        """The question of a run, whole, with its digest. Raises `StatusError` if it has none."""
-        asked = self.open(run_id).question
+        """The question of a run, whole, with its digest and what a card shows around it.
+
+        Raises `StatusError` if it has none.
+        """
+        run = self.open(run_id)
+        asked = run.question
         if asked is None:
             raise StatusError("the run waits for nothing")
-        return {**asked.to_dict(), "digest": asked.digest}
+        return {**asked.to_dict(), "digest": asked.digest, **card_of(run, asked)}
 
     def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
         """Make a link to the question of a run. `WaitError` if it asks nothing."""

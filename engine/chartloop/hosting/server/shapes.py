@@ -278,6 +278,14 @@ class WholeQuestion(Question):
     """
 
     digest: str
+    title: str
+    """The title of the machine that asks, or its name."""
+    task: str
+    place: str
+    """The label of the state that asks."""
+    since: float
+    forms: list[Json]
+    """Each answer with its fields, its `target`, and what happens `next` in words."""
 
 
 class OpenLink(BaseModel):
