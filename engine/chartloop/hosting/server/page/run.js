@@ -13,7 +13,7 @@ import { Refresh } from "./refresh.js";
 import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
-import { Timeline } from "./timeline.js";
+import { Timeline, named } from "./timeline.js";
 import { ago, count, money, span, statusWords } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
@@ -238,6 +238,7 @@ class RunPage {
     this.showMeters(view);
     this.family.see(view.children);
     this.talk.compose(view);
+    this.timeline.labels = view.labels;
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
@@ -316,11 +317,11 @@ class RunPage {
     this.task.textContent = view.task;
     this.status.textContent = words;
     this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
-    this.state.textContent = view.state;
+    this.state.replaceChildren(...named(view.state, view.labels));
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const heading = `${words} at ${view.state}`;
+    const heading = `${words} at ${view.labels[view.state] ?? view.state}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
   }
@@ -336,9 +337,9 @@ class RunPage {
     this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
-      const { wait, question, about, rest, due, calls, answers } = view;
+      const { wait, question, about, rest, due, calls, answers, since } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, about, rest, due, calls, answers },
+        { run: this.id, wait, text: question, about, rest, due, calls, answers, since },
         { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);
@@ -363,7 +364,7 @@ class RunPage {
     if (next) {
       const what = next.action ? [text("strong", next.action), next.about ? ` ${next.about}` : ""] : ["no action: only its edges are looked at"];
       lines.push(h("p", {}, status === "paused" ? "It rests. Next: " : "Next: ", ...what));
-      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ guard, target }) => `${guard} → ${target}`).join(" · ")));
+      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ words }) => words).join("; ")));
     }
     return [...lines, ...failures({ errors, warnings })];
   }
@@ -479,7 +480,7 @@ class RunPage {
     else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
-    else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
+    else if (key === "a") this.question?.point("yes") || this.banner.querySelector("form :is(input, button, textarea)")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
