@@ -160,7 +160,7 @@ def talk(server: TalkServer) -> str:
 
 def said(page: Page) -> list[str]:
     """The items that are shown, each by its kind and its place."""
-    found = page.locator(".said").evaluate_all(
+    found = page.locator(".talk .said").evaluate_all(
         "all => all.map(one => `${one.dataset.place} ${one.dataset.kind}`)"
     )
     return list(found)
@@ -168,7 +168,7 @@ def said(page: Page) -> list[str]:
 
 def opened(seen: Seen, run: str, more: str = "") -> Page:
     seen.open(f"/runs/{run}?view=conversation{more}")
-    seen.page.locator(".said").first.wait_for()
+    seen.page.locator(".talk .said").first.wait_for()
     return seen.page
 
 
@@ -178,7 +178,7 @@ def opened(seen: Seen, run: str, more: str = "") -> Page:
 def test_a_run_is_read_as_a_conversation(seen: Seen, talk: str) -> None:
     page = opened(seen, talk)
     assert said(page) == ["1.0 task", "2.0 reply", "2.1 call", "2.2 call", "4.0 reply"]
-    task, first, call, failed, last = page.locator(".said").all()
+    task, first, call, failed, last = page.locator(".talk .said").all()
     assert "What is **2** + 2?" in task.inner_text(), "what a person wrote stays as it was"
     assert first.locator("strong", has_text="add").count() == 1
     assert not first.get_by_text("Two and two.").is_visible()
@@ -197,7 +197,7 @@ def test_a_run_is_read_as_a_conversation(seen: Seen, talk: str) -> None:
     assert last.locator(".md-host").inner_text().strip() == "(example.com)"
     assert "[not this](javascript:alert(1)) and <b>this</b>" in last.inner_text()
     page.get_by_label("as written").check()
-    assert "# Four" in page.locator(".said").last.inner_text()
+    assert "# Four" in page.locator(".talk .said").last.inner_text()
 
 
 def test_the_picture_stands_beside_it_or_is_a_tab_away(
@@ -226,10 +226,10 @@ def test_the_picture_stands_beside_it_or_is_a_tab_away(
 
 def test_an_item_chooses_its_step_and_a_step_its_item(seen: Seen, talk: str) -> None:
     page = opened(seen, talk)
-    page.locator('.said[data-place="2.0"] p').click()
+    page.locator('.talk .said[data-place="2.0"] p').click()
     expect_text(page, page.locator(".step"), "step 2: ")
     assert "step=2" in page.url
-    assert page.locator(".said.cl-chosen").evaluate_all("all => all.map(one => one.dataset.place)") == [
+    assert page.locator(".talk .said.cl-chosen").evaluate_all("all => all.map(one => one.dataset.place)") == [
         "2.0", "2.1", "2.2"
     ]  # fmt: skip
     page.get_by_role("button", name="Step 4: show it").click()
@@ -237,7 +237,7 @@ def test_an_item_chooses_its_step_and_a_step_its_item(seen: Seen, talk: str) -> 
     page.keyboard.press("g")
     expect_text(page, page.locator(".step"), "step 0: ")
     page.keyboard.press("j")
-    assert page.locator(".said.cl-chosen").get_attribute("data-kind") == "task"
+    assert page.locator(".talk .said.cl-chosen").get_attribute("data-kind") == "task"
 
 
 def test_an_image_of_the_journal_is_shown(seen: Seen) -> None:
@@ -251,7 +251,7 @@ def test_an_image_of_the_journal_is_shown(seen: Seen) -> None:
     )
     run.run()
     page = opened(seen, run.id)
-    image = page.locator(".said-image img")
+    image = page.locator(".talk .said-image img")
     image.wait_for()
     assert image.evaluate("one => one.naturalWidth") == 1
     assert str(image.get_attribute("src")) == png()
@@ -260,7 +260,7 @@ def test_an_image_of_the_journal_is_shown(seen: Seen) -> None:
 def test_nothing_in_a_text_turns_it_round(seen: Seen, server: TalkServer) -> None:
     run = server.start("talk", task="a\u202eb")
     page = opened(seen, server.ended(run))
-    assert "a\\u202eb" in page.locator(".said").first.inner_text()
+    assert "a\\u202eb" in page.locator(".talk .said").first.inner_text()
 
 
 # what arrives, and what is written ----------------------------------------------------------------
@@ -305,15 +305,15 @@ def test_what_the_model_writes_is_seen_as_it_arrives(
         run = served.start("talk", task="Slowly", drive="none")
         tab = Tab(context)
         tab.page.goto(f"{served.client.base_url}/runs/{run}?view=conversation")
-        tab.page.locator(".said").first.wait_for()
+        tab.page.locator(".talk .said").first.wait_for()
         tab.page.evaluate(ARRIVED)
         served.post(f"/runs/{run}/run", status=202)
-        expect_text(tab.page, tab.page.locator(".said").last, "Done.")
+        expect_text(tab.page, tab.page.locator(".talk .said").last, "Done.")
         arrived = tab.page.evaluate("window.arrived")
         assert any(one.endswith("I think slowly.") for one in arrived)
         assert any(one.endswith("A **first** sentence. ") for one in arrived)
         assert any(one.endswith('add({"a": 2, ') for one in arrived)
-        assert tab.page.locator(".said-live").is_hidden()
+        assert tab.page.locator(".talk .said-live").is_hidden()
         assert said(tab.page) == ["1.0 task", "2.0 reply", "2.1 call", "4.0 reply"]
         assert tab.errors == []
     context.close()
@@ -327,26 +327,30 @@ def test_the_next_message_continues_the_same_conversation(seen: Seen, talk: str)
     box.press_sequentially("then?")
     box.press("Enter")
     page.wait_for_url(lambda url: talk not in url)
-    page.wait_for_function("() => document.querySelectorAll('.said').length >= 2", timeout=SLOW)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.talk .said').length >= 2", timeout=SLOW
+    )
     run = page.url.partition("/runs/")[2].partition("?")[0]
     assert seen.server.ask(f"/runs/{run}/conversation")["earlier"] == talk
-    assert page.locator(".said").first.inner_text().endswith("And\nthen?")
+    assert page.locator(".talk .said").first.inner_text().endswith("And\nthen?")
     page.get_by_role("button", name="Earlier").click()
-    page.wait_for_function("() => document.querySelectorAll('.said').length >= 7", timeout=SLOW)
+    page.wait_for_function(
+        "() => document.querySelectorAll('.talk .said').length >= 7", timeout=SLOW
+    )
     assert said(page)[:2] == ["1.0 task", "2.0 reply"]
-    expect_text(page, page.locator(".said-turn"), f"Continued as run {run}")
-    assert page.locator(".said").first.inner_text().endswith("What is **2** + 2?")
+    expect_text(page, page.locator(".talk .said-turn"), f"Continued as run {run}")
+    assert page.locator(".talk .said").first.inner_text().endswith("What is **2** + 2?")
 
 
 def test_a_question_for_one_text_is_answered_at_the_foot(seen: Seen, server: TalkServer) -> None:
     run = server.start("asks", task="Begin")
     server.waiting(run)
     page = opened(seen, run)
-    assert page.locator(".said").last.get_attribute("data-kind") == "question"
+    assert page.locator(".talk .said").last.get_attribute("data-kind") == "question"
     box = page.get_by_label("Your answer")
     box.fill("Go on.")
     box.press("Enter")
-    answer = page.locator('.said[data-kind="answer"]')
+    answer = page.locator('.talk .said[data-kind="answer"]')
     expect_text(page, answer, "Somebody answered message")
     assert answer.inner_text().endswith("Go on.")
 
@@ -375,19 +379,19 @@ def test_a_long_conversation_is_read_by_pages_without_a_shift(seen: Seen, long_r
     page.on("request", lambda one: asked.append(one.url) if "/conversation" in one.url else None)
     opened(seen, long_run)
     assert len([url for url in asked if "/conversation?" in url and "view" not in url]) == 1
-    assert page.locator(".said").last.inner_text().endswith("The end.")
+    assert page.locator(".talk .said").last.inner_text().endswith("The end.")
     scroll = page.locator(".talk-scroll")
     most = 0
     for _ in range(12):
         asked.clear()
-        first = page.locator(".said").first.get_attribute("data-place")
+        first = page.locator(".talk .said").first.get_attribute("data-place")
         before = scroll.evaluate(
             """box => { box.scrollTop = 300; const top = box.getBoundingClientRect().top;
             const one = [...box.querySelectorAll(".said")].find(one => one.getBoundingClientRect().top > top);
             window.watched = one; return one.getBoundingClientRect().top; }"""
         )
         page.wait_for_function(
-            "first => document.querySelector('.said').dataset.place !== first",
+            "first => document.querySelector('.talk .said').dataset.place !== first",
             arg=first,
             timeout=SLOW,
         )
@@ -395,17 +399,17 @@ def test_a_long_conversation_is_read_by_pages_without_a_shift(seen: Seen, long_r
         assert abs(page.evaluate("window.watched.getBoundingClientRect().top") - before) <= 1
         assert len([url for url in asked if "before=" in url]) == 1
         most = max(most, page.locator(".talk *").count())
-    assert page.locator(".said").count() <= 160
+    assert page.locator(".talk .said").count() <= 160
     assert most < 4_000
     page.get_by_role("button", name="Newest").click()
-    expect_text(page, page.locator(".said").last, "The end.")
+    expect_text(page, page.locator(".talk .said").last, "The end.")
     seen.open(f"/runs/{long_run}?view=conversation&step=2500")
-    page.locator(".said.cl-chosen").first.wait_for()
-    assert page.locator(".said").count() <= 160
-    last = page.locator(".said").last.get_attribute("data-place")
+    page.locator(".talk .said.cl-chosen").first.wait_for()
+    assert page.locator(".talk .said").count() <= 160
+    last = page.locator(".talk .said").last.get_attribute("data-place")
     scroll.evaluate("box => { box.scrollTop = box.scrollHeight; }")
     page.wait_for_function(
-        "last => [...document.querySelectorAll('.said')].at(-1).dataset.place !== last", arg=last,
+        "last => [...document.querySelectorAll('.talk .said')].at(-1).dataset.place !== last", arg=last,
         timeout=SLOW,
     )  # fmt: skip
 
@@ -415,7 +419,7 @@ def test_it_follows_the_newest_at_the_foot_only(seen: Seen, server: TalkServer) 
     page = opened(seen, run)
     scroll = page.locator(".talk-scroll")
     server.ask(f"/runs/{run}/run?wait=20", {})
-    expect_text(page, page.locator(".said").last, "Four")
+    expect_text(page, page.locator(".talk .said").last, "Four")
     page.wait_for_function(
         "() => { const b = document.querySelector('.talk-scroll'); return b.scrollHeight - b.scrollTop - b.clientHeight < 2; }"
     )

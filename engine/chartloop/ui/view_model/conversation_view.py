@@ -28,7 +28,7 @@ from chartloop.core.media_parts import is_media, say_part, url_of
 from chartloop.core.outcome import CallResult, Message, Outcome, child_results, made_of_calls
 from chartloop.core.plain import plain
 from chartloop.core.reasoning import reasoning_text
-from chartloop.core.records import Record
+from chartloop.core.records import Input, Record
 from chartloop.core.units import say_count
 from chartloop.core.visible import short, visible
 from chartloop.machine.build import Chart
@@ -248,6 +248,13 @@ def passage(talk: Talk, place: str, name: str) -> str | None:
     return None if text is None else text.text
 
 
+def items_of(chart: Chart, messages: Iterable[Message]) -> list[Item]:
+    """The items of a conversation as a model call is sent it; they have no places in a run."""
+    nothing = Talk(chart, lambda _first, _most: (), 0)
+    sent = Record(0, "", Input("start", data={"messages": list(messages)}), status="running")
+    return _Reader(nothing, LONGEST).items(sent)
+
+
 def _place(place: str) -> tuple[int, int]:
     seq, _, number = place.partition(".")
     if not (seq.isdecimal() and number.isdecimal() and len(place) < 24):
@@ -323,10 +330,8 @@ class _Reader:
             left = say_count(len(outcome.rewrite), "message")
             self._add("cut", text=Text(f"The conversation was shortened to {left}."))
         if reply is not None:
-            thought = reasoning_text(reply.reasoning) if reply.reasoning else ""
-            reasoning = self._cut(thought or "The provider hides it.") if reply.reasoning else None
             text, calls = self._cut(reply.text), reply.tool_calls
-            self._said(calls, who=reply.model, text=text, reasoning=reasoning)
+            self._said(calls, reply.reasoning, who=reply.model, text=text)
         elif made_of_calls(result):
             self._keep_results(result, outcome.messages)
         else:
@@ -368,11 +373,17 @@ class _Reader:
                     self._received = [text, *self._received[:7]]
                 self._add(kind, text=self._cut(text), parts=parts)
             elif role == "assistant":
-                self._said(calls_of(message), text=self._cut(text), parts=parts)
+                thought: Mapping[str, Any] = message.get("reasoning") or {}
+                self._said(calls_of(message), thought, text=self._cut(text), parts=parts)
 
-    def _said(self, calls: Sequence[ToolCall], *, text: Text, **fields: Any) -> None:
+    def _said(
+        self, calls: Sequence[ToolCall], thought: Mapping[str, Any], *, text: Text, **fields: Any
+    ) -> None:
         """A reply of the model, unless it only makes calls, and each of its calls."""
-        if text.text or not calls or fields.get("reasoning") or fields.get("parts"):
+        if thought:
+            hidden = "The provider hides it."
+            fields["reasoning"] = self._cut(reasoning_text(thought) or hidden)
+        if text.text or not calls or thought or fields.get("parts"):
             self._add("reply", text=text, **fields)
         for call in calls:
             self._call(call)
