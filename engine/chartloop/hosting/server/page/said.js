@@ -74,7 +74,7 @@ export class Said {
   }
 
   child(child, item, run, step) {
-    const summary = h("summary", {}, text("span", child.reason === "completed" ? "✓" : "✗", "said-sign"), `${child.machine} `, text("span", child.reason || child.status, "cl-muted"));
+    const summary = h("summary", {}, text("span", child.reason === "completed" ? "✓" : "✗", "said-sign"), text("strong", child.run.split("/").at(-1)), ` ${child.machine} `, text("span", child.reason || child.status, "cl-muted"));
     return h("div", { className: "said-call" }, this.details(item, run, "child", summary, this.childLink(child), this.passage(item, run, "output", child.output, "markdown")), step);
   }
 
