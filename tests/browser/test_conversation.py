@@ -269,7 +269,9 @@ def test_nothing_in_a_text_turns_it_round(seen: Seen, server: TalkServer) -> Non
 class Slowly(Scripted):
     """A scripted model that writes its reply piece by piece."""
 
-    suspends = True
+    @property
+    def suspends(self) -> bool:
+        return True
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         if on_text is not None and request.number == 0:
