@@ -289,7 +289,9 @@ class _Reader:
                 who = str(data.get("submitter") or "")
                 self._add("task", who=who, text=self._cut(task), parts=_parts(files))
         elif record.kind == "answer":
-            who = str(data.pop("by", "") or "")
+            who, via = str(data.pop("by", "") or ""), record.input.via
+            if via:
+                who = f"{who} by link" if who and who in via else f"{who} via {via}".strip()
             texts = [value for value in data.values() if isinstance(value, str)]
             rows = [f"{n}: {_say(value)}" for n, value in data.items() if value not in ("", None)]
             text = texts[0] if len(data) == 1 and texts else "\n".join(rows)

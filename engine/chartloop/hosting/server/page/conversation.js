@@ -339,7 +339,8 @@ export class Conversation {
   compose(view) {
     const lone = view.answers.filter(({ fields }) => fields.filter(({ name }) => name !== "by").length === 1 && fields.some(({ name, type }) => name !== "by" && /^str\b/.test(type)));
     const asked = view.answers.length === 1 && lone.length === 1 && !view.calls.length ? lone[0] : null;
-    const kind = view.ended && !view.moved ? "next" : asked ? `answer ${asked.event} ${view.wait}` : "";
+    const next = view.ended && view.status !== "moved" && !this.run.includes("/"); // a child goes on with its parent only
+    const kind = next ? "next" : asked ? `answer ${asked.event} ${view.wait}` : "";
     if (kind === this.kind) return;
     this.kind = kind;
     if (!kind) return this.foot.replaceChildren();
