@@ -20,12 +20,16 @@ from chartloop.core.reasons import REASONS, StopReason
 
 Colour = Literal["green", "orange", "violet", "red", "amber", "blue", "grey"]
 """The name of a colour; each face has a paint for it."""
+PhaseName = Literal[
+    "done", "limited", "stopped", "gave_up", "failed", "waiting", "running", "unattended", "queued",
+    "sleeping", "paused", "stepped", "idle", "moved", "damaged",
+]  # fmt: skip
 
 
 class Phase(NamedTuple):
     """How a run stands, for people."""
 
-    name: str
+    name: PhaseName
     """As programs read it: the field `phase`."""
     word: str
     """As people read it."""

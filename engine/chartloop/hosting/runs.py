@@ -48,6 +48,7 @@ from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.phases import stand_of
 from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
@@ -158,7 +159,8 @@ class Runs:
             children=by_hand(children_of(self.journal, run_id)),
         )  # fmt: skip
         marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
-        return {**view.to_dict(), **marks, **self.driving(run_id)}
+        stand = by_hand(stand_of(self.journal, run.session.row))
+        return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
 
     def past(self, run: Run, seq: int) -> Past:
         """The run at one of its records."""

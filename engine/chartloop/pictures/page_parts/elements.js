@@ -37,6 +37,15 @@ function ticked(line, tag = "span") {
   return h(tag, {}, ...line.split("`").map((words, place) => (place % 2 ? text("code", words) : words)));
 }
 
+/** Shows how a run stands: the word of its phase, with the sign and the colour of it. */
+function showPhase(chip, name) {
+  const { word = name ?? "", sign = "", colour = "grey", about = "" } = PHASES[name] ?? {};
+  chip.textContent = word;
+  chip.title = about;
+  Object.assign(chip.dataset, { phase: name ?? "", sign, colour });
+  return word;
+}
+
 function columns(...names) {
   const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));
   return h("thead", {}, h("tr", {}, ...heads));

@@ -22,9 +22,14 @@ const KEYS = [
   ["b  f  c", "back, fork here, cancel (press twice)"],
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
+  ["j  k  Enter", "in a list: the next, the one before, open it"],
+  ["x  /", "in the list of runs: tick it, search"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
+
+// Fields of text keep their keys; with the focus on a box or a button, keys do what they do elsewhere.
+const TYPED = `input:not([type="checkbox"], [type="radio"], [type="button"], [type="submit"])`;
 
 const at = (id) => document.getElementById(id);
 
@@ -121,7 +126,7 @@ class App {
   }
 
   key(event) {
-    const typing = event.target.closest?.("input, select, textarea, dialog");
+    const typing = event.target.closest?.(`${TYPED}, select, textarea, dialog`);
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
     if (page) this.go(page);

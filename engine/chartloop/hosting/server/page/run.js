@@ -5,12 +5,12 @@
 import { Question } from "./answers.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
 import { curve } from "./curves.js";
-import { h, ledLine, part, text, ticked } from "./parts.js";
+import { PHASES, h, ledLine, part, showPhase, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
 import { Timeline } from "./timeline.js";
-import { ago, count, money, span, statusWords } from "./words.js";
+import { ago, count, money, span } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
@@ -272,15 +272,14 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? statusWords(view.status) : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     this.task.textContent = view.task;
-    this.status.textContent = words;
-    this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
-    this.state.textContent = view.state;
+    const words = showPhase(this.status, view.phase);
+    this.state.textContent = view.at;
+    this.state.dataset.ended = String(view.ended);
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const heading = `${words} at ${view.state}`;
+    const heading = `${words} at ${view.at}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
   }
@@ -293,7 +292,8 @@ class RunPage {
     if (known === this.asked) return;
     this.asked = known;
     this.question = null;
-    this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
+    this.banner.dataset.kind = view.ended ? "end" : view.answers.length ? "question" : "next";
+    this.banner.dataset.colour = view.ended ? PHASES[view.phase].colour : "";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
       const { wait, question, about, rest, due, calls, answers } = view;
@@ -343,8 +343,8 @@ class RunPage {
     const known = JSON.stringify(children);
     if (known === this.known) return;
     this.known = known;
-    const line = ({ run, machine, status, reason }) =>
-      h("li", {}, h("a", { href: runPath(run), textContent: run }), ` ${machine}: `, text("span", reason || statusWords(status), "cl-muted"));
+    const line = ({ run, machine, phase }) =>
+      h("li", {}, h("a", { href: runPath(run), textContent: run }), ` ${machine}: `, text("span", PHASES[phase]?.word ?? phase, "cl-muted"));
     this.children.replaceChildren(...children.map(line));
   }
 
