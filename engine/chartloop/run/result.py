@@ -206,7 +206,9 @@ class Result(Shown):
         errors = (
             f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in self.errors
         )
-        path = self.path  # of a long one, the first states and the last
+        path = [
+            name for name in self.path if name not in ENGINE_ENDS
+        ]  # of a long one, the first states and the last
         states = path if len(path) <= _LISTED else (*path[:5], "…", *path[5 - _LISTED :])
         yield pairs(
             (

@@ -87,12 +87,12 @@ function decisionRows(why) {
   });
 }
 
-function decisionRow({ mark, text: guard, values, left, share, to, taken, looked, atom }) {
+function decisionRow({ mark, text: guard, values, left, share, to, taken, looked, atom, colour }) {
   const kind = taken ? "cl-taken" : looked ? "" : "cl-unseen";
   const bar = typeof share === "number" && left ? shareBar(share) : null;
   return h(
     "tr",
-    { className: `${kind} ${atom ? "cl-atom" : ""}` },
+    { className: `${kind} ${atom ? "cl-atom" : ""}`, attrs: colour ? { "data-colour": colour } : {} },
     text("td", mark, "cl-sign"),
     text("td", guard, "cl-code"),
     text("td", values, "cl-values"),

@@ -3,7 +3,7 @@
 // Belongs here: what is asked before, and what became of each. Never: which runs are ticked (`runs.js`).
 
 import { get, post, runPath } from "./api.js";
-import { h, text } from "./parts.js";
+import { h, text, ticked } from "./parts.js";
 import { canRetry, isLiving } from "./runs.js";
 import { count, money } from "./words.js";
 
@@ -32,7 +32,7 @@ export async function retryRuns(list) {
     text("p", `Try ${runs(ready.length)} again? Each goes on as a new run from before its failure; the old ones stay as they are.`),
     text("p", paid ? `${count(paid)} paid ${paid === 1 ? "call is" : "calls are"} made again; ${cost}.` : "No paid call is made again."),
     doubts ? text("p", `${count(doubts)} ${doubts === 1 ? "call is" : "calls are"} in doubt: nobody knows whether ${doubts === 1 ? "it was" : "they were"} made.`) : null,
-    named(ready.map(({ row, found }) => ({ ...row, about: found.lines.join(" ") }))),
+    named(ready.map(({ row, found }) => ({ ...row, about: found.lines.join(". ") }))),
     refused.length ? text("p", `${runs(refused.length)} cannot be tried again: ${refused[0].error.message}`, "refused") : null,
   ];
   const digests = new Map(ready.map(({ row, found }) => [row.run, found.digest]));
@@ -61,7 +61,7 @@ function confirm(list, title, lines, label, rows, order) {
 const runs = (number) => `${count(number)} ${number === 1 ? "run" : "runs"}`;
 
 function named(rows) {
-  const line = (row) => h("li", {}, row.task || row.run, " ", text("span", row.about ?? row.machine, "cl-muted"));
+  const line = (row) => h("li", {}, row.task || row.run, " ", h("span", { className: "cl-muted" }, ticked(row.about ?? row.machine)));
   const more = rows.length - SHOWN;
   return h("ul", { className: "named" }, ...rows.slice(0, SHOWN).map(line), more > 0 ? text("li", `and ${count(more)} more`, "cl-muted") : null);
 }
