@@ -64,9 +64,8 @@ def test_the_newest_run_is_first(full: Shell) -> None:
     assert [row["reason"] for row in told] == [None, "steps_limit", "completed"]
     assert [row["status"] for row in told] == ["paused", "completed", "completed"]
     shown = full("runs").out.splitlines()
-    head = "run task phase ended with, or asks machine steps took started"
-    assert " ".join(shown[0].split()) == head
-    assert " ".join(shown[1].split()).startswith("wait3 What is 40 + 1? ? waits for someone")
+    assert " ".join(shown[0].split()).startswith("run task phase ended with, or asks")
+    assert " ".join(shown[1].split()).startswith("wait3 What is 6 * 7? ? waits for someone")
 
 
 def test_filters(full: Shell) -> None:
