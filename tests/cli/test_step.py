@@ -204,7 +204,7 @@ def test_an_answer_of_several_lines(sh: Shell) -> None:
     note = "answer fix note='use 3,\n\nnot 4' count=3 sure=true"
     done = stepped(sh, "run", note, "facts vars.note", "quit", args=ASK)
     assert "a quote is open: close it, or press Ctrl-C to give up" in done.out
-    assert "vars.note  'use 3,\\n\\nnot 4'" in done.out
+    assert 'vars.note  "use 3,\\n\\nnot 4"' in done.out
 
 
 def test_an_answer_whose_quote_never_ends_is_refused(sh: Shell) -> None:

@@ -38,12 +38,16 @@ from chartloop.hosting.reading import (
     History,
     OpenRuns,
     count_of,
+    records_each,
     records_from,
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
+from chartloop.run.answer import say_time, wait_over
+from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow, refuse_moved
+from chartloop.run.journal import CHILD_MARK, Journal, RunRow, refuse_moved
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
@@ -59,13 +63,19 @@ from chartloop.run.tenants import (
     tenant_of,
     unknown_run_error,
 )
+from chartloop.ui.view_model.asking import card_of, label_of
 from chartloop.ui.view_model.build import RECORDS, children_of, view_run
+from chartloop.ui.view_model.family import Origin, child_dict, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
 from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
+SIBLINGS = 1_000
+"""The most children of one step that are counted."""
+FORKS = 20
+"""How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -82,6 +92,8 @@ class Caller(NamedTuple):
     """What the token allows."""
     reach: Reach = ALL_TENANTS
     """The runs that it may see: ids in the body of an order are its own."""
+    via: str = ""
+    """How its answers come, for their records; empty but for a link."""
 
     def own_id(self, run_id: str, tenant: str | None) -> str:
         """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
@@ -183,6 +195,64 @@ class Runs:
             "request": None if newest is None else public_request(newest),
         }
 
+    def children(self, run_id: str, after: str, limit: int) -> Json:
+        """A page of the run's children, the newest first, each with the step that started it."""
+        run = self.open(run_id)
+        wanted = RunFilter(parent=run_id, prefix=f"{run_id}{CHILD_MARK}", children=True)
+        page = by_hand(self.journal.page(wanted, after, limit))
+        found = [(row, origin_of(row.run_id)) for row in page.rows]
+        steps = {origin.step for _, origin in found if origin is not None}
+        numbers = {step: self.number_of_step(run, step) for step in steps}
+        listed = [
+            child_dict(
+                row,
+                label_of(run.machine.spec, at.state, run.facts) if at else "",
+                numbers[at.step] if at else None,
+            )
+            for row, at in found
+        ]
+        return {"children": listed, "next": page.next or None}
+
+    def children_of_step(self, run: Run, past: Past) -> list[Json]:
+        """The children that the step of a record started, at most a page of them."""
+        state, step = past.record.state, past.before.facts.run.steps
+        prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
+        rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
+        of = [(row, origin_of(row.run_id)) for row in reversed(rows)]
+        label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
+        return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
+
+    def place(self, run_id: str) -> Json:
+        """The way up from a child run, and its neighbours in the step that started it."""
+        parents: list[tuple[Origin, Run, int | None]] = []
+        above = origin_of(run_id)
+        beside: list[RunRow] = []
+        if above is not None:
+            prefix = f"{above.parent}{CHILD_MARK}{above.state}{CHILD_MARK}{above.step}"
+            beside = by_hand(self.journal.rows(parent=above.parent, prefix=prefix, limit=SIBLINGS))
+            beside.sort(key=lambda row: (row.created, row.run_id))
+        while above is not None:
+            run = self.open(above.parent)
+            parents.insert(0, (above, run, self.number_of_step(run, above.step)))
+            above = origin_of(above.parent)
+        same = [row.run_id for row in beside if origin_of(row.run_id) is not None]
+        return place_dict(parents, same, run_id)
+
+    def number_of_step(self, run: Run, step: int) -> int | None:
+        """The number of the record of an action, counted from 0; None while it is in progress."""
+        count = count_of(run)
+        if not step < run.facts.run.steps:
+            return None
+        # pauses and answers are records too, so it is not before this one
+        first = min(step, count - 1)
+        done = self.past(run, first).before.facts.run.steps
+        for record in records_each(run, first, count):
+            if record.kind == "step":
+                if done == step:
+                    return record.seq
+                done += 1
+        return None
+
     def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
         """Records from number `start` on, and whether there are more."""
         run = self.open(run_id)
@@ -198,11 +268,46 @@ class Runs:
         return self._why(run, number, self.past(run, last)).to_dict()
 
     def question(self, run_id: str) -> Json:
-        """The question of a run, whole, with its digest. Raises `StatusError` if it has none."""
-        asked = self.open(run_id).question
+        """The question of a run, whole, with its digest and what a card shows around it.
+
+        Raises `StatusError` if it has none.
+        """
+        run = self.open(run_id)
+        asked = run.question
         if asked is None:
             raise StatusError("the run waits for nothing")
-        return {**asked.to_dict(), "digest": asked.digest}
+        return {**asked.to_dict(), "digest": asked.digest, **card_of(run, asked)}
+
+    def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
+        """Make a link to the question of a run. `WaitError` if it asks nothing."""
+        run = self._fresh(self.row(run_id))
+        made = make_link(
+            self.journal, run.id, run.question, body["to"], wait=body.get("wait", ""),
+            within=body.get("within", WEEK), made_by=caller.person,
+        )  # fmt: skip
+        return by_hand(made)
+
+    def link_over(self, link: AnswerLink) -> str:
+        """Why a link takes no answer any more, in words for its holder; empty while it does."""
+        try:
+            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+        except UnknownRunError:
+            return "The run was removed, and its question with it."
+        if not over and by_hand(self.journal.now()) >= link.until:
+            return f"This link was valid until {say_time(link.until)}. Ask for a new one."
+        return over
+
+    def continued_by(self, run_id: str) -> str | None:
+        """The run whose conversation a run continues; None for the first, or if it is gone."""
+        row = self.row(run_id)
+        for _ in range(FORKS):  # a fork continues what the original did
+            if row.fork_seq is None or not row.parent:
+                break
+            row = by_hand(self.journal.row(row.parent)) or row.replace(parent="")
+        is_child = row.run_id.startswith(f"{row.parent}{CHILD_MARK}")
+        if not row.parent or is_child or row.fork_seq is not None:
+            return None
+        return None if by_hand(self.journal.row(row.parent)) is None else row.parent
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
@@ -382,7 +487,9 @@ class Runs:
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         wait, shown = body.get("wait", ""), body.get("shown", "")
-        sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
+        sent = run.send(
+            event, data, wait=wait, ahead=ahead, shown=shown, via=caller.via, message_id=id
+        )
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
@@ -420,7 +527,9 @@ class Runs:
 
     def retry_plan(self, run_id: str) -> Json:
         """What trying the run again would keep, and which calls it would make again."""
-        return retry_plan(self.open(run_id)).to_dict()
+        run = self.open(run_id)
+        plan = retry_plan(run)
+        return {**plan.to_dict(), "label": label_of(run.machine.spec, plan.state, run.facts)}
 
     def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
         """Fork the run below its failure, and order the fork to be driven."""

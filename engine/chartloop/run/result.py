@@ -6,13 +6,13 @@ Source: docs/design.md, "The nouns"; 000 `AgentExecutionResult`,
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 from chartloop.core.facts import Facts
+from chartloop.core.format import json_text
 from chartloop.core.phase import DONE, FAILED, Phase, phase_of
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
@@ -251,11 +251,7 @@ class Result(Shown):
 
 def say_output(output: Any) -> str:
     """An output as text: a string as it is, anything else as JSON."""
-    return (
-        output
-        if isinstance(output, str)
-        else json.dumps(plain(output), ensure_ascii=False, default=str)
-    )
+    return output if isinstance(output, str) else json_text(output)
 
 
 _LISTED = 24

@@ -133,7 +133,10 @@ class RetryPlan(NamedTuple):
         if not self.calls:
             lines.append("No call is made a second time")
         elif len(self.calls) > 1:
-            lines.append(f"In all: {_say_spent(self.tokens, self.cost)}")
+            known = sum(call.cost or 0.0 for call in self.calls)
+            least = "" if self.cost is not None else "at least "
+            spent = _say_spent(self.tokens, known)
+            lines.append(f"In all: {least}{spent}")
         lines += [
             f"In doubt: {doubt.name} at `{doubt.state}` was begun, and may have been carried out"
             for doubt in self.doubts
@@ -268,7 +271,7 @@ def _calls_of(
     for child in children:
         yield CallAgain(
             "machine", child.machine, state, 1, int(child.status == "error"), child.tokens or 0,
-            child.cost if child.tokens else 0.0, child.run_id,
+            child.cost if child.tokens else None, child.run_id,
         )  # fmt: skip
     own = chart.spec.states.get(state)
     if own is None or own.calls == "none" or not children:
@@ -347,8 +350,10 @@ def _raised(kind: str, used: float, limit: float) -> Any:
 
 def _say_call(call: CallAgain) -> str:
     what = {"model": "model call", "tool": "call", "machine": "child run"}[call.kind]
+    child = call.run.rsplit(CHILD_MARK, 1)[-1]
+    own = f" `{short(child)}`" if child and not child.isdecimal() else ""
     name = f" of {short(call.name)}" if call.name else ""
-    text = f"{say_count(call.times, what)}{name} at `{call.state}`"
+    text = f"{say_count(call.times, what)}{own}{name} at `{call.state}`"
     if call.failed:
         text += ", which failed" if call.failed == call.times else f", {call.failed} of them failed"
     return text if call.kind == "tool" else f"{text}: {_say_spent(call.tokens, call.cost)}"

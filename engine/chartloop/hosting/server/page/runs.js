@@ -64,7 +64,7 @@ class Runs {
 
   tick() {
     for (const { row, cells } of this.rows.values()) {
-      cells.started.textContent = ago(row.created);
+      cells.begun.textContent = ago(row.created);
       const going = row.phase === "running" || row.phase === "stepped";
       cells.took.textContent = span(Math.max(0, (going ? Date.now() / 1000 : row.updated) - row.created));
       if (row.question?.due) cells.due.textContent = left(row.question.due);
@@ -327,7 +327,7 @@ class Runs {
     const ended = row.message || (row.reason === "completed" ? "" : row.reason);
     cells.reason.textContent = row.question ? row.question.text : row.moved_to ? `continues as ${row.moved_to}` : (ended ?? "");
     cells.due.textContent = "";
-    cells.started.title = moment(row.created);
+    cells.begun.title = moment(row.created);
     cells.took.title = `last record ${moment(row.updated)}`;
     cells.steps.textContent = count(row.steps);
     cells.tokens.textContent = row.tokens === null || row.tokens === undefined ? "" : count(row.tokens);
@@ -339,7 +339,7 @@ class Runs {
   }
 
   cells(id) {
-    const made = Object.fromEntries(["machine", "started"].map((name) => [name, text("td", "", name)]));
+    const made = Object.fromEntries(["machine", "begun"].map((name) => [name, text("td", "", name)]));
     for (const name of NUMBERS) made[name] = text("td", "", `${name} number`);
     for (const name of ["phase", "state", "reason", "due", "id"]) made[name] = text("span", "");
     made.phase.className = "cl-status";
@@ -356,11 +356,11 @@ class Runs {
     return made;
   }
 
-  row(id, { box, link, id: small, machine, phase, state, reason, due, started, took, steps, tokens, cost }) {
+  row(id, { box, link, id: small, machine, phase, state, reason, due, begun, took, steps, tokens, cost }) {
     return h(
       "tr", { on: { animationend: (event) => event.currentTarget.classList.remove("fresh") } },
       h("td", { className: "pick" }, box), h("th", { className: "task", attrs: { scope: "row" } }, link, small),
-      h("td", { className: "stands" }, phase, state), h("td", { className: "reason" }, reason, due), machine, started, took, steps, tokens, cost,
+      h("td", { className: "stands" }, phase, state), h("td", { className: "reason" }, reason, due), machine, begun, took, steps, tokens, cost,
     );
   }
 
