@@ -78,7 +78,7 @@ def test_a_view_is_plain_data_in_a_fixed_order(moment: Moment, machine: Machine)
         "machine", "title", "run", "state", "status", "step", "spent", "phase", "at", "task", "ended", "kind",
         "explanation", "output", "output_kind", "output_rest", "cure", "question", "about", "rest", "wait", "due", "since", "calls", "answers", "next", "limits", "facts", "records",
         "left_out", "why", "signals", "warnings", "errors", "children", "editable", "states",
-        "breakpoints", "cannot",
+        "labels", "breakpoints", "cannot",
     ]  # fmt: skip
 
 
