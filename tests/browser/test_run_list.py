@@ -59,7 +59,6 @@ def test_a_row_says_what_was_asked_and_what_came_of_it(seen: Seen) -> None:
         ("loops", "Keep adding one for ever.", "stopped by a limit", "12 against 12"),
         ("sum-1", "What is 2 + 1?", "done", r"2 \+ 1 is 3"),
         ("stopped", "What is 7 + 7?", "stopped by a person", "wrong question"),
-        ("half", "What is 6 + 6?", "driven by nobody", ""),
         ("ticket-0", "Ticket 0: my parcel is late.", "waits for someone", "Send this"),
     ):
         cells = row(seen, run)
@@ -72,7 +71,7 @@ def test_a_row_says_what_was_asked_and_what_came_of_it(seen: Seen) -> None:
 
 def test_page_terminal_and_program_read_the_same_phase(seen: Seen) -> None:
     told = {one["run"]: one["phase"] for one in seen.server.ask("/runs")["runs"]}
-    assert {"done", "failed", "limited", "stopped", "unattended", "waiting"} <= {*told.values()}
+    assert {"done", "failed", "limited", "stopped", "waiting"} <= {*told.values()}
     seen.open("/runs")
     row(seen, "fails").wait_for()
     for run, phase in told.items():
@@ -87,13 +86,13 @@ def test_heads_sort_and_the_link_keeps_the_order(seen: Seen) -> None:
     steps = seen.page.get_by_role("columnheader", name="steps")
     steps.get_by_role("button").click()
     seen.page.wait_for_function(
-        "document.querySelector('.runs tbody a')?.pathname === '/runs/long'"
+        "() => document.querySelector('.runs tbody a')?.pathname === '/runs/long'"
     )
     assert steps.get_attribute("aria-sort") == "descending"
     assert "sort=steps" in seen.page.url
     steps.get_by_role("button").click()
     seen.page.wait_for_function(
-        "document.querySelector('.runs tbody a')?.pathname !== '/runs/long'"
+        "() => document.querySelector('.runs tbody a')?.pathname !== '/runs/long'"
     )
     assert steps.get_attribute("aria-sort") == "ascending"
     link = seen.page.url
@@ -113,9 +112,9 @@ def test_words_of_a_task_find_it_and_the_link_keeps_them(seen: Seen) -> None:
     assert "search=PARCEL" in seen.page.url
     seen.open("/runs?search=parcel&phase=failed")
     seen.page.get_by_text("No run is like this.").wait_for()
-    seen.open("/runs?phase=unattended")
+    seen.open("/runs?phase=stopped&search=7")
     wait_for_rows(seen, 1)
-    assert listed(seen) == ["half"]
+    assert listed(seen) == ["stopped"]
 
 
 def test_a_period_is_a_link_and_a_span_of_the_bar_narrows_it(seen: Seen) -> None:
@@ -126,10 +125,10 @@ def test_a_period_is_a_link_and_a_span_of_the_bar_narrows_it(seen: Seen) -> None
     spans.first.wait_for()
     assert "failed" in " ".join(one.get_attribute("title") or "" for one in spans.all())
     spans.last.click()
-    seen.page.wait_for_function("location.search.includes('since=')")
+    seen.page.wait_for_function("() => location.search.includes('since=')")
     wait_for_rows(seen, every)
     seen.page.get_by_label("started").select_option("between")
-    assert seen.page.get_by_label("From").is_visible()
+    assert seen.page.get_by_label("From", exact=True).is_visible()
     seen.open("/runs?until=1000")
     seen.page.get_by_text("No run is like this.").wait_for()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.core.phase import ENDINGS, PHASES, Phase, PhaseName, ending_of, phase_of
-from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.run.journal_records import DAMAGED, MOVED, RunRow
 
 
@@ -76,6 +76,16 @@ def test_a_reason_of_the_file_may_be_a_success() -> None:
     sold = StopReason("sold_out", forced=False)
     assert ending_of("completed", sold).name == "done"
     assert ending_of("completed", "sold_out").name == "limited"  # its name alone does not say so
+
+
+def test_what_is_raised_from_outside_is_a_persons_stop() -> None:
+    asked = StopSignal(StopReason("wrong_customer"), source="outside")
+    assert ending_of("completed", asked).name == "stopped"
+    assert ending_of("error", asked).name == "failed"
+    assert (
+        ending_of("completed", StopSignal(REASONS["steps_limit"], source="rules.0")).name
+        == "limited"
+    )
 
 
 @pytest.mark.law

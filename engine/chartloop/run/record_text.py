@@ -91,7 +91,7 @@ def shown_path(path: Sequence[str], record: Record) -> tuple[str, ...]:
     if not path or path[-1] not in ENGINE_ENDS:
         return tuple(path)
     top = StopSignals(record.signals).highest
-    return (*path[:-1], ending_of(record.status, top and top.reason).marked)
+    return (*path[:-1], ending_of(record.status, top).marked)
 
 
 def because(chart: Chart, record: Record) -> str:

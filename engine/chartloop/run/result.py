@@ -123,8 +123,9 @@ class Result(Shown):
     @property
     def phase(self) -> Phase:
         """How it stands, in the words of every face."""
+        raised = (one for one in reversed(self.signals) if one.reason == self.reason)
         return phase_of(
-            self.status, self.reason, lost=self.facts.queue.failed,
+            self.status, next(raised, self.reason), lost=self.facts.queue.failed,
             asks=bool(self.question or self.events), wakes=self.wake_at is not None,
         )  # fmt: skip
 
