@@ -21,7 +21,7 @@ const KEYS = [
   ["s  r  p", "step, run, pause or resume"],
   ["b  f  c", "back, fork here, cancel (press twice)"],
   ["m", "run until, add tasks, set a limit or a variable"],
-  ["a", "go to the question, and to what accepts it; Enter sends it"],
+  ["a", "go to the question"],
   ["j  k  Enter", "in the inbox: the next question, the one before, open it"],
   ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
   ["/  Esc", "in the inbox: search, fold the open question"],

@@ -413,7 +413,7 @@ class RunPage {
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
     else if (key === "m") this.more();
-    else if (key === "a") this.question?.point("yes") || this.banner.querySelector("form :is(input, button, textarea)")?.focus();
+    else if (key === "a") [...this.banner.querySelectorAll("form :is(input, button, textarea, select)")].find((one) => one.checkVisibility())?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
