@@ -177,8 +177,11 @@ def test_a_gate_without_more_is_decided_in_the_inbox(seen: Seen, shop: Shop) -> 
     seen.press("Undo the choices", card)
     card.get_by_label("note").last.fill("none of it")
     seen.press("deny all", card)
-    card.wait_for(state="detached")
-    assert seen.opened(run).locator(".cl-call").count() == 2
+    seen.page.locator("article.leaving").wait_for()
+    seen.opened(run)
+    again = seen.page.locator("article.card:not(.leaving)", has_text=run).locator(".cl-call")
+    again.nth(1).wait_for()
+    assert again.count() == 2
     assert {text.rpartition(": ")[2] for text in shop.results(run)} == {"none of it"}
 
 
