@@ -168,7 +168,7 @@ def test_show(full: Shell) -> None:
     assert told["kind"] == "natural"
     lines = [" ".join(line.split()) for line in full("show", "abc1").out.splitlines()]
     assert "run abc1 of adder (Adds)" in lines
-    assert "ended completed (natural)" in lines
+    assert "ended ✓ done at done" in lines
     assert "path receive → think → act → think → done" in lines
     assert any(x.endswith(" act len(last.tool_calls) > 0") for x in lines)
     waits = full("show", "wait3").out.splitlines()
@@ -207,9 +207,9 @@ def test_show_names_the_children(sh: Shell) -> None:
     assert sh("run", "p.yaml", "--run-id", "r").code == 0
     shown = sh("show", "r").out.splitlines()
     assert [" ".join(line.split()) for line in shown if line.startswith("child")] == [
-        "child r/a/0 of c: completed",
-        "child r/b/1/1 of c: completed",
-        "child r/b/1/2 of c: completed",
+        "child r/a/0 of c: done",
+        "child r/b/1/1 of c: done",
+        "child r/b/1/2 of c: done",
     ]
     assert "child" not in sh("show", "r/a/0").out
 
@@ -231,7 +231,7 @@ def test_show_says_what_failed_once_and_with_its_category(sh: Shell) -> None:
     sh.write("fails.yaml", "replies: [{error: {category: CRITICAL, message: no such key}}]\n")
     sh("run", *ADD[:4], "--script", "fails.yaml")
     lines = [" ".join(line.split()) for line in sh("show", "last").out.splitlines()]
-    assert "ended error" in lines
+    assert "ended ✗ failed at think: error" in lines
     assert "error CRITICAL: no such key (step 2, think)" in lines
 
 
@@ -259,8 +259,8 @@ def test_why_shows_every_rule_and_edge_with_values_and_margins(full: Shell) -> N
 
 def test_why_of_a_stop(full: Shell) -> None:
     lines = [" ".join(line.split()) for line in full("why", "abd2").out.splitlines()]
-    assert "✓ run.steps >= limits.steps 2 against 2 stop: steps_limit" in lines
-    assert lines[-1].endswith("completed, stopped for steps_limit")
+    assert "■ run.steps >= limits.steps 2 against 2 stop: steps_limit" in lines
+    assert lines[-1].endswith(", ■ stopped by a limit: steps_limit")
 
 
 def test_why_as_json(full: Shell) -> None:

@@ -175,7 +175,7 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
         assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("log")
         assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
         await screen.press("m")
-        await screen.sees("✗ 1 failed")
+        await screen.sees("↻ 1 survived")
 
     on_screen(run, play)
 
@@ -185,7 +185,7 @@ def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
         await screen.press("r")
         assert "✓ completed at done" in screen.text()
         assert "It is 5." in screen.text("state")
-        assert "Stopped for `completed`" in screen.text("state")
+        assert "Done at" in screen.text("state")
         await screen.press("s")
         assert "error: the run has ended" in screen.text()
         assert "`back` takes its last record back" in screen.text("log")

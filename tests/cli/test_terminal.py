@@ -38,7 +38,7 @@ def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -
         t.expect("2 of 500")
         t.expect('last   think → done  because last.text == "enough"')
         t.expect("enough\r\n")
-        t.expect("Stopped for `completed` (natural) at `done` after 5 steps")
+        t.expect("Done at `done` after 5 steps")
         assert t.wait() == 0
 
 
@@ -329,7 +329,7 @@ def test_step_is_a_full_screen(folder: Path, sh: Shell) -> None:
         assert t.wait() == 0
         assert "\x1b[?1049h" in t.raw
         assert "\x1b[?1049l" in t.raw
-        assert "Stopped for `completed` (natural) at `done`" in t.shown
+        assert "Done at `done`" in t.shown
     assert row_of(sh)["reason"] == "completed"
 
 

@@ -42,6 +42,8 @@ ROUTES = """
 /runs/{run_id}/painting GET
 /runs/{run_id}/moment GET
 /runs/{run_id}/timeline GET
+/runs/{run_id}/children GET
+/runs/{run_id}/place GET
 /runs/{run_id}/spending GET
 /runs/{run_id}/question GET
 /runs/{run_id}/question/link GET POST DELETE
@@ -56,6 +58,7 @@ ROUTES = """
 /runs/{run_id}/enqueue POST
 /runs/{run_id}/cancel POST
 /runs/{run_id}/fork POST
+/runs/{run_id}/retry GET POST
 /runs/{run_id}/back POST
 /runs/{run_id}/set POST
 """

@@ -76,7 +76,7 @@ def test_a_view_is_plain_data_in_a_fixed_order(moment: Moment, machine: Machine)
     assert sent == json.dumps(view_run(run).to_dict())
     assert list(json.loads(sent)) == [
         "machine", "title", "run", "state", "status", "step", "spent", "task", "ended", "kind",
-        "explanation", "output", "question", "about", "rest", "wait", "due", "calls", "answers", "next", "limits", "facts", "records",
+        "explanation", "output", "output_kind", "output_rest", "cure", "question", "about", "rest", "wait", "due", "calls", "answers", "next", "limits", "facts", "records",
         "left_out", "why", "signals", "warnings", "errors", "children", "editable", "states",
         "breakpoints", "cannot",
     ]  # fmt: skip

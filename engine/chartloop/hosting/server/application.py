@@ -27,6 +27,7 @@ from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Safety
 from chartloop.hosting.server import (
     routes_agent,
+    routes_conversation,
     routes_links,
     routes_machines,
     routes_page,
@@ -91,7 +92,9 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
-    rooms = (routes_machines, routes_agent, routes_page, routes_links, routes_runs)
+    rooms = (
+        routes_machines, routes_agent, routes_page, routes_conversation, routes_links, routes_runs
+    )  # fmt: skip
     routers = [room.router for room in rooms]
     for router in routers:
         app.include_router(router)

@@ -44,6 +44,8 @@ from chartloop.hosting.server.shapes import (
     ForkBody,
     Me,
     RecordList,
+    RetryBody,
+    RetryPlanBody,
     RunBody,
     RunList,
     SetBody,
@@ -399,6 +401,34 @@ def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | N
     """Create a run, `made`, from the first records of this one, which stays as it is."""
     at = (body or ForkBody()).at
     return _order(parts, run_id, lambda: parts.runs.fork(run_id, at, caller))
+
+
+@router.get(
+    "/runs/{run_id:path}/retry", response_model=RetryPlanBody, responses=FOUND,
+    dependencies=[READ],
+)  # fmt: skip
+def retry_plan(run_id: RunPath, parts: TheParts) -> Any:
+    """What trying the run again would keep, and which calls it would make again.
+
+    `refusal` says why there is nothing to try; it is empty if there is.
+    """
+    return parts.runs.retry_plan(run_id)
+
+
+@router.post(
+    "/runs/{run_id:path}/retry", status_code=201, response_model=Accepted, responses=ORDERED,
+    dependencies=[EDIT],
+)  # fmt: skip
+def retry(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: RetryBody | None = None
+) -> Any:
+    """Try a run again from where it failed: a new run, `made`, which is driven at once.
+
+    What was done before the failure is kept. Calls that it makes again, and calls in doubt, need
+    the `digest` of the plan as `confirm`; limits that stopped the run need new values.
+    """
+    given = (body or RetryBody()).model_dump()
+    return _order(parts, run_id, lambda: parts.runs.retry(run_id, given, caller))
 
 
 @router.post(

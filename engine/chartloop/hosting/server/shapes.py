@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from chartloop.core.values import Value
 from chartloop.run.answer_links import LONGEST as LONGEST_LINK
 from chartloop.run.answer_links import LONGEST_NAME, WEEK
 from chartloop.run.journal_records import OpenQuestion, RunRow
+from chartloop.run.retry import CallAgain, CallInDoubt, LimitReached, RetryPlan
 
 LONGEST = 200_000
 """The most characters of a task or prompt."""
@@ -165,6 +165,22 @@ class ForkBody(Body):
     """The first record to leave out; null keeps all."""
 
 
+class RetryBody(Body):
+    """How to try a run again."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"confirm": "9f2c7a01b3d4e5f6"}, {"limits": {"steps": 40}}]
+        },
+    )
+    confirm: Short = ""
+    """The `digest` of the plan, from `GET /runs/ID/retry`: needed where calls would be made again,
+    or are in doubt (`needs_confirmation`)."""
+    limits: dict[str, Any] = {}
+    """New values of limits, by name: those that stopped the run would stop it again."""
+
+
 class BackBody(Body):
     """How many of the newest records to leave out."""
 
@@ -260,7 +276,7 @@ class StartedRun(BaseModel):
     drive: str
 
 
-def _fields(record: type[Value], *left_out: str) -> dict[str, Any]:
+def _fields(record: type[Any], *left_out: str) -> dict[str, Any]:
     """The fields of a record, each with its type: an answer gives all of them."""
     types = get_type_hints(record)
     return {name: (type, ...) for name, type in types.items() if name not in left_out}
@@ -362,6 +378,36 @@ class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
     question: Question | None
     driver: str | None
     """The process that drives it now; null if none does."""
+
+
+class CallAgainBody(create_model("CallAgain", **_fields(CallAgain))):
+    """Calls of one kind that a retry would make again."""
+
+
+class CallInDoubtBody(create_model("CallInDoubt", **_fields(CallInDoubt))):
+    """A paid call of which nobody knows whether it was carried out."""
+
+
+class LimitReachedBody(create_model("LimitReached", **_fields(LimitReached))):
+    """A limit that would stop the retry as it stopped the run."""
+
+
+class RetryPlanBody(create_model("RetryPlan", **_fields(RetryPlan, "calls", "doubts", "limits"))):
+    """What trying a run again would keep, and which calls it would make again."""
+
+    calls: list[CallAgainBody]
+    doubts: list[CallInDoubtBody]
+    limits: list[LimitReachedBody]
+    cost: float | None
+    """What these calls cost before, in USD; null if it is not known."""
+    tokens: int
+    digest: str
+    """What somebody agrees to: the `confirm` of `POST /runs/ID/retry`."""
+    needs_confirmation: bool
+    lines: list[str]
+    """The plan in words."""
+    label: str
+    """The label of the state, as the picture shows it."""
 
 
 class RunList(BaseModel):

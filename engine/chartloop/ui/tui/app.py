@@ -20,6 +20,7 @@ from textual.content import Content
 from textual.widgets import Footer, Input, Static
 
 from chartloop.core.approvals import DENY
+from chartloop.core.phase import PHASES
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.pictures.flowchart import one_line
@@ -32,6 +33,7 @@ from chartloop.ui.tui.screens import (
     PictureScreen,
     StateScreen,
 )
+from chartloop.ui.tui.styles import LINES
 from chartloop.ui.tui.worker import Crashed, Failed, ModelText, News, PictureWanted, Worker
 from chartloop.ui.view_model.run_view import DecisionView
 
@@ -45,8 +47,6 @@ PAGES = ("state", "why", "facts", "records", "log")
 PRINTING = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that print text: a narrow screen then switches to the log."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_SIGNS = {"running": "●", "paused": "‖", "debugging": "◆", "completed": "✓", "error": "✗"}
-_COLOURS = {"paused": "$text-warning", "completed": "$text-success", "error": "$text-error"}
 
 
 class Key(NamedTuple):
@@ -249,11 +249,12 @@ class StepApp(App[None]):
         if board is None:
             return
         head, ended = board.view.head, board.view.ended
-        sign, colour = _SIGNS.get(head.status, "○"), _COLOURS.get(head.status, "$text-primary")
+        phase = PHASES[head.phase]
+        colour = LINES.get(phase.ink, "$text-primary")
         parts: list[tuple[str, str]] = [
             (f" {board.title or head.machine} ", "bold"),
-            (f"  {sign} {head.status} at ", colour),
-            (head.state, f"bold {colour}"),
+            (f"  {phase.marked} at ", colour),
+            (head.at, f"bold {colour}"),
             (f"   after {head.step - 1} steps" if ended else f"   step {head.step}", ""),
             (f"   run {head.run}", "$foreground-muted"),
         ]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from chartloop.core.format import json_text
 from chartloop.core.text_table import Line
 from chartloop.core.visible import cut
 from chartloop.machine.budget_use import Budget
@@ -39,12 +40,17 @@ class RunHead:
     """The number of the next step."""
     spent: str
     """Steps, model calls and tokens so far, in words."""
+    phase: str
+    """The name of its phase, which `core.phase.PHASES` has with its word, colour and sign."""
+    at: str
+    """The state of the file at which it is or ended, for people."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "machine": self.machine, "title": shorten(self.title), "run": self.run,
             "state": self.state, "status": self.status, "step": self.step, "spent": self.spent,
+            "phase": self.phase, "at": self.at,
         }  # fmt: skip
 
 
@@ -170,12 +176,18 @@ class EndView:
     lines: tuple[Line, ...]
     """The explanation in lines, with the last error and its cure."""
     output: Any
+    cure: str = ""
+    """What helps against the failure that ended it; empty without one."""
 
     def to_dict(self) -> Json:
-        """Plain data, for a page."""
+        """Plain data, for a page. An output that is no text is JSON, and so is its name."""
+        output, is_text = self.output, isinstance(self.output, str)
+        shown = "" if output is None else output if is_text else json_text(output, indent=2)
         return {
             "kind": self.kind, "explanation": shorten(self.explanation, 4 * LONGEST_TEXT),
-            "output": shorten(str(self.output), 4 * LONGEST_TEXT) if self.output else "",
+            "output": shorten(shown, 4 * LONGEST_TEXT),
+            "output_kind": "text" if is_text else "json",
+            "output_rest": max(0, len(shown) - 4 * LONGEST_TEXT), "cure": self.cure,
         }  # fmt: skip
 
 
@@ -275,11 +287,14 @@ class ChildView:
     status: str
     reason: str
     """Why it stopped; empty while it continues."""
+    phase: str
+    """The name of its phase."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "run": self.run, "machine": self.machine, "status": self.status, "reason": self.reason,
+            "phase": self.phase,
         }  # fmt: skip
 
 
@@ -331,7 +346,7 @@ class RunView(StandingView):
         """Plain data, for a page."""
         asked, end = self.question, self.end
         whole = asked.whole if asked is not None else None
-        ending = end.to_dict() if end is not None else {"kind": "", "explanation": "", "output": ""}
+        ending = end.to_dict() if end is not None else _NO_END
         listed = sorted(self.facts, key=lambda fact: (not fact.is_news, not fact.guarded))
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
         return {
@@ -366,6 +381,12 @@ class RunView(StandingView):
             "breakpoints": list(self.breakpoints),
             "cannot": dict(self.refusals),
         }
+
+
+_NO_END: Json = {
+    "kind": "", "explanation": "", "output": "", "output_kind": "", "output_rest": 0, "cure": "",
+}  # fmt: skip
+"""The ending of a run that continues."""
 
 
 def limit_dict(budget: Budget) -> Json:

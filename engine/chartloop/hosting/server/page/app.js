@@ -16,11 +16,14 @@ const LOOK = 10; // s between two looks at the inbox on a page that does not hea
 const KEYS = [
   ["j  ↓", "the next step of a run"],
   ["k  ↑", "the step before"],
-  ["g", "the first step"],
+  ["g", "step 0, the start"],
   ["G  Esc", "the newest step, and follow the run"],
   ["s  r  p", "step, run, pause or resume"],
   ["b  f  c", "back, fork here, cancel (press twice)"],
+  ["t", "try a run that failed again from there"],
   ["m", "run until, add tasks, set a limit or a variable"],
+  ["v", "the picture, or the conversation beside it"],
+  ["z  Esc", "the picture in the whole window, and back"],
   ["a", "go to the question"],
   ["j  k  Enter", "in the inbox: the next question, the one before, open it"],
   ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
@@ -28,6 +31,10 @@ const KEYS = [
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
+
+// Fields in which one types: they keep their keys. Boxes to tick and buttons do not.
+const TYPED = "textarea, select, dialog:not(.cl-whole), [contenteditable], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
+const isTyped = (target) => Boolean(target.closest?.(TYPED));
 
 const at = (id) => document.getElementById(id);
 
@@ -124,8 +131,7 @@ class App {
   }
 
   key(event) {
-    const typing = event.target.closest?.("input, select, textarea, dialog");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isTyped(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
     if (page) this.go(page);
     else if (event.key === "?") this.showKeys();

@@ -2,6 +2,7 @@
 //
 // Belongs here: tables and folded texts of one step. Never: which step is shown.
 
+import { startedHere } from "./children.js";
 import { columns, decisionRows, factRow, h, ledLine, part, scrolled, text } from "./parts.js";
 import { moment } from "./words.js";
 
@@ -14,18 +15,26 @@ export class Step {
     this.root = h("div", { className: "step" });
   }
 
-  show({ record, why, facts, full, messages, left_out: older }) {
+  /** A fold that is to be open on this step and the next ones. */
+  unfold(name) {
+    this.open.add(name);
+    for (const fold of this.root.querySelectorAll("details")) if (fold.dataset.name === name) fold.open = true;
+  }
+
+  show({ record, why, facts, full, messages, left_out: older, children = [] }) {
     this.seq = record.seq;
     const rows = decisionRows(why);
     const table = h("table", {}, columns("", "rule or edge", "values", "left", "leads to"), h("tbody", {}, ...rows));
     const led = h("div", { className: "cl-led" }, ...(why?.led ?? []).map(ledLine));
     const news = h("table", {}, columns("fact", "value"), h("tbody", {}, ...[...facts].sort((a, b) => b.read - a.read).map(factRow)));
     const title = `step ${record.seq}: ${why?.title ?? record.kind}`;
-    this.root.replaceChildren(
+    const started = children.length ? part("Started here", "", startedHere(children)) : null;
+    this.root.replaceChildren(...[
+      started,
       part("Decision", text("span", title, "cl-about"), scrolled("cl-why", "Decision", rows.length ? table : null, led)),
       part("Changed", "", facts.length ? scrolled("cl-facts", "Changed facts", news) : text("p", "It changed no fact.", "cl-muted")),
       part("Sent and received", text("span", moment(full.at), "cl-about"), ...this.folds(full, messages, older)),
-    );
+    ].filter(Boolean));
   }
 
   folds(full, messages, older) {
@@ -34,19 +43,19 @@ export class Step {
     const calls = reply?.tool_calls ?? [];
     const asked = reply !== undefined && messages.length > 0;
     return [
+      error ? this.fold("Error", error.category ?? "", text("p", error.message ?? "", "refused"), long(error)) : null,
       asked ? this.fold("Prompt", `${messages.length + older} message${messages.length + older === 1 ? "" : "s"}`, ...messages.map(message)) : null,
       reply?.reasoning ? this.fold("Reasoning", "", long(thoughts(reply.reasoning))) : null,
       reply?.text ? this.fold("Reply", reply.model ?? "", long(reply.text)) : null,
       ...calls.map((call) => this.fold("Tool call", call.name ?? "", long(call.arguments ?? call))),
       ...results(outcome).map(([name, value]) => this.fold("Tool result", name, long(value))),
-      error ? this.fold("Error", error.category ?? "", long(error)) : null,
       data ? this.fold("Data", full.kind, long(data)) : null,
       this.fold("Record", `as it is stored, number ${this.seq}`, long(full)),
     ].filter(Boolean);
   }
 
   fold(name, about, ...inside) {
-    const made = h("details", { open: this.open.has(name) }, h("summary", {}, name, " ", text("span", about, "cl-muted")), ...inside);
+    const made = h("details", { open: this.open.has(name), attrs: { "data-name": name } }, h("summary", {}, name, " ", text("span", about, "cl-muted")), ...inside);
     made.addEventListener("toggle", () => (made.open ? this.open.add(name) : this.open.delete(name)));
     return made;
   }
