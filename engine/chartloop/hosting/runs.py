@@ -290,7 +290,8 @@ class Runs:
     def link_over(self, link: AnswerLink) -> str:
         """Why a link takes no answer any more, in words for its holder; empty while it does."""
         try:
-            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+            run = self._fresh(self.row(link.run))
+            over = wait(wait_over(run.session, link.wait), suspends=run.suspends)
         except UnknownRunError:
             return "The run was removed, and its question with it."
         if not over and by_hand(self.journal.now()) >= link.until:

@@ -482,7 +482,7 @@ class RunPage {
     else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
-    else if (key === "a") this.question?.point("yes") || this.banner.querySelector("form :is(input, button, textarea)")?.focus();
+    else if (key === "a") [...this.banner.querySelectorAll("form :is(input, button, textarea, select)")].find((one) => one.checkVisibility())?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
