@@ -46,6 +46,9 @@ ROUTES = """
 /runs/{run_id}/place GET
 /runs/{run_id}/spending GET
 /runs/{run_id}/question GET
+/runs/{run_id}/question/link GET POST DELETE
+/answer/question GET
+/answer POST
 /me GET
 /runs/{run_id}/step POST
 /runs/{run_id}/run POST

@@ -60,7 +60,7 @@ def test_no_script_or_style_runs_that_is_not_a_file(served: Served) -> None:
 
 def test_every_file_that_the_page_names_is_there(served: Served) -> None:
     seen: set[str] = set()
-    wanted = {"index.html"}
+    wanted = {"index.html", "answer.html"}
     while wanted:
         name = wanted.pop()
         seen.add(name)

@@ -43,6 +43,8 @@ from chartloop.hosting.reading import (
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
+from chartloop.run.answer import say_time, wait_over
+from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import CHILD_MARK, Journal, RunRow, refuse_moved
 from chartloop.run.journal_pages import RunFilter
@@ -60,8 +62,9 @@ from chartloop.run.tenants import (
     tenant_of,
     unknown_run_error,
 )
+from chartloop.ui.view_model.asking import card_of, label_of
 from chartloop.ui.view_model.build import RECORDS, children_of, view_run
-from chartloop.ui.view_model.family import Origin, child_dict, label_of, origin_of, place_dict
+from chartloop.ui.view_model.family import Origin, child_dict, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.ui.view_model.perform import answer_data
@@ -70,6 +73,8 @@ from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
 SIBLINGS = 1_000
 """The most children of one step that are counted."""
+FORKS = 20
+"""How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -86,6 +91,8 @@ class Caller(NamedTuple):
     """What the token allows."""
     reach: Reach = ALL_TENANTS
     """The runs that it may see: ids in the body of an order are its own."""
+    via: str = ""
+    """How its answers come, for their records; empty but for a link."""
 
     def own_id(self, run_id: str, tenant: str | None) -> str:
         """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
@@ -195,7 +202,11 @@ class Runs:
         steps = {origin.step for _, origin in found if origin is not None}
         numbers = {step: self.number_of_step(run, step) for step in steps}
         listed = [
-            child_dict(row, label_of(run, at.state) if at else "", numbers[at.step] if at else None)
+            child_dict(
+                row,
+                label_of(run.machine.spec, at.state, run.facts) if at else "",
+                numbers[at.step] if at else None,
+            )
             for row, at in found
         ]
         return {"children": listed, "next": page.next or None}
@@ -207,7 +218,7 @@ class Runs:
         rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
         rows.sort(key=lambda row: (row.created, row.run_id))
         of = [(row, origin_of(row.run_id)) for row in rows]
-        label, seq = label_of(run, state), past.record.seq
+        label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
         return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
 
     def place(self, run_id: str) -> Json:
@@ -256,11 +267,46 @@ class Runs:
         return self._why(run, number, self.past(run, last)).to_dict()
 
     def question(self, run_id: str) -> Json:
-        """The question of a run, whole, with its digest. Raises `StatusError` if it has none."""
-        asked = self.open(run_id).question
+        """The question of a run, whole, with its digest and what a card shows around it.
+
+        Raises `StatusError` if it has none.
+        """
+        run = self.open(run_id)
+        asked = run.question
         if asked is None:
             raise StatusError("the run waits for nothing")
-        return {**asked.to_dict(), "digest": asked.digest}
+        return {**asked.to_dict(), "digest": asked.digest, **card_of(run, asked)}
+
+    def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
+        """Make a link to the question of a run. `WaitError` if it asks nothing."""
+        run = self._fresh(self.row(run_id))
+        made = make_link(
+            self.journal, run.id, run.question, body["to"], wait=body.get("wait", ""),
+            within=body.get("within", WEEK), made_by=caller.person,
+        )  # fmt: skip
+        return by_hand(made)
+
+    def link_over(self, link: AnswerLink) -> str:
+        """Why a link takes no answer any more, in words for its holder; empty while it does."""
+        try:
+            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+        except UnknownRunError:
+            return "The run was removed, and its question with it."
+        if not over and by_hand(self.journal.now()) >= link.until:
+            return f"This link was valid until {say_time(link.until)}. Ask for a new one."
+        return over
+
+    def continued_by(self, run_id: str) -> str | None:
+        """The run whose conversation a run continues; None for the first, or if it is gone."""
+        row = self.row(run_id)
+        for _ in range(FORKS):  # a fork continues what the original did
+            if row.fork_seq is None or not row.parent:
+                break
+            row = by_hand(self.journal.row(row.parent)) or row.replace(parent="")
+        is_child = row.run_id.startswith(f"{row.parent}{CHILD_MARK}")
+        if not row.parent or is_child or row.fork_seq is not None:
+            return None
+        return None if by_hand(self.journal.row(row.parent)) is None else row.parent
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
@@ -440,7 +486,9 @@ class Runs:
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         wait, shown = body.get("wait", ""), body.get("shown", "")
-        sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
+        sent = run.send(
+            event, data, wait=wait, ahead=ahead, shown=shown, via=caller.via, message_id=id
+        )
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
@@ -480,7 +528,7 @@ class Runs:
         """What trying the run again would keep, and which calls it would make again."""
         run = self.open(run_id)
         plan = retry_plan(run)
-        return {**plan.to_dict(), "label": label_of(run, plan.state)}
+        return {**plan.to_dict(), "label": label_of(run.machine.spec, plan.state, run.facts)}
 
     def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
         """Fork the run below its failure, and order the fork to be driven."""

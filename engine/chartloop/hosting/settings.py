@@ -110,6 +110,9 @@ class Settings:
     proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies whose ``X-Forwarded-For`` names the caller. From anyone else
     the header means nothing, or each request could name another address and be counted anew."""
+    url: str = ""
+    """The address by which people reach it, for links: ``https://agents.example.com``. Empty for
+    that of the request that makes a link."""
     limits: Limits = field(default_factory=Limits)
     face: str = "chartloop serve"
     """The name of the driver that a lease shows to others."""

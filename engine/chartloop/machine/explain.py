@@ -103,7 +103,8 @@ class Explanation(Report):
         input = self.decision.input
         event = f" `{input.event}`" if input.event else ""
         ahead = ", given ahead of the question" if input.ahead is not None else ""
-        return f"{self.kind}{event} at {self.state}{ahead}"
+        via = f" via {input.via}" if input.via else ""
+        return f"{self.kind}{event} at {self.state}{ahead}{via}"
 
     def parts(self) -> Iterator[Part]:
         """Everything that was evaluated, as one table, and where it led."""
@@ -140,6 +141,7 @@ class Explanation(Report):
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
             "ahead": d.input.ahead,
+            "via": d.input.via or None,
             "looked_at": plain(self.rows),
             "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
             "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,

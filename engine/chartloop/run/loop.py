@@ -354,7 +354,8 @@ def _input_of(message: InboxMessage, at: float) -> Input:
     match data["kind"]:
         case "answer":
             ahead = message.at if "ahead" in data else None
-            return Input("answer", data["event"], at=at, data=content, ahead=ahead)
+            via = str(data.get("via", ""))
+            return Input("answer", data["event"], at=at, data=content, ahead=ahead, via=via)
         case "cancel":
             reason = data.get("reason", "user_requested")
             return Input("stop", reason, at=at, data={"source": "outside", **content})

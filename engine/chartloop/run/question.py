@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
+from chartloop.core.approvals import CALLS, argument_lines, argument_rows, request_at, shown_calls
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
@@ -81,7 +81,10 @@ class Question(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it; each call with its arguments as `shown`."""
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
-        calls = [{**call, "shown": argument_lines(call)} for call in self.calls]
+        calls = [
+            {**call, "shown": argument_lines(call), "rows": argument_rows(call)}
+            for call in self.calls
+        ]
         whole = self._asdict() | {"answers": fields, "calls": calls, "rest": self.rest}
         return plain(whole)
 

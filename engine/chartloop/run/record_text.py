@@ -122,6 +122,8 @@ def outcome_of(record: Record) -> str:
         return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
+    if given.via:
+        return f"{given.event} via {given.via}"
     if record.kind == "blocked" and given.data.get("on") == ELICITATION:
         return f"MCP server `{given.data['asks']['server']}` asks: {given.data['asks']['text']}"
     if record.kind == "blocked":

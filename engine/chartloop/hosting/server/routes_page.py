@@ -74,7 +74,8 @@ def paint(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layout: 
             if picture.engine == "mermaid":
                 return {**painting, "outline": picture.text(standing)}
             changes = picture.changes(standing, "auto")
-            painting |= {"style": changes.style, "texts": changes.texts, "state": standing.state}
+            painting |= {"style": changes.style, "texts": changes.texts}
+            painting["state"] = picture.box(standing)
             if layout != picture.prefix:
                 boxes = {element: state for state, element in picture.ids.boxes.items()}
                 painting |= {"svg": picture.svg(standing, "auto"), "boxes": boxes}

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from chartloop.run.answer_links import LONGEST as LONGEST_LINK
+from chartloop.run.answer_links import LONGEST_NAME, WEEK
 from chartloop.run.journal_records import OpenQuestion, RunRow
 from chartloop.run.retry import CallAgain, CallInDoubt, LimitReached, RetryPlan
 
@@ -105,6 +107,35 @@ class AnswerBody(Body):
     shown: Short = ""
     """The `digest` of the question, from `/runs/ID/question`: a question with a `rest` takes no
     answer without it."""
+
+
+class LinkBody(Body):
+    """For whom a link to the question of a run is."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"to": "eve@example.org"}]}
+    )
+    to: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    """Who answers with it: the `by` of the answer."""
+    wait: Short = ""
+    """The id of the wait whose question you saw; empty for the present one."""
+    within: Annotated[float, Field(gt=0, le=LONGEST_LINK)] = WEEK
+    """Seconds for which it is valid; at most until the question expires."""
+
+
+class LinkAnswerBody(Body):
+    """The answer of who holds a link: to its question, in the name of the person it is for."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"event": "approve"}]}
+    )
+    event: Short
+    data: dict[str, Any] | None = None
+    """The fields of that event, as in an answer with a token."""
+    typed: bool = False
+    """Whether the data are texts typed by a person."""
+    shown: Short = ""
+    """The `digest` of the question."""
 
 
 class EnqueueBody(Body):
@@ -263,6 +294,66 @@ class WholeQuestion(Question):
     """
 
     digest: str
+    title: str
+    """The title of the machine that asks, or its name."""
+    task: str
+    place: str
+    """The label of the state that asks."""
+    since: float
+    forms: list[Json]
+    """Each answer with its fields, its `target`, and what happens `next` in words."""
+
+
+class OpenLink(BaseModel):
+    """A link to the question of a run, without its token."""
+
+    link: str
+    """Its id, which opens nothing."""
+    wait: str
+    to: str
+    made_by: str
+    at: float
+    until: float
+    """When it is void; earlier if its question is over before."""
+
+
+class MadeLinkBody(OpenLink):
+    """A link that was made."""
+
+    url: str
+    """What is sent to the person: it is told this once."""
+
+
+class LinkList(BaseModel):
+    """The links of a run."""
+
+    links: list[OpenLink]
+
+
+class Revoked(BaseModel):
+    """How many links were revoked."""
+
+    revoked: int
+
+
+class LinkAnswered(BaseModel):
+    """An answer that a link gave."""
+
+    event: str
+    by: str
+    request: str
+    """Its id: the same for a request that is repeated under its `Idempotency-Key`."""
+
+
+class LinkCard(BaseModel):
+    """What a link shows."""
+
+    to: str
+    """Whose answer it gives."""
+    until: float
+    over: str
+    """Why it takes no answer any more, in words; empty while it does."""
+    question: WholeQuestion | None
 
 
 class Me(BaseModel):

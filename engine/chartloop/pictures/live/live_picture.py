@@ -119,6 +119,11 @@ class LivePicture:
                 texts[slot_id(self.ids.arrows[place])] = say_times(times)
         return Changes(style, texts)
 
+    def box(self, standing: Standing) -> str:
+        """The id of the box where a run is, or died; empty if that is not drawn."""
+        now, by = self._planner.plan(standing).now, standing.by
+        return by if not now and standing.how and by in self.ids.boxes else now
+
     def svg(self, standing: Standing, theme: PageTheme = "light") -> str:
         """An `<svg>` element of a moment, which `changes` can repaint.
 

@@ -27,6 +27,9 @@ function sizeOf(svg) {
   return { width: (width * 4) / 3, height: (height * 4) / 3 };
 }
 
+const READABLE = 0.75; // labels of 11 px
+const SMALLEST = 0.3;
+
 /** Scroll a frame, and nothing around it, so far that an element in it is seen. */
 function reveal(element, frame) {
   const [inner, outer] = [element.getBoundingClientRect(), frame.getBoundingClientRect()];
@@ -44,27 +47,60 @@ class Sheet {
     this.boxes = {};
     this.painted = {};
     this.dark = false;
-    this.zoom = 0; // 0: as wide as there is room
+    this.zoom = 0; // 0: as wide as there is room, and readable
     const zoom = (label, title, by) => {
       const on = { click: () => this.resize(by) };
       return h("button", { type: "button", textContent: label, title, attrs: { "aria-label": title }, on });
     };
     const click = (event) => chosen(this.boxes[event.target.closest?.("g.node")?.id]);
     this.frame = h("div", { className: "cl-picture", attrs: { role: "img", tabindex: "0" }, on: { click } });
+    this.wide = h("button", { type: "button", on: { click: () => this.spread() } });
     this.zooms = h(
       "div",
       { className: "cl-zooms" },
       zoom("−", "Smaller picture", 0.8),
-      zoom("Fit", "Picture as wide as there is room", 0),
+      zoom("Fit", "Picture as wide as there is room, and readable", 0),
       zoom("+", "Larger picture", 1.25),
+      this.wide,
     );
-    this.root = h("div", { className: "cl-frame" }, this.frame, this.zooms);
+    this.root = h("div", { className: "cl-frame" }, this.zooms, this.frame);
+    this.showWide();
     this.room = new ResizeObserver(() => this.zoom || this.resize(0));
     this.room.observe(this.frame);
   }
 
   close() {
+    this.whole?.close();
     this.room.disconnect();
+  }
+
+  /** The picture in the whole window, or back in its place; Esc leads back too. */
+  spread() {
+    if (this.whole) return this.whole.close();
+    const place = h("div", { className: "cl-frame" });
+    const closed = () => {
+      if (!this.whole) return;
+      place.replaceWith(this.root);
+      this.whole.remove();
+      this.whole = null;
+      this.showWide();
+      this.wide.focus({ preventScroll: true });
+    };
+    this.whole = h("dialog", { className: "cl-whole", attrs: { "aria-label": "Picture" }, on: { close: closed } });
+    this.root.replaceWith(place);
+    place.after(this.whole);
+    this.whole.append(this.root);
+    this.whole.showModal();
+    this.showWide();
+    this.frame.focus();
+  }
+
+  showWide() {
+    const words = this.whole ? "Picture back in its place (Esc)" : "Picture in the whole window";
+    this.wide.textContent = this.whole ? "Back" : "Whole window";
+    this.wide.title = words;
+    this.wide.setAttribute("aria-label", words);
+    this.resize(0);
   }
 
   /** A picture that was laid out anew; in characters where there is nothing to draw with. */
@@ -102,12 +138,16 @@ class Sheet {
     if (sheet) sheet.textContent = rules;
   }
 
-  /** 0 fits the picture to its place, or to half its size where it would be too small to read. */
+  /** 0 fits the picture to its place: readable where that is too small, with the box of its state whole. */
   resize(by) {
     if (!this.svg) return;
     const { width, height } = sizeOf(this.svg);
     const room = this.frame.clientWidth - 2;
-    const fit = room > 0 ? Math.max(Math.min(1, room / width), 0.5) : 1;
+    let fit = 1;
+    if (room > 0) {
+      fit = this.whole ? Math.min(2, room / width, (this.frame.clientHeight - 2) / height) : Math.min(1, room / width);
+      fit = Math.max(fit, Math.min(READABLE, this.fitsBox()));
+    }
     this.zoom = by ? Math.min(3, Math.max(0.2, (this.zoom || fit) * by)) : 0;
     const scale = this.zoom || fit;
     this.svg.setAttribute("width", width * scale);
@@ -115,11 +155,44 @@ class Sheet {
     this.follow(this.state);
   }
 
+  /** The largest scale at which the box of its state is seen whole. */
+  fitsBox() {
+    const box = this.boxOf(this.state)?.getBBox?.();
+    if (!box?.width) return 1;
+    const room = [this.frame.clientWidth / box.width, this.highest() / box.height];
+    return Math.max(SMALLEST, (Math.min(...room) * 3) / 4 - 0.05);
+  }
+
+  /** How high its frame may become. */
+  highest() {
+    return parseFloat(getComputedStyle(this.frame).maxHeight) || this.frame.clientHeight;
+  }
+
+  /** The outline of a state's box: a group is as large as its texts, and an empty text stands at 0, 0. */
+  boxOf(state) {
+    const id = Object.keys(this.boxes).find((one) => this.boxes[one] === state);
+    return id && this.svg?.querySelector(`#${CSS.escape(id)} :is(polygon, path, ellipse)`);
+  }
+
   /** Bring the box of a state into view. */
   follow(state) {
+    const other = state !== this.state;
     this.state = state;
-    const id = Object.keys(this.boxes).find((one) => this.boxes[one] === state);
-    const box = id && this.svg?.querySelector(`#${CSS.escape(id)}`);
+    if (other && !this.zoom) return this.resize(0);
+    const box = this.boxOf(state);
     if (box && this.frame.clientHeight) reveal(box, this.frame);
+  }
+
+  /** A dashed frame round the box of a state, for what else is to be found there. */
+  mark(state) {
+    this.svg?.querySelector(".cl-marked")?.remove();
+    const box = this.boxOf(state);
+    if (!box) return;
+    const { x, y, width, height } = box.getBBox();
+    const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const sides = { x: x - 7, y: y - 7, width: width + 14, height: height + 14, rx: 6, class: "cl-marked" };
+    for (const [name, value] of Object.entries(sides)) frame.setAttribute(name, value);
+    box.after(frame);
+    this.follow(state);
   }
 }

@@ -27,9 +27,9 @@ from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.replay import position_before
 from chartloop.run.result import Result, last_state
+from chartloop.ui.view_model.asking import answer_views, label_of, labels_of
 from chartloop.ui.view_model.orders import refusals_of
 from chartloop.ui.view_model.run_view import (
-    AnswerView,
     ChildView,
     DecisionView,
     EdgeView,
@@ -37,7 +37,6 @@ from chartloop.ui.view_model.run_view import (
     EndView,
     EntryView,
     FactView,
-    FieldView,
     NextAction,
     QuestionView,
     RecordView,
@@ -93,6 +92,7 @@ def view_run(
         children=tuple(children),
         editable=tuple(_editable(run)),
         states=tuple(run.machine.spec.states),
+        labels=labels_of(run),
         breakpoints=tuple(point.text for point in run.breakpoints),
         refusals=refusals_of(run, run.session.tally.records),
     )
@@ -153,9 +153,6 @@ def _question(run: Run, result: Result) -> QuestionView | None:
     if run.ended or not (result.events or result.question):
         return None
     question = question_of(run.session)
-    state = run.machine.spec.states.get(run.state)
-    targets = {e.trigger: e.target for e in state.edges_of("on")} if state is not None else {}
-    fields = run.answers.get if question is None else question.fields
     shown = None if question is None else question.begin()
     return QuestionView(
         text=(result.question or "") if shown is None else shown.text,
@@ -164,17 +161,8 @@ def _question(run: Run, result: Result) -> QuestionView | None:
         whole=question,
         wait=result.wait or "",
         due=None if question is None else question.due,
-        answers=tuple(
-            AnswerView(
-                event,
-                tuple(
-                    FieldView(name, str(type), type.kind, tuple(type.values), type.nullable)
-                    for name, type in (fields(event) or dict[str, Type]()).items()
-                ),
-                targets.get(event, ""),
-            )
-            for event in result.events
-        ),
+        answers=tuple(answer_views(run, question)),
+        since=float(run.session.row.updated),
     )
 
 
@@ -211,7 +199,8 @@ def _edges_after(run: Run) -> Iterator[EdgeView]:
     event = run.machine.chart.event("advance")
     for edge in event.at(run.state) if event is not None else ():
         guard = " and ".join(g.__name__ for g in edge.guards) or "otherwise"
-        yield EdgeView(guard, edge.dest or "(back)")
+        label = label_of(run.machine.spec, edge.dest, run.facts) if edge.dest else ""
+        yield EdgeView(guard, edge.dest or "(back)", label)
 
 
 # facts --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from chartloop.api import Run
 from chartloop.run.journal import CHILD_MARK, RunRow
+from chartloop.ui.view_model.asking import label_of
 from chartloop.ui.view_model.run_view import Json
 
 
@@ -55,12 +56,6 @@ def child_dict(row: RunRow, label: str, seq: int | None) -> Json:
     }  # fmt: skip
 
 
-def label_of(run: Run, state: str) -> str:
-    """The label of a state as a picture shows it, else its name."""
-    known = run.machine.spec.states.get(state)
-    return (known.label.show(run.facts) if known is not None and known.label else "") or state
-
-
 def place_dict(parents: list[tuple[Origin, Run, int | None]], siblings: list[str], id: str) -> Json:
     """The way up from a child, the outermost parent first, and its neighbours in its step."""
     at = siblings.index(id) if id in siblings else -1
@@ -68,7 +63,8 @@ def place_dict(parents: list[tuple[Origin, Run, int | None]], siblings: list[str
         "above": [
             {
                 "run": run.id, "title": run.machine.spec.title or run.machine.name,
-                "label": label_of(run, origin.state), "step": origin.step + 1, "seq": seq,
+                "label": label_of(run.machine.spec, origin.state, run.facts),
+                "step": origin.step + 1, "seq": seq,
             }
             for origin, run, seq in parents
         ],

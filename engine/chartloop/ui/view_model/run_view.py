@@ -61,10 +61,24 @@ class EdgeView:
     guard: str
     """The guards, or `otherwise`."""
     target: str
+    label: str = ""
+    """The label of the target; empty if it is not of the file."""
+
+    @property
+    def words(self) -> str:
+        """What it says, in words: ``if run.steps > 3 it goes on to “Think”``."""
+        if self.target == "(back)":
+            to = "it goes back to where it was called"
+        else:
+            to = f"it goes on to “{self.label or self.target}”"
+        return f"otherwise {to}" if self.guard == "otherwise" else f"if {self.guard} {to}"
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
-        return {"guard": shorten(self.guard), "target": self.target}
+        return {
+            "guard": shorten(self.guard), "target": self.target, "label": self.label,
+            "words": shorten(self.words),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +131,20 @@ class AnswerView:
     fields: tuple[FieldView, ...]
     target: str
     """The state that it leads to; empty if a child machine decides that."""
+    label: str = ""
+    """The label of that state, or its id."""
+    next: str = ""
+    """What happens next, in words: ``goes on to “Use the tools”``; empty if nobody knows."""
+    tone: str = ""
+    """``yes`` if it lets something happen, ``no`` if it holds it back; else empty."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         fields = [field.to_dict() for field in self.fields]
-        return {"event": self.event, "fields": fields, "target": self.target}
+        return {
+            "event": self.event, "fields": fields, "target": self.target, "label": self.label,
+            "next": self.next, "tone": self.tone,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +163,8 @@ class QuestionView:
     """The number of characters that follow, which must be opened before an answer is taken."""
     whole: Question | None = None
     """The question to its end."""
+    since: float = 0.0
+    """When it was asked, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +336,8 @@ class RunView(StandingView):
     children: tuple[ChildView, ...]
     editable: tuple[EditableView, ...]
     states: tuple[str, ...]
+    labels: Mapping[str, str]
+    """The labels of states that have one, by id."""
     breakpoints: tuple[str, ...]
     refusals: Mapping[str, str]
     """The reasons why orders are refused now, by order; one without a reason is allowed."""
@@ -332,6 +359,7 @@ class RunView(StandingView):
             "rest": asked.rest if asked is not None else 0,
             "wait": asked.wait if asked is not None else "",
             "due": asked.due if asked is not None else None,
+            "since": asked.since if asked is not None else None,
             "calls": whole.begin().to_dict()["calls"] if whole is not None else [],
             "answers": [one.to_dict() for one in asked.answers] if asked is not None else [],
             "next": self.next.to_dict() if self.next is not None else None,
@@ -349,6 +377,7 @@ class RunView(StandingView):
             "children": [child.to_dict() for child in self.children],
             "editable": [one.to_dict() for one in self.editable],
             "states": list(self.states),
+            "labels": dict(self.labels),
             "breakpoints": list(self.breakpoints),
             "cannot": dict(self.refusals),
         }

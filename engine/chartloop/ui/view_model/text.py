@@ -83,7 +83,7 @@ def _question_cells(question: QuestionView) -> Iterator[tuple[str, str]]:
     yield "wait", question.wait
     for answer in question.answers:
         fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)
-        to = f"  → {answer.target}" if answer.target else ""
+        to = f"  → {answer.next}" if answer.next else ""
         yield "answer", f"answer {answer.event}{fields}{to}"
 
 

@@ -22,13 +22,18 @@ const KEYS = [
   ["b  f  c", "back, fork here, cancel (press twice)"],
   ["t", "try a run that failed again from there"],
   ["m", "run until, add tasks, set a limit or a variable"],
-  ["a", "go to the question"],
+  ["v", "the picture, or the conversation beside it"],
+  ["z  Esc", "the picture in the whole window, and back"],
+  ["a", "go to the question, and to what accepts it; Enter sends it"],
+  ["j  k  Enter", "in the inbox: the next question, the one before, open it"],
+  ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
+  ["/  Esc", "in the inbox: search, fold the open question"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
 
 // Fields in which one types: they keep their keys. Boxes to tick and buttons do not.
-const TYPED = "textarea, select, dialog, [contenteditable], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
+const TYPED = "textarea, select, dialog:not(.cl-whole), [contenteditable], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
 const isTyped = (target) => Boolean(target.closest?.(TYPED));
 
 const at = (id) => document.getElementById(id);

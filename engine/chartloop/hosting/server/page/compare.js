@@ -56,7 +56,9 @@ class Compare {
     const [found] = await Promise.all([
       get(`${runPath(this.ids[0])}/compare${query({ other: this.ids[1] })}`, signal), ...this.sides.map((side) => side.load(signal)),
     ]);
-    this.about.textContent = found.next === null ? found.summary : `${found.summary} The table ends before step ${found.next}.`;
+    const parting = this.parting(found);
+    const marked = parting.some(Boolean) ? " The dashed frame in both pictures is where." : "";
+    this.about.textContent = found.next === null ? found.summary + marked : `${found.summary}${marked} The table ends before step ${found.next}.`;
     this.sides.forEach((side, place) => side.put(place ? found.right : found.left));
     const cell = (id, record) => h("td", {}, record ? h("a", { href: `${runPath(id)}?step=${record.seq}`, textContent: words(record) }) : "");
     this.body.replaceChildren(
@@ -65,7 +67,15 @@ class Compare {
         return h("tr", { className: kind }, h("th", { textContent: seq, attrs: { scope: "row" } }), cell(this.ids[0], left), cell(this.ids[1], right));
       }),
     );
-    await Promise.all(this.sides.map((side) => side.paint(signal)));
+    await Promise.all(this.sides.map((side, place) => side.paint(parting[place], signal)));
+  }
+
+  /** The states in which the two runs first differ; the one behind which a run goes on alone. */
+  parting({ first, steps }) {
+    const at = steps.find(({ seq }) => seq === first);
+    if (!at) return [];
+    const { left, right } = at;
+    return [(left ?? right).state, (right ?? left).state];
   }
 }
 
@@ -75,18 +85,18 @@ class Side {
   constructor(id) {
     this.id = id;
     this.picture = new RunPicture();
-    this.facts = h("tbody");
+    this.facts = h("dl");
     this.about = h("div", { className: "summary" });
     this.root = h(
       "section", { className: "side", attrs: { "aria-label": `Run ${id}` } },
-      h("h2", {}, h("a", { href: runPath(id), textContent: id })), this.about,
-      h("table", {}, this.facts), this.picture.root,
+      h("h2", {}, h("a", { href: runPath(id), textContent: id })), this.facts, this.about, this.picture.root,
     );
   }
 
-  /** A layout takes longer than everything else. */
-  async paint(signal) {
+  /** A layout takes longer than everything else. `parting` is the state where the other run goes on otherwise. */
+  async paint(parting, signal) {
     this.picture.put(await get(`${runPath(this.id)}/painting${query({ layout: this.picture.layout })}`, signal));
+    this.picture.mark(parting);
   }
 
   /** Tokens, cost and time, of its newest step. */
@@ -99,6 +109,6 @@ class Side {
     const [, elapsed, tokens, cost] = this.spent;
     this.about.replaceChildren(...view.explanation.split("\n").map((line) => ticked(line, "p")));
     const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
-    this.facts.replaceChildren(...rows.map(([name, value]) => h("tr", {}, h("th", { textContent: name, attrs: { scope: "row" } }), text("td", value))));
+    this.facts.replaceChildren(...rows.map(([name, value]) => h("div", {}, text("dt", name), text("dd", value))));
   }
 }

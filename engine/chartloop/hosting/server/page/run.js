@@ -5,6 +5,7 @@
 import { Question } from "./answers.js";
 import { Children } from "./children.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
 import { h, ledLine, part, text, ticked } from "./parts.js";
 import { output } from "./output.js";
@@ -12,7 +13,7 @@ import { Refresh } from "./refresh.js";
 import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
-import { Timeline } from "./timeline.js";
+import { Timeline, named } from "./timeline.js";
 import { ago, count, money, span, statusWords } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
@@ -45,6 +46,8 @@ class RunPage {
     const show = (seq) => this.open(seq);
     this.family = new Children({ path: this.path, app, choose: show });
     this.repair = new Repair({ path: this.path, app, choose: show, send: (name, body, order) => this.send(name, body, order) });
+    this.talk = new Conversation({ run: id, app, choose: (seq) => this.choose(seq, false), sent: (made) => this.written(made) });
+    this.shows = given.get("view") === "conversation" ? "conversation" : "picture";
     main.append(this.build());
     app.title(`Run ${id}`);
     this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
@@ -60,6 +63,7 @@ class RunPage {
     this.curves.close();
     this.family.close();
     this.picture.close();
+    this.talk.close();
   }
 
   failed(error) {
@@ -72,6 +76,7 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
+    if (own && ["text", "reasoning", "tool_call"].includes(name)) this.talk.hear(name, data);
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
@@ -83,6 +88,7 @@ class RunPage {
     this.head.want();
     this.curves.want();
     this.moment.want();
+    this.talk.want();
   }
 
   tick() {
@@ -125,13 +131,15 @@ class RunPage {
       "div", { className: "page run" },
       this.above,
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, this.meters, this.buildBar(),
+      about, this.task, this.banner, h("div", { className: "drive" }, this.buildTabs(), this.buildBar(), this.meters),
       h(
         "div", { className: "cl-columns" },
         h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.family.root, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
+        this.talk.root,
       ),
     );
+    this.turn(this.shows);
     return this.root;
   }
 
@@ -148,6 +156,31 @@ class RunPage {
     const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
     const compare = opens("Compare…", "Beside another run", () => this.compare());
     return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  buildTabs() {
+    const tab = (name, label) => h("button", { type: "button", textContent: label, attrs: { "aria-keyshortcuts": "v" }, on: { click: () => this.turn(name) } });
+    this.tabs = { picture: tab("picture", "Picture"), conversation: tab("conversation", "Conversation") };
+    return h("div", { className: "tabs", attrs: { role: "group", "aria-label": "View" } }, ...Object.values(this.tabs));
+  }
+
+  /** The picture with the steps, or beside it what was said. */
+  turn(shows) {
+    this.shows = this.root.dataset.view = shows;
+    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-pressed", String(name === shows));
+    this.talk.show(shows === "conversation");
+    this.relink();
+    if (this.chosen !== null) this.talk.reveal(this.chosen);
+  }
+
+  relink() {
+    this.app.relink(this.path + query({ step: this.chosen, view: this.shows === "picture" ? "" : this.shows }));
+  }
+
+  /** Something was written in the conversation: the run goes on, or a new one does. */
+  written(made) {
+    if (made) this.app.go(`${runPath(made)}?view=conversation`);
+    else this.taken("Sent");
   }
 
   /** The orders that need words: each a form, with the reason where it cannot be given now. */
@@ -204,6 +237,8 @@ class RunPage {
     this.showBanner(view);
     this.showMeters(view);
     this.family.see(view.children);
+    this.talk.compose(view);
+    this.timeline.labels = view.labels;
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
@@ -282,11 +317,11 @@ class RunPage {
     this.task.textContent = view.task;
     this.status.textContent = words;
     this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
-    this.state.textContent = view.state;
+    this.state.replaceChildren(...named(view.state, view.labels));
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const heading = `${words} at ${view.state}`;
+    const heading = `${words} at ${view.labels[view.state] ?? view.state}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
   }
@@ -302,9 +337,9 @@ class RunPage {
     this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
-      const { wait, question, about, rest, due, calls, answers } = view;
+      const { wait, question, about, rest, due, calls, answers, since } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, about, rest, due, calls, answers },
+        { run: this.id, wait, text: question, about, rest, due, calls, answers, since },
         { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);
@@ -329,7 +364,7 @@ class RunPage {
     if (next) {
       const what = next.action ? [text("strong", next.action), next.about ? ` ${next.about}` : ""] : ["no action: only its edges are looked at"];
       lines.push(h("p", {}, status === "paused" ? "It rests. Next: " : "Next: ", ...what));
-      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ guard, target }) => `${guard} → ${target}`).join(" · ")));
+      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ words }) => words).join("; ")));
     }
     return [...lines, ...failures({ errors, warnings })];
   }
@@ -399,14 +434,16 @@ class RunPage {
     this.begun = null;
     this.live = "";
     this.writing.hidden = true;
+    this.talk.quiet();
   }
 
   // the chosen step ----------------------------------------------------------------------------------
 
-  choose(seq) {
+  choose(seq, reveal = true) {
     this.chosen = seq;
+    if (reveal) this.talk.reveal(seq);
     if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
-    this.app.relink(this.path + query({ step: seq }));
+    this.relink();
     this.showChosen();
     this.showButtons();
     this.moment.want();
@@ -435,12 +472,15 @@ class RunPage {
 
   key({ key, target }) {
     if (target.closest(".cl-picture") && key.startsWith("Arrow")) return false;
+    if (this.picture.whole && !"jkgGz".includes(key) && !/^Arrow(Up|Down)$/.test(key)) return false; // no order behind the picture
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "v") this.turn(this.shows === "picture" ? "conversation" : "picture");
+    else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
-    else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
+    else if (key === "a") this.question?.point("yes") || this.banner.querySelector("form :is(input, button, textarea)")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
