@@ -141,7 +141,7 @@ def test_a_failed_run_opens_at_its_failure(seen: Seen) -> None:
         "what", "quota exceeded: 429", "kind", "CRITICAL", "where", "Polish it polish, step 3",
         "help", "fix that first: a key, a quota, a setting; chartloop doctor shows what is here",
     ]  # fmt: skip
-    expect_text(seen.page, seen.page.locator(".steps .cl-chosen .state"), "^polish$")
+    expect_text(seen.page, seen.page.locator(".steps .cl-chosen .state"), "^Polish it")
     error = seen.page.locator(".step details[data-name='Error']")
     error.locator("p", has_text="quota exceeded: 429").wait_for()
     assert error.get_attribute("open") is not None
