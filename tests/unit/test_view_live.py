@@ -120,7 +120,7 @@ class End(NamedTuple):
             "#ffcdd2",
         ),
         End("error", DONE._replace(how="error", reason="guard_error"), "✗ guard_error", "#ffcdd2"),
-        End("long", DONE._replace(how="limit", reason="x" * 90), f"■ {'x' * 21}…", "#ffcdd2"),
+        End("long", DONE._replace(how="limit", reason="x" * 90), f"■ {'x' * 13}…", "#ffcdd2"),
         End("no-reason", DONE._replace(how="error", reason=""), "✗ END", "#ffcdd2"),
     ],
     ids=lambda case: case.id,

@@ -16,8 +16,8 @@ from chartloop.pictures.from_graph import rule_boxes
 from chartloop.pictures.live.progress import How, Standing
 
 _MARKS: Mapping[How, str] = {"": "●", "natural": "✓", "human": "■", "limit": "■", "error": "✗"}
-_REASON = 22
-"""The most characters of a reason that fit into a badge."""
+_REASON = len("user_requested")
+"""The characters of a reason for which an end has room; one with a wide label has more."""
 _CAPTION = 60
 """The most characters that fit under the title."""
 
@@ -94,7 +94,10 @@ class Planner:
             return f"{mark} NOW"
         if now not in self.last or not standing.reason:
             return f"{mark} END"
-        return f"{mark} {shorten(standing.reason, _REASON)}"
+        box = self.boxes[now]
+        room = len("completed") if box.role == "completed" else _REASON
+        widest = max(map(len, box.label.split("\n")))
+        return f"{mark} {shorten(standing.reason, max(room, widest))}"
 
 
 def last_boxes(chart: Flowchart) -> frozenset[str]:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from chartloop.pictures.dot.write import SvgIds
-from chartloop.pictures.live.live_style import BADGE, CAPTION, COUNT, REASON
+from chartloop.pictures.live.live_style import BADGE, CAPTION, COMPLETED, COUNT, REASON
 
 _PARTS = re.compile(r'(?=<g id="[^"]*" class="(?:graph|node|edge)")')
 _ID = re.compile(r'<g id="([^"]*)"')
@@ -25,10 +25,11 @@ _CAPTION = 'font-size="11.00" font-weight="normal"'
 _BADGE = 'font-size="9.00" font-weight="bold"'
 _COUNT = 'font-weight="bold"'
 _Y = re.compile(r'(<text [^>]*? y=")([^"]*)"')
-_LOWER = 3.0
-"""Points by which a label moves down, since the badge under it is empty in all boxes but one."""
+RAISED = 5.0
+"""Points by which a label stands higher where there is a badge under it: elsewhere it stands in the
+middle of its box, in the room that Graphviz left for both."""
 
-_ROOMS = (BADGE, REASON, f"{COUNT} ", CAPTION)
+_ROOMS = (BADGE, REASON, COMPLETED, f"{COUNT} ", CAPTION)
 
 
 class Slots:
@@ -51,7 +52,7 @@ class Slots:
             self.shapes[name] = tuple(dict.fromkeys(_SHAPE.findall(part)))
             if name in looks:
                 lowered = (
-                    _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
+                    _Y.sub(lambda y: f'{y[1]}{float(y[2]) + RAISED:.2f}"', part)
                     if looks[name] is _BADGE
                     else part
                 )
