@@ -114,7 +114,7 @@ def test_a_painted_picture_is_whole_and_nothing_in_it_runs_or_moves(
     for rule in changes.style.split("}")[:-1]:
         selectors, _, declared = rule.partition("{")
         assert re.fullmatch(
-            r"translate:0 -5px|[a-z-]+:[#a-z0-9.-]+(;[a-z-]+:[#a-z0-9.-]+)*", declared
+            r"translate:0 -2px|[a-z-]+:[#a-z0-9.-]+(;[a-z-]+:[#a-z0-9.-]+)*", declared
         )
         for selector in selectors.split(","):
             assert re.fullmatch(r"#own-[\w-]+[ .a-z]*", selector)

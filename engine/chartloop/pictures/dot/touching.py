@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 Point = tuple[float, float]
 
-NEAR = 2.0
+NEAR = 3.0
 """Points from a border within which a line reads as lying on it."""
 _APART = 3.0
 """Points between two samples of a line."""
@@ -42,9 +42,9 @@ class Touch(NamedTuple):
     line: str
     """The SVG id of the arrow; of the arrow whose label it is, where a label lies on something."""
     on: str
-    """The SVG id of the box, or of the arrow whose label is touched."""
+    """The SVG id of the box, or of the arrow whose label or head is touched."""
     kind: str
-    """`box`, `border` (along its own), `label`, `label on box`, `label on label`."""
+    """`box`, `border` (along its own), `head`, `label`, `label on box`, `label on label`."""
 
 
 class _Shape(NamedTuple):
@@ -107,6 +107,12 @@ def touches(svg: str) -> list[Touch]:
     """Every place where a line of an SVG by Graphviz touches what is not its own."""
     boxes, lines = _read(svg)
     found = [touch for line in lines for touch in _of_line(line, boxes)]
+    found += [
+        Touch(line.id, other.id, "head")
+        for other in lines
+        for line in lines
+        if not {other.ends[1]} & {*line.ends} and line.nears(other.pieces[-1], 1)
+    ]
     labels = [(line, line.label) for line in lines if line.label is not None]
     for at, (line, label) in enumerate(labels):
         found += [Touch(line.id, b.id, "label on box") for b in boxes.values() if label.meets(b, 1)]

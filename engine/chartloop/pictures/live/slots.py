@@ -25,9 +25,10 @@ _CAPTION = 'font-size="11.00" font-weight="normal"'
 _BADGE = 'font-size="9.00" font-weight="bold"'
 _COUNT = 'font-weight="bold"'
 _Y = re.compile(r'(<text [^>]*? y=")([^"]*)"')
-RAISED = 5.0
-"""Points by which a label stands higher where there is a badge under it: elsewhere it stands in the
-middle of its box, in the room that Graphviz left for both."""
+_LOWER = 5.0
+"""Points by which a label moves down to the middle of its box: Graphviz left room for a badge."""
+RAISED = 2.0
+"""Points by which label and badge move up again in a box that has one."""
 
 _ROOMS = (BADGE, REASON, COMPLETED, f"{COUNT} ", CAPTION)
 
@@ -52,7 +53,7 @@ class Slots:
             self.shapes[name] = tuple(dict.fromkeys(_SHAPE.findall(part)))
             if name in looks:
                 lowered = (
-                    _Y.sub(lambda y: f'{y[1]}{float(y[2]) + RAISED:.2f}"', part)
+                    _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
                     if looks[name] is _BADGE
                     else part
                 )
