@@ -131,7 +131,9 @@ def test_a_line_through_the_head_of_another_is_found() -> None:
         '<g id="down" class="edge"><title>a-&gt;b</title><path d="M20,20C20,40 20,60 20,90"/>'
         '<polygon points="23,90 20,100 17,90 23,90"/></g>'
     )
-    across = '<g id="{}" class="edge"><title>c-&gt;{}</title><path d="M80,94C60,94 40,94 2,94"/></g>'
+    across = (
+        '<g id="{}" class="edge"><title>c-&gt;{}</title><path d="M80,94C60,94 40,94 2,94"/></g>'
+    )
     (found,) = touches(f"<svg>{down}{across.format('across', 'd')}</svg>")
     assert (found.line, found.on, found.kind) == ("across", "down", "head")
     assert touches(f"<svg>{down}{across.format('there-too', 'b')}</svg>") == []

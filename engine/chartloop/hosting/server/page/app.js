@@ -23,6 +23,7 @@ const KEYS = [
   ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
   ["z  Esc", "the picture in the whole window, and back"],
+  ["h", "on a machine's page: the flowchart, or where its runs went"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
