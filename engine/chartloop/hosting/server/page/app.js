@@ -29,6 +29,7 @@ const KEYS = [
   ["x", "in the list of runs: tick a run"],
   ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
   ["/  Esc", "in a list: search; in the inbox: fold the open question"],
+  ["h", "on a machine's page: the flowchart, or where its runs went"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
