@@ -41,9 +41,19 @@ export function output({ content, kind, open, rest, path, name, failed }) {
     button(`Download .${ending}`, "Downloaded", (all) => download(`${name}.${ending}`, type, all)),
     rest ? text("span", `${count(rest)} characters more are in what you copy or download`, "cl-muted") : null,
   );
-  const shown = is === "markdown" ? markdown(content) : text("pre", content);
-  if (shown.matches("pre")) shown.tabIndex = 0;
-  return h("details", { className: "output", open: open && content.length <= SHORT }, text("summary", "Output"), bar, shown);
+  const raw = h("pre", { textContent: content, tabIndex: 0 });
+  const read = is === "markdown" ? h("div", { className: "output-read" }, markdown(content)) : null;
+  raw.hidden = read !== null;
+  if (read) {
+    const turn = h("button", { type: "button", textContent: "As written", attrs: { "aria-pressed": "false" } });
+    turn.addEventListener("click", () => {
+      [raw.hidden, read.hidden] = [!raw.hidden, !read.hidden];
+      turn.setAttribute("aria-pressed", String(read.hidden));
+    });
+    bar.append(turn);
+  }
+  const parts = [text("summary", "Output"), bar, read, raw];
+  return h("details", { className: "output", open: open && content.length <= SHORT }, ...parts.filter(Boolean));
 }
 
 async function copy(all) {
