@@ -88,7 +88,9 @@ export class Conversation {
       this.thin("first");
     });
     if (this.following) this.toFoot();
+    const first = !this.loaded;
     this.loaded = true;
+    if (first) this.scrolled(); // earlier turns come at once where there is room for them
     this.mark();
     if (this.wanted !== undefined) this.reveal(this.wanted);
   }
