@@ -154,7 +154,8 @@ def gated(event: str) -> Run:
 
 
 def continued() -> Run:
-    first = machine().start("I am Ann.", script=[calls(("add", {"a": 1, "b": 1})), "Nice."])
+    both = calls(("add", {"a": 1, "b": 1}), ("burn", {"what": "it"}))
+    first = machine().start("I am Ann.", script=[both, "Nice."])
     first.run()
     second = machine().start("Who am I?", script=["Ann."], continues=first, run_id="r")
     second.run()
@@ -229,7 +230,8 @@ CASES = [
     Case(
         "two-turns",
         continued,
-        ["0.0 message I am Ann.", "0.1 call add(a=1, b=1) ✓ 2", "0.2 reply Nice.",
+        ["0.0 message I am Ann.", "0.1 call add(a=1, b=1) ✓ 2",
+         '0.2 call burn(what="it") ✗ error: ValueError: it does not burn', "0.3 reply Nice.",
          "1.0 task Who am I?", "2.0 reply Ann."],
     ),
     Case(

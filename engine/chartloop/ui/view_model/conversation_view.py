@@ -462,8 +462,9 @@ def _text(message: Message) -> str:
 
 
 def _result_of(message: Message) -> CallResult:
-    call, name = str(message.get("tool_call_id") or ""), str(message.get("name") or "")
-    return CallResult(call, name, True, _text(message))
+    """The result of a call, of which only the message is left: it says whether the call failed."""
+    call, name, text = message.get("tool_call_id"), message.get("name"), _text(message)
+    return CallResult(str(call or ""), str(name or ""), not text.startswith("error: "), text)
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:
