@@ -82,6 +82,10 @@ export class Conversation {
     const page = await this.get(this.run, {}, signal);
     const known = page.items.some(({ place }) => this.items.has(`${this.run} ${place}`));
     if (this.apart) return;
+    if (!known && this.items.size && !this.following) {
+      this.apart = true; // more came than a page holds, while older items are read: these stay
+      return this.showEnds();
+    }
     if (!known) this.reset(page);
     else this.keep(() => {
       this.put(page.items);
