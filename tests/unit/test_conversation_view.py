@@ -337,9 +337,9 @@ def test_it_is_printed_and_folded_in_a_notebook() -> None:
     script = [calls(("add", {"a": 1, "b": 2}), ("burn", {"what": "<b>water</b>"})), "See *this*."]
     shown = conversation(ran(script))
     assert str(shown).splitlines() == [
-        "#1 Task Read it", "  Hi", "#2 ✓ add(a=1, b=2)", "  result", "  3",
+        "#1 Task · Read it", "  Hi", "#2 ✓ add(a=1, b=2)", "  result", "  3",
         '#2 ✗ burn(what="<b>water</b>")', "  result",
-        "  error: ValueError: <b>water</b> does not burn", "#4 Model scripted", "  See *this*.",
+        "  error: ValueError: <b>water</b> does not burn", "#4 Model · scripted", "  See *this*.",
     ]  # fmt: skip
     html = shown._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert html.count("<details>") == 2

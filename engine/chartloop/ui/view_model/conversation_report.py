@@ -74,7 +74,8 @@ def _parts(item: Item) -> Iterator[Part]:
         title, about = f"{item.who or 'Somebody'} answered {item.state}", ""
     elif item.kind == "task" and item.who:
         title = f"Task of {item.who}"
-    yield Line(f"{number} {title} {about}".rstrip(), _COLOURS.get(item.kind, "bold"))
+    head = " · ".join(filter(None, (f"{number} {title}", about)))
+    yield Line(head, _COLOURS.get(item.kind, "bold"))
     if item.reasoning is not None:
         thoughts = list(_notes(item.reasoning, "dim"))
         yield Group(Line("  reasoning", "dim"), thoughts, folded="Reasoning")
