@@ -138,7 +138,7 @@ def on_screen(
 @pytest.mark.slow("plays on a full screen for seconds")
 def test_it_shows_where_the_run_is_and_each_step() -> None:
     async def play(screen: Screen) -> None:
-        assert "● running at receive" in screen.text()
+        assert "▸ running at receive" in screen.text()
         assert "▶ receive" in screen.text("state")
         assert "╰─▶ [think]" in screen.text("state")
         assert "run.steps  0 of 20" in screen.text("state")
@@ -183,7 +183,7 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
 def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
-        assert "✓ completed at done" in screen.text()
+        assert "✓ done at done" in screen.text()
         assert "It is 5." in screen.text("state")
         assert "Done at" in screen.text("state")
         await screen.press("s")
@@ -274,7 +274,7 @@ def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
         await screen.press("enter")
         await screen.sees("fix   note (str)")
         await screen.press("down", "enter")
-        assert "completed at done" in screen.text()
+        assert "done at done" in screen.text()
 
     on_screen(run, play, (100, 30))
 
@@ -283,7 +283,7 @@ def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
 def test_an_ended_run_begins_on_the_first_row_of_its_pane() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
-        await screen.sees("error at")
+        await screen.sees("failed at")
         rows = screen.text().splitlines()
         title = next(at for at, row in enumerate(rows) if "1 State" in row)
         assert "Stopped for" in rows[title + 1]
@@ -332,7 +332,7 @@ def test_an_answer_by_its_form() -> None:
         assert screen.run.facts.vars["note"] == "use 3"
         await screen.press("r")
         await screen.press("a", "down", "enter")
-        assert "completed at done" in screen.text()
+        assert "done at done" in screen.text()
         await screen.press("a")
         await screen.sees("the run waits for nothing")
 

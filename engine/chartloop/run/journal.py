@@ -205,10 +205,7 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         ...
 
     async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
-        """How many matching runs were begun in each span of `width` seconds, by how they stand.
-
-        The spans begin at the filter's `created_from`, which it must have.
-        """
+        """How many matching runs began in each `width` seconds from `created_from` on, by phase."""
         ...
 
     async def tail(
