@@ -286,7 +286,7 @@ def test_an_ended_run_begins_on_the_first_row_of_its_pane() -> None:
         await screen.sees("failed at")
         rows = screen.text().splitlines()
         title = next(at for at, row in enumerate(rows) if "1 State" in row)
-        assert "Stopped for" in rows[title + 1]
+        assert "Failed (" in rows[title + 1]
 
     on_screen(adder([{"error": {"category": "CRITICAL", "message": "no quota"}}]), play, (80, 24))
 
