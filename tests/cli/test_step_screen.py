@@ -516,6 +516,23 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (130, 40), (200, 60)])
+def test_what_was_said_has_a_pane_with_arguments_and_results(size: tuple[int, int]) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.resize_terminal(*size)
+        await screen.press("r", "6")
+        await screen.sees("It is 5.")
+        said = screen.text("said")
+        for line in ("#1 Task", "What is 2 + 3?", "Let me add.", "✓ add(a=2, b=3)", "5"):
+            assert line in said, line
+        assert screen.app.focused is not None
+        assert screen.app.focused.id == "said"
+        await screen.press("1")
+        await screen.misses("✓ add(a=2, b=3)")
+
+    on_screen(adder(), play)
+
+
 def test_the_mouse_presses_the_keys_of_the_footer() -> None:
     async def play(screen: Screen) -> None:
         await screen.pilot.click("FooterKey")
@@ -605,3 +622,59 @@ def test_nothing_that_a_model_says_is_markup() -> None:
         assert "[bold red]x[/] [link=file:///]y" in screen.text("log")
 
     on_screen(adder(script=["[bold red]x[/] [link=file:///]y"]), play)
+
+
+# room --------------------------------------------------------------------------------------
+
+
+class Room(NamedTuple):
+    """A size of the screen, and whether the whole picture stands beside the panes."""
+
+    size: tuple[int, int]
+    map: bool
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+@pytest.mark.parametrize(
+    "room",
+    [
+        Room((200, 60), True),
+        Room((170, 45), True),
+        Room((160, 45), False),
+        Room((120, 40), False),
+        Room((80, 24), False),
+    ],
+    ids=lambda room: f"{room.size[0]}x{room.size[1]}",
+)
+def test_each_pane_has_the_height_of_what_it_holds(room: Room) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("s", "s", "s")
+        side = {one.id: one for one in screen.app.query("#why, #facts, #state, #map")}
+        assert bool(side["map"].size.height) is room.map
+        if room.map:
+            assert "▶" in screen.text("map")
+            assert "NOW" in screen.text("map")
+        if room.size[0] >= 120:
+            for name in ("why", "facts", "state"):
+                pane = side[name]
+                room_left = pane.size.height - pane.virtual_size.height
+                assert room_left <= 1, (name, pane.size, pane.virtual_size)
+
+    on_screen(adder(), play, room.size)
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+def test_the_map_follows_the_run() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.sees("● NOW")
+        before = screen.text("map")
+        await screen.press("s", "s")
+        assert screen.text("map") != before
+        await screen.pilot.resize_terminal(120, 40)
+        await screen.rest()
+        assert not screen.app.query_one("#map").size.width
+        await screen.pilot.resize_terminal(190, 50)
+        await screen.rest()
+        await screen.sees("● NOW")
+
+    on_screen(adder(), play, (180, 50))

@@ -75,10 +75,11 @@ def test_a_view_is_plain_data_in_a_fixed_order(moment: Moment, machine: Machine)
     sent = json.dumps(view_run(run).to_dict())
     assert sent == json.dumps(view_run(run).to_dict())
     assert list(json.loads(sent)) == [
-        "machine", "title", "run", "state", "status", "step", "spent", "phase", "at", "task", "ended", "kind",
-        "explanation", "output", "output_kind", "output_rest", "cure", "question", "about", "rest", "wait", "due", "since", "calls", "answers", "next", "limits", "facts", "records",
-        "left_out", "why", "signals", "warnings", "errors", "children", "editable", "states",
-        "labels", "breakpoints", "cannot",
+        "machine", "title", "run", "state", "status", "step", "spent", "phase", "at", "task",
+        "ended", "kind", "explanation", "output", "output_kind", "output_rest", "cure",
+        "question", "about", "rest", "wait", "due", "since", "calls", "answers", "next", "limits",
+        "facts", "records", "left_out", "why", "signals", "warnings", "errors", "children",
+        "editable", "states", "labels", "breakpoints", "cannot",
     ]  # fmt: skip
 
 

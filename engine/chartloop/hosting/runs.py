@@ -218,7 +218,8 @@ class Runs:
         state, step = past.record.state, past.before.facts.run.steps
         prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
         rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
-        of = [(row, origin_of(row.run_id)) for row in reversed(rows)]
+        rows.sort(key=lambda row: (row.created, row.run_id))
+        of = [(row, origin_of(row.run_id)) for row in rows]
         label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
         return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
 
@@ -290,7 +291,8 @@ class Runs:
     def link_over(self, link: AnswerLink) -> str:
         """Why a link takes no answer any more, in words for its holder; empty while it does."""
         try:
-            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+            run = self._fresh(self.row(link.run))
+            over = wait(wait_over(run.session, link.wait), suspends=run.suspends)
         except UnknownRunError:
             return "The run was removed, and its question with it."
         if not over and by_hand(self.journal.now()) >= link.until:
