@@ -226,7 +226,7 @@ def test_a_run_is_started_watched_and_answered(seen: Seen) -> None:
     seen.press("Start")
     seen.now_at("draft")
     seen.now_at("approve")
-    seen.status("waits for you")
+    seen.status("waits for someone")
     expect_text(seen.page, seen.banner.locator(".due"), r"^(1 h|\d+ min.*) left$")
     form = seen.banner.locator("form", has_text="note")
     form.get_by_label("note").fill("<i>warmer</i>")
@@ -238,7 +238,7 @@ def test_a_run_is_started_watched_and_answered(seen: Seen) -> None:
     expect_text(seen.page, seen.banner.locator(".cl-question"), "Draft 2")
     seen.press("approve", seen.banner)
     seen.status("done")
-    expect_text(seen.page, seen.banner, "Stopped for completed.*")
+    expect_text(seen.page, seen.banner, "Done at done.*")
     expect_text(seen.page, seen.page.locator(".meters"), r"cost\$0\.01")
     assert seen.same_page()
 
@@ -249,7 +249,7 @@ def test_a_deadline_counts_down_and_expires(seen: Seen) -> None:
     seen.open(f"/runs/{run}")
     expect_text(seen.page, seen.banner.locator(".due"), r"^[1-4] s left$")
     expect_text(seen.page, seen.banner, "user_unresponsive")
-    seen.status("(stopped|stopped by a person)")
+    seen.status("stopped by a (limit|person)")
 
 
 def test_a_run_is_cancelled_by_a_second_press(seen: Seen) -> None:
@@ -439,7 +439,7 @@ def test_the_page_catches_up_after_the_server_was_killed(seen: Seen) -> None:
     seen.server.begin()
     expect_text(seen.page, seen.page.locator("#link"), "^live$")
     expect_text(seen.page, seen.banner, "steps_limit.*7 against 7")
-    seen.status("stopped")
+    seen.status("stopped by a limit")
     assert seen.page.locator(".steps li").count() == len(
         seen.server.ask(f"/runs/{run}/records")["records"]
     )
@@ -484,7 +484,7 @@ def test_a_comparison_needs_two_runs(seen: Seen) -> None:
 def test_a_failed_run_names_its_last_error(seen: Seen) -> None:
     seen.open(f"/runs/{seen.server.start('writer', task='')}")
     banner = seen.page.locator(".banner")
-    expect_text(seen.page, banner, "Stopped for error")
+    expect_text(seen.page, banner, "Failed")
     expect_text(seen.page, banner, "at take, step 1: ")
 
 
@@ -603,7 +603,7 @@ def test_it_is_read_and_driven_without_a_mouse(seen: Seen) -> None:
     expect_text(seen.page, seen.page.locator("#spoken"), f"Run {run}: ")
     seen.page.keyboard.press("r")
     seen.now_at("approve")
-    expect_text(seen.page, seen.page.locator("#spoken"), "waits for you at approve")
+    expect_text(seen.page, seen.page.locator("#spoken"), "waits for someone at")
     seen.page.keyboard.press("a")
     assert seen.page.evaluate("document.activeElement.textContent") == "approve"
     seen.page.keyboard.press("Enter")

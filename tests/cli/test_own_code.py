@@ -105,6 +105,7 @@ ROWS = [
     Row("show r"),
     Row("why r"),
     Row("fork r"),
+    Row("retry r --dry-run"),
     Row("coverage m.yaml"),
     Row("replay r"),
     Row("stats m.yaml"),

@@ -478,3 +478,17 @@ def test_a_run_says_who_submitted_it(folder: Path, sh: Shell) -> None:
     command = ("run", "asker.yaml", "x", "--script", "ok.yaml", "--run-id", "r", "--no-input")
     assert sh(*command, "--submitter", "ann").code == 4
     assert re.search(r"submitter +ann", sh("show", "r").out)
+
+
+@pytest.mark.slow("plays at a terminal for seconds")
+def test_many_runs_have_a_bar_with_failures_cost_and_time_left(folder: Path) -> None:
+    lines = "".join(f'{{"task": "task {n}"}}\n' for n in range(10))
+    (folder / "tasks.jsonl").write_text(lines)
+    (folder / "quick.yaml").write_text("replies: [{text: enough, delay: 300ms}]\n")
+    many = ("run", "looper.yaml", "--inputs", "tasks.jsonl", "--script", "quick.yaml")
+    with Terminal(*many, "--concurrency", "2", cwd=folder, columns=120) as t:
+        t.expect("██████████░░░░░░░░░░ 5 of 10 · 1 running · 0 failed · about ")
+        t.expect(" s left · cost not known")
+        t.expect("10 of 10 · 0 running · 0 failed · cost")
+        t.expect("10 of 10 run: 10 natural")
+        assert t.wait() == 0

@@ -9,7 +9,7 @@ Source: docs/retry.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.api.run import Run, new_run_id
 from chartloop.core.errors import StatusError
@@ -19,6 +19,9 @@ from chartloop.run.loop import leave, record
 from chartloop.run.renaming import as_now
 from chartloop.run.retry import RetryPlan, is_enough, plan_retry
 from chartloop.run.sync import wait
+
+if TYPE_CHECKING:
+    from chartloop.api.machine import Machine
 
 PAGE = 64
 """The newest events that are read at first."""
@@ -89,7 +92,7 @@ async def aretry_run(
     if row is None:
         made = await run.afork(plan.at, run_id=run_id)
     else:
-        made = run.machine.open(run_id, journal=run.session.journal)
+        made = cast("Machine", run.machine).open(run_id, journal=run.session.journal)
     session = made.session
     asks_again = session.row.fork_seq != plan.at  # an approval: its answer is asked for again
     values = {f"limits.{name}": value for name, value in limits.items()}

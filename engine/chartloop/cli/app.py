@@ -71,6 +71,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("journal", "Migrate, copy, export, import and prune a journal."),
         Entry("show", "Show a run: its result, its records, its path."),
         Entry("why", "Show why a run took its path."),
+        Entry("retry", "Try runs that failed again, from where they failed."),
         Entry("fork", "Start a new run from a record of an old one."),
         Entry("coverage", "Show which parts of a machine its runs have covered."),
         Entry("replay", "Decide the records of a run again, and compare."),

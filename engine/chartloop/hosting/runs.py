@@ -52,6 +52,7 @@ from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.phases import stand_of
 from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
@@ -170,7 +171,8 @@ class Runs:
             children=by_hand(children_of(self.journal, run_id)),
         )  # fmt: skip
         marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
-        return {**view.to_dict(), **marks, **self.driving(run_id)}
+        stand = by_hand(stand_of(self.journal, run.session.row))
+        return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
 
     def past(self, run: Run, seq: int) -> Past:
         """The run at one of its records."""
@@ -216,7 +218,8 @@ class Runs:
         state, step = past.record.state, past.before.facts.run.steps
         prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
         rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
-        of = [(row, origin_of(row.run_id)) for row in reversed(rows)]
+        rows.sort(key=lambda row: (row.created, row.run_id))
+        of = [(row, origin_of(row.run_id)) for row in rows]
         label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
         return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
 

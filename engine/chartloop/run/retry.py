@@ -214,8 +214,8 @@ def _refusal(row: RunRow, kind: ResultKind) -> tuple[str, str] | None:
     if kind == "natural":
         return "The run is done: nothing failed", "`fork` makes another one of its steps"
     if CHILD_MARK in row.run_id:
-        above = row.run_id.rsplit(CHILD_MARK, 3)[0] if row.parent == "" else row.parent
-        return "This run is a part of another one, which would not hear of it", f"try {above} again"
+        whole = f"try {row.parent} again"
+        return "This run is a part of another one, which would not hear of it", whole
     return None
 
 

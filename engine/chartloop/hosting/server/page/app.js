@@ -25,9 +25,11 @@ const KEYS = [
   ["v", "the picture, or the conversation beside it"],
   ["z  Esc", "the picture in the whole window, and back"],
   ["a", "go to the question"],
-  ["j  k  Enter", "in the inbox: the next question, the one before, open it"],
+  ["j  k  Enter", "in a list and in the inbox: the next, the one before, open it"],
+  ["x", "in the list of runs: tick a run"],
   ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
-  ["/  Esc", "in the inbox: search, fold the open question"],
+  ["/  Esc", "in a list: search; in the inbox: fold the open question"],
+  ["h", "on a machine's page: the flowchart, or where its runs went"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];

@@ -3,6 +3,7 @@
 // Belongs here: the output's part of a page. Never: when a run has one.
 
 import { get } from "./api.js";
+import { markdown } from "./markdown.js";
 import { h, text } from "./parts.js";
 import { count } from "./words.js";
 
@@ -11,9 +12,6 @@ const SAID = 2_000; // ms for which a button says that it is done
 const KINDS = { json: ["application/json", "json"], markdown: ["text/markdown", "md"], text: ["text/plain", "txt"] };
 // what a text has that is written in Markdown: a heading, a list, a fence, a table, emphasis, a link
 const MARKS = /^ {0,3}#{1,6} |^ {0,3}(?:[-*+]|\d+\.) |^ {0,3}(?:```|~~~)|^\|.*\|$|\*\*\S|\]\(\S/m;
-
-/** How a text reads: the hook for a renderer of Markdown, which gives an element. */
-const rendered = (content) => text("pre", content);
 
 /** `content` may be only the beginning: `rest` characters follow, and are loaded when they are wanted. */
 export function output({ content, kind, open, rest, path, name, failed }) {
@@ -43,9 +41,19 @@ export function output({ content, kind, open, rest, path, name, failed }) {
     button(`Download .${ending}`, "Downloaded", (all) => download(`${name}.${ending}`, type, all)),
     rest ? text("span", `${count(rest)} characters more are in what you copy or download`, "cl-muted") : null,
   );
-  const shown = is === "markdown" ? rendered(content) : text("pre", content);
-  if (shown.matches("pre")) shown.tabIndex = 0;
-  return h("details", { className: "output", open: open && content.length <= SHORT }, text("summary", "Output"), bar, shown);
+  const raw = h("pre", { textContent: content, tabIndex: 0 });
+  const read = is === "markdown" ? h("div", { className: "output-read" }, markdown(content)) : null;
+  raw.hidden = read !== null;
+  if (read) {
+    const turn = h("button", { type: "button", textContent: "As written", attrs: { "aria-pressed": "false" } });
+    turn.addEventListener("click", () => {
+      [raw.hidden, read.hidden] = [!raw.hidden, !read.hidden];
+      turn.setAttribute("aria-pressed", String(read.hidden));
+    });
+    bar.append(turn);
+  }
+  const parts = [text("summary", "Output"), bar, read, raw];
+  return h("details", { className: "output", open: open && content.length <= SHORT }, ...parts.filter(Boolean));
 }
 
 async function copy(all) {
