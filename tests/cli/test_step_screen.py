@@ -516,6 +516,24 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (130, 40), (200, 60)])
+def test_what_was_said_has_a_pane_with_arguments_and_results(size: tuple[int, int]) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.resize_terminal(*size)
+        await screen.press("r", "6")
+        await screen.sees("It is 5.")
+        said = screen.text("said")
+        for line in ("#1 Task", "What is 2 + 3?", "Let me add.", "✓ add(a=2, b=3)", "5"):
+            assert line in said, line
+        assert screen.app.focused is not None
+        assert screen.app.focused.id == "said"
+        await screen.press("1")
+        if size[0] < 164:  # a wider screen shows it beside the others
+            await screen.misses("✓ add(a=2, b=3)")
+
+    on_screen(adder(), play)
+
+
 def test_the_mouse_presses_the_keys_of_the_footer() -> None:
     async def play(screen: Screen) -> None:
         await screen.pilot.click("FooterKey")

@@ -42,6 +42,8 @@ ROUTES = """
 /runs/{run_id}/painting GET
 /runs/{run_id}/moment GET
 /runs/{run_id}/timeline GET
+/runs/{run_id}/conversation GET
+/runs/{run_id}/passage GET
 /runs/{run_id}/children GET
 /runs/{run_id}/place GET
 /runs/{run_id}/spending GET

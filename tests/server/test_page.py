@@ -128,7 +128,7 @@ def test_a_moment_is_the_run_as_it_was(served: Served, waits: str) -> None:
     last = moments[-1]
     assert last["why"] == served.get(f"/runs/{waits}/decision?seq=2")
     assert last["full"]["outcome"]["reply"]["text"] == "First."
-    assert [m["role"] for m in last["messages"]] == ["user"]
+    assert [one["kind"] for one in last["prompt"]] == ["message"]
     assert all(fact["changed"] for fact in last["facts"])
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from chartloop import Image, Machine, Run, load, tool
 from chartloop.core.records import Record
-from chartloop.ui.view_model.conversation import (
+from chartloop.ui.view_model.conversation_report import conversation
+from chartloop.ui.view_model.conversation_view import (
     CHUNK,
     LONGEST,
     NEAR,
@@ -329,3 +330,19 @@ def test_an_image_is_given_by_its_name() -> None:
 def test_what_is_no_place(place: str) -> None:
     with pytest.raises(ValueError, match="no place of a conversation"):
         page_before(talk_of(ran(["x"])), place)
+
+
+def test_it_is_printed_and_folded_in_a_notebook() -> None:
+    script = [calls(("add", {"a": 1, "b": 2}), ("burn", {"what": "<b>water</b>"})), "See *this*."]
+    shown = conversation(ran(script))
+    assert str(shown).splitlines() == [
+        "#1 Task Read it", "  Hi", "#2 ✓ add(a=1, b=2)", "  result", "  3",
+        '#2 ✗ burn(what="<b>water</b>")', "  result",
+        "  error: ValueError: <b>water</b> does not burn", "#4 Model scripted", "  See *this*.",
+    ]  # fmt: skip
+    html = shown._repr_mimebundle_()["text/html"]
+    assert html.count("<details>") == 2
+    assert "&lt;b&gt;water&lt;/b&gt; does not burn" in html
+    assert "<b>" not in html
+    assert "<script" not in html
+    assert str(conversation(ran(script), 2)).startswith("… older messages are left out\n#2 ✗")

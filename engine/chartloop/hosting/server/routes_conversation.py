@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.reading import records_from
 from chartloop.hosting.server.common import ANY, READ, Parts, RunPath, TheParts, problems
-from chartloop.ui.view_model.conversation import (
+from chartloop.ui.view_model.conversation_view import (
     PAGE,
     ConversationPage,
     Talk,

@@ -25,7 +25,16 @@ from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.pictures.flowchart import one_line
 from chartloop.ui.tui.board import Board, Controls
-from chartloop.ui.tui.panes import Log, MapPane, Pane, StatePane, facts_of, records_of, why_of
+from chartloop.ui.tui.panes import (
+    Log,
+    MapPane,
+    Pane,
+    StatePane,
+    facts_of,
+    records_of,
+    said_of,
+    why_of,
+)
 from chartloop.ui.tui.screens import (
     EventScreen,
     FieldsScreen,
@@ -45,7 +54,7 @@ ROOMY = 164
 """The fewest columns for the whole picture as a pane beside the others."""
 TALL = 20
 """The fewest rows for showing two panes, one above the other, on a narrow screen."""
-PAGES = ("state", "why", "facts", "records", "log")
+PAGES = ("state", "why", "facts", "records", "log", "said")
 PRINTING = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that print text: a narrow screen then switches to the log."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -75,7 +84,7 @@ KEYS = (
     Key("k", "type('break ')", "break", "set or remove a breakpoint: a state or a guard", False),
     Key("d", "type('draw ')", "draw", "write the picture into a file", False),
     Key("colon,slash", "type('')", "type", "type a command"),
-    Key("1,2,3,4,5", "", "pane", "state, why, facts, records, log", False),
+    Key("1,2,3,4,5,6", "", "pane", "state, why, facts, records, log, said", False),
     Key("l", "light", "light", "light or dark", False),
     Key("question_mark,f1", "help", "help", "this list"),
     Key("q", "quit_run", "quit", "leave; the run can be resumed"),
@@ -177,10 +186,11 @@ class StepApp(App[None]):
                 yield Pane("why", "2 Why", why_of)
                 yield Pane("facts", "3 Facts that changed", facts_of)
                 yield Pane("records", "4 Records", records_of)
-            with Vertical(id="far"):
+            with Vertical(id="talk", classes="side"):
                 yield MapPane("map", "Map")
+                yield Pane("said", "6 Said", said_of)
         yield Static(id="ticker")
-        yield CommandLine(id="line", placeholder="1 to 5: panes   : a command   ? help")
+        yield CommandLine(id="line", placeholder="1 to 6: panes   : a command   ? help")
         yield KeyLine(compact=True)
 
     def on_mount(self) -> None:
@@ -239,7 +249,7 @@ class StepApp(App[None]):
         self.query_one("#why", Pane).border_title = f"2 {_why_title(board.view.decision)}"
         for pane in self.query(Pane):
             pane.show(board)
-            if pane.id == "records":
+            if pane.id in ("records", "said"):
                 pane.call_after_refresh(pane.scroll_end, animate=False)
             elif not first and pane.id != "map":
                 pane.scroll_home(animate=False)

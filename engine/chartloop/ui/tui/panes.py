@@ -130,6 +130,11 @@ def records_of(board: Board, width: int) -> Content:
     return of_lines(record_lines(board.view.records, width, brief=True))
 
 
+def said_of(board: Board, width: int) -> Content:
+    """What was asked, said, called and answered, with arguments and results."""
+    return of_lines(board.said.lines(width))
+
+
 class Log(VerticalScroll):
     """The log: commands, their output, and the model's text as it arrives."""
 

@@ -1,13 +1,12 @@
 // The conversation of a run: what was asked, said, called and answered, the newest at the foot.
 //
 // Belongs here: which items are loaded and shown, the text that arrives, the box to write in.
-// Never: how Markdown is read (`markdown.js`), what a step did in full (`step.js`).
+// Never: how an item looks (`said.js`), what a step did in full (`step.js`).
 
 import { get, post, query, runPath } from "./api.js";
-import { markdown } from "./markdown.js";
 import { h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { count, moment } from "./words.js";
+import { Said } from "./said.js";
 
 const PAGE = 40; // items of one request
 const MOST = 160; // items that are shown at once; those that are far leave
@@ -15,16 +14,12 @@ const NEAR = 400; // px before an end at which the next page is asked for
 const FOOT = 60; // px above the foot at which one still follows
 const LIVE = 20_000; // characters of what arrives that are shown
 const SPOKEN = 4_000; // ms between two readings of what arrives
-const IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,/;
-const PEOPLE = new Set(["task", "answer"]);
-const WHO = { task: "Task", message: "To the model", reply: "Model", failure: "Failed", question: "Asks", prompt: "Prompt", memory: "Memory", cut: "Shortened" };
 
 export class Conversation {
   /** `choose(seq)` is told the step of an item that was pressed; `sent(made)` that something was written. */
   constructor({ run, app, choose, sent }) {
-    Object.assign(this, { run, app, choose, sent, raw: false, shown: false, apart: false, chosen: null, loading: false, following: true });
+    Object.assign(this, { run, app, choose, sent, shown: false, apart: false, chosen: null, loading: false, following: true });
     this.items = new Map(); // by run and place, in order
-    this.open = new Set(); // folds that are open: they stay so when their item is shown anew
     this.chain = [run]; // this run, then what it continues
     this.first = { run, before: null }; // where older items begin; `before` null: nowhere
     this.calls = new Map();
@@ -34,7 +29,7 @@ export class Conversation {
 
   close() {
     this.news.close();
-    this.watch.disconnect();
+    this.lines.close();
     this.sizes.disconnect();
     clearTimeout(this.reading);
   }
@@ -60,7 +55,8 @@ export class Conversation {
     this.sizes = new ResizeObserver(() => this.following && this.toFoot());
     this.sizes.observe(this.scroll);
     this.sizes.observe(this.list);
-    this.watch = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach((one) => this.loadImage(one.target)), { root: this.scroll, rootMargin: "300px" });
+    const pressed = (seq) => (this.mark(seq), this.choose(seq));
+    this.lines = new Said({ run: this.run, app: this.app, choose: pressed, scroll: this.scroll });
   }
 
   /** Shown or not; what is not shown asks for nothing. */
@@ -112,7 +108,7 @@ export class Conversation {
       const was = this.items.get(key);
       const same = JSON.stringify(item);
       if (was?.same === same) continue;
-      const node = this.line(item, run);
+      const node = this.lines.line(item, run);
       if (was) was.node.replaceWith(node);
       else this.list.append(node);
       this.items.set(key, { node, same, run, item });
@@ -130,7 +126,7 @@ export class Conversation {
         this.items = new Map();
         this.list.replaceChildren();
         this.put(page.items, from);
-        if (before === null) this.list.append(h("li", { className: "said-turn" }, "Continued as ", h("a", { href: this.link(run), textContent: `run ${run}` })));
+        if (before === null) this.list.append(h("li", { className: "said-turn" }, "Continued as ", h("a", { href: this.lines.link(run), textContent: `run ${run}` })));
         this.list.append(...shown);
         for (const [key, value] of known) this.items.set(key, value);
         this.first = { run: from, before: page.before, earlier: page.earlier };
@@ -149,7 +145,7 @@ export class Conversation {
       if (!page.items.length && run !== this.run) {
         run = this.chain[this.chain.indexOf(run) - 1];
         page = await this.get(run, { after: "start" });
-        this.list.append(h("li", { className: "said-turn" }, "Continued as ", h("a", { href: this.link(run), textContent: `run ${run}` })));
+        this.list.append(h("li", { className: "said-turn" }, "Continued as ", h("a", { href: this.lines.link(run), textContent: `run ${run}` })));
       }
       this.keep(() => {
         this.put(page.items, run);
@@ -158,10 +154,6 @@ export class Conversation {
       });
       this.want();
     });
-  }
-
-  link(run) {
-    return `${runPath(run)}?view=conversation`;
   }
 
   /** One page at a time. */
@@ -282,125 +274,14 @@ export class Conversation {
     if (!found) return;
     const [inner, outer] = [found.node.getBoundingClientRect(), this.scroll.getBoundingClientRect()];
     if (inner.top < outer.top || inner.bottom > outer.bottom) this.scroll.scrollTop += inner.top - outer.top - outer.height / 3;
-  }
-
-  /** An item was pressed: its step is chosen, unless something in it was meant, or a text marked. */
-  pressed(event, seq, run) {
-    if (run !== this.run || event.target.closest("a, button, summary, pre, label, img") || String(getSelection())) return;
-    this.mark(seq);
-    this.choose(seq);
-  }
-
-  // items ----------------------------------------------------------------------------------------------
-
-  line(item, run) {
-    const { kind, seq, at, state, who, open, call } = item;
-    const failed = kind === "failure" || call?.ok === false;
-    const step = h("button", {
-      type: "button", className: "cl-link said-step", textContent: `#${seq}`, title: moment(at), attrs: { "aria-label": `Step ${seq}: show it` },
-      on: { click: () => (run === this.run ? (this.mark(seq), this.choose(seq)) : this.app.go(`${runPath(run)}${query({ step: seq, view: "conversation" })}`)) },
-    });
-    const name = kind === "answer" ? `${who || "Somebody"} answered ${state}` : kind === "call" ? "" : PEOPLE.has(kind) && who ? who : WHO[kind];
-    const beside = kind === "reply" ? [state, who].filter(Boolean).join(", ") : kind === "answer" || kind === "call" ? "" : state;
-    const head = name ? h("div", { className: "said-head" }, text("strong", name ?? kind), text("span", beside, "cl-muted"), step) : null;
-    const body = { call: () => this.call(item, run, step), child: () => [this.child(item.child, item, run, step)] }[kind]?.() ?? this.words(item, run);
-    const made = h("li", { className: `said${failed ? " said-failed" : ""}${open ? " said-open" : ""}`, on: { click: (event) => this.pressed(event, seq, run) } }, head, ...body);
-    made.dataset.kind = kind;
-    made.dataset.place = item.place;
-    return made;
-  }
-
-  words(item, run) {
-    const { kind, reasoning, parts } = item;
-    const about = [];
-    if (reasoning) about.push(this.fold(item, run, "reasoning", "Reasoning", this.passage(item, run, "reasoning", reasoning, "pre")));
-    const shown = this.passage(item, run, "text", item.text, kind === "reply" ? "markdown" : "p");
-    const folded = kind === "prompt" || kind === "memory";
-    if (item.text.text) about.push(folded ? this.fold(item, run, "text", item.text.text.slice(0, 80), shown) : shown);
-    return [...about, ...parts.map((part) => this.part(part, item, run))];
-  }
-
-  call(item, run, step) {
-    const { call, open } = item;
-    const sign = { true: "✓", false: "✗" }[call.ok] ?? (open ? "…" : "–");
-    const first = call.ok === false ? text("span", call.result.text.slice(0, 200), "said-fault") : null;
-    const summary = h("summary", {}, text("span", sign, "said-sign"), text("code", call.line), first);
-    const result = call.result ? [text("p", "Result", "cl-muted"), this.passage(item, run, "result", call.result, "pre")] : [text("p", open ? "There is no result yet." : "No result was recorded.", "cl-muted")];
-    const inside = [text("p", "Arguments", "cl-muted"), this.passage(item, run, "arguments", call.arguments, "pre"), ...result];
-    const links = call.children.map((child) => this.childLink(child));
-    return [h("div", { className: "said-call" }, this.details(item, run, "call", summary, ...inside), step), ...links, ...call.parts.map((part) => this.part(part, item, run))];
-  }
-
-  child(child, item, run, step) {
-    const summary = h("summary", {}, text("span", child.reason === "completed" ? "✓" : "✗", "said-sign"), `${child.machine} `, text("span", child.reason || child.status, "cl-muted"));
-    return h("div", { className: "said-call" }, this.details(item, run, "child", summary, this.childLink(child), this.passage(item, run, "output", child.output, "markdown")), step);
-  }
-
-  childLink({ run }) {
-    return h("p", { className: "said-child" }, "Child run ", h("a", { href: this.link(run), textContent: run }));
-  }
-
-  fold(item, run, name, about, ...inside) {
-    return this.details(item, run, name, text("summary", about), ...inside);
-  }
-
-  details(item, run, name, summary, ...inside) {
-    const key = `${run} ${item.place} ${name}`;
-    const made = h("details", { open: this.open.has(key) }, summary, ...inside);
-    made.addEventListener("toggle", () => (made.open ? this.open.add(key) : this.open.delete(key)));
-    return made;
-  }
-
-  /** A text, and a button that asks for the rest of it. */
-  passage(item, run, name, { text: beginning, rest }, look) {
-    const box = h("div", { className: "said-text" });
-    const put = (words) => {
-      const raw = this.raw || look !== "markdown";
-      const made = raw ? text(look === "pre" ? "pre" : "div", words, "said-raw") : markdown(words);
-      if (made.localName === "pre") made.tabIndex = 0;
-      box.replaceChildren(made);
-    };
-    put(beginning);
-    if (rest) {
-      const all = h("button", { type: "button", className: "cl-link", textContent: `Show all, ${count(rest)} characters more` });
-      all.addEventListener("click", async () => {
-        try {
-          put((await get(`${runPath(run)}/passage${query({ place: item.place, name })}`)).text);
-        } catch (error) {
-          this.app.fail(error);
-        }
-      });
-      box.append(all);
-    }
-    return box;
-  }
-
-  part({ kind, about, name }, item, run) {
-    const made = h("div", { className: "said-part" }, text("span", about, "cl-muted"));
-    if (kind === "image" && name) {
-      made.classList.add("said-image");
-      Object.assign(made, { link: `${runPath(run)}/passage${query({ place: item.place, name })}`, about });
-      this.watch.observe(made);
-    }
-    return made;
-  }
-
-  /** An image of the journal; its data come from this server, and are no address. */
-  async loadImage(box) {
-    this.watch.unobserve(box);
-    try {
-      const { text: data } = await get(box.link);
-      if (IMAGE.test(data)) box.replaceChildren(h("img", { src: data, alt: box.about }));
-    } catch {
-      // what it is stands there already
-    }
+    this.scrolled(); // what comes before and after it, if that is near
   }
 
   showRaw(raw) {
-    this.raw = raw;
+    this.lines.raw = raw;
     this.keep(() => {
       for (const [key, value] of this.items) {
-        const node = this.line(value.item, value.run);
+        const node = this.lines.line(value.item, value.run);
         value.node.replaceWith(node);
         this.items.set(key, { ...value, node });
       }

@@ -18,6 +18,7 @@ const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])([ \t]+|$)(.*)$/;
 const LINK = /!?\[([^[\]\n]{0,300})\]\(\s*<?([^\s()<>]{1,1000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,200})?)>?(?:[ \t]+"[^"\n]{0,300}")?\s*\)/y;
 const ADDRESS = /https?:\/\/[^\s<>"'`|]{1,1000}/y;
+const WEB = /^https?:$/;
 const WORD = /[\p{L}\p{N}]/u;
 
 /** A text as elements. */
@@ -275,7 +276,7 @@ function link(address, words, work) {
   } catch {
     return null;
   }
-  if (url.protocol !== "https:" && url.protocol !== "http:") return null;
+  if (!WEB.test(url.protocol)) return null;
   work.left -= 2;
   const made = h("a", { textContent: words, href: url.href, target: "_blank", rel: "noopener noreferrer" });
   return words === address ? [made] : [made, text("span", ` (${url.host})`, "md-host")];

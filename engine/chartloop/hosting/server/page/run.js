@@ -42,11 +42,11 @@ class RunPage {
     this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
     this.picture = new RunPicture((state) => this.timeline.find(state));
     this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
-    this.step = new Step();
     const show = (seq) => this.open(seq);
     this.family = new Children({ path: this.path, app, choose: show });
     this.repair = new Repair({ path: this.path, app, choose: show, send: (name, body, order) => this.send(name, body, order) });
     this.talk = new Conversation({ run: id, app, choose: (seq) => this.choose(seq, false), sent: (made) => this.written(made) });
+    this.step = new Step(this.talk.lines);
     this.shows = given.get("view") === "conversation" ? "conversation" : "picture";
     main.append(this.build());
     app.title(`Run ${id}`);
@@ -80,7 +80,8 @@ class RunPage {
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
-    if (own) this.hideLive();
+    // what the next action writes may come before the record of the one before
+    if (own && !((data.started ?? data.at) < this.begun?.at - 0.001)) this.hideLive();
     this.again();
   }
 
@@ -427,6 +428,7 @@ class RunPage {
   showBegun({ action, at }) {
     this.begun = { action, at };
     this.live = "";
+    this.talk.quiet();
     this.tick();
   }
 

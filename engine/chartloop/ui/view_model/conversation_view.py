@@ -28,7 +28,7 @@ from chartloop.core.media_parts import is_media, say_part, url_of
 from chartloop.core.outcome import CallResult, Message, Outcome, child_results, made_of_calls
 from chartloop.core.plain import plain
 from chartloop.core.reasoning import reasoning_text
-from chartloop.core.records import Record
+from chartloop.core.records import Input, Record
 from chartloop.core.units import say_count
 from chartloop.core.visible import short, visible
 from chartloop.machine.build import Chart
@@ -248,6 +248,13 @@ def passage(talk: Talk, place: str, name: str) -> str | None:
     return None if text is None else text.text
 
 
+def items_of(chart: Chart, messages: Iterable[Message]) -> list[Item]:
+    """The items of a conversation as a model call is sent it; they have no places in a run."""
+    nothing = Talk(chart, lambda _first, _most: (), 0)
+    sent = Record(0, "", Input("start", data={"messages": list(messages)}), status="running")
+    return _Reader(nothing, LONGEST).items(sent)
+
+
 def _place(place: str) -> tuple[int, int]:
     seq, _, number = place.partition(".")
     if not (seq.isdecimal() and number.isdecimal() and len(place) < 24):
@@ -323,10 +330,8 @@ class _Reader:
             left = say_count(len(outcome.rewrite), "message")
             self._add("cut", text=Text(f"The conversation was shortened to {left}."))
         if reply is not None:
-            thought = reasoning_text(reply.reasoning) if reply.reasoning else ""
-            reasoning = self._cut(thought or "The provider hides it.") if reply.reasoning else None
             text, calls = self._cut(reply.text), reply.tool_calls
-            self._said(calls, who=reply.model, text=text, reasoning=reasoning)
+            self._said(calls, reply.reasoning, who=reply.model, text=text)
         elif made_of_calls(result):
             self._keep_results(result, outcome.messages)
         else:
@@ -368,11 +373,17 @@ class _Reader:
                     self._received = [text, *self._received[:7]]
                 self._add(kind, text=self._cut(text), parts=parts)
             elif role == "assistant":
-                self._said(calls_of(message), text=self._cut(text), parts=parts)
+                thought: Mapping[str, Any] = message.get("reasoning") or {}
+                self._said(calls_of(message), thought, text=self._cut(text), parts=parts)
 
-    def _said(self, calls: Sequence[ToolCall], *, text: Text, **fields: Any) -> None:
+    def _said(
+        self, calls: Sequence[ToolCall], thought: Mapping[str, Any], *, text: Text, **fields: Any
+    ) -> None:
         """A reply of the model, unless it only makes calls, and each of its calls."""
-        if text.text or not calls or fields.get("reasoning") or fields.get("parts"):
+        if thought:
+            hidden = "The provider hides it."
+            fields["reasoning"] = self._cut(reasoning_text(thought) or hidden)
+        if text.text or not calls or thought or fields.get("parts"):
             self._add("reply", text=text, **fields)
         for call in calls:
             self._call(call)
@@ -391,7 +402,9 @@ class _Reader:
         if isinstance(arguments, Mapping):
             given = cast("Mapping[str, Any]", arguments)
             whole = json.dumps(arguments, indent=2, ensure_ascii=False)
-            line = ", ".join(f"{n}={short(_code(v), 60)}" for n, v in given.items())
+            values = ((n, v[:80] if isinstance(v, str) else v) for n, v in given.items())
+            shown = ((n, json.dumps(v, ensure_ascii=False)[:90]) for n, v in values)
+            line = ", ".join(f"{n}={short(text)}" for n, text in shown)
         else:
             line = " ".join(whole[:_LINE].split())
         view = CallView(call.id, name, short(visible(f"{name}({line})"), _LINE), self._cut(whole))
@@ -443,7 +456,7 @@ def _asks(kept: Any) -> str:
 def _static(template: str) -> str:
     """A label without its values: those of a past moment are not known from one record."""
     shown = _VALUE.sub(lambda found: found[0][0] if found[0] in ("{{", "}}") else "…", template)
-    return " ".join(shown.split())
+    return " ".join(shown.replace("\\n", " ").split())
 
 
 def _text(message: Message) -> str:
@@ -495,8 +508,3 @@ def _urls(record: Record, item: Item) -> dict[str, str]:
 
 def _say(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
-
-
-def _code(value: Any) -> str:
-    """A value as an argument in a line of code; of a long one its beginning."""
-    return json.dumps(value[:80] if isinstance(value, str) else value, ensure_ascii=False)[:90]
