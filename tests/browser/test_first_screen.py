@@ -11,7 +11,7 @@ import pytest
 
 from chartloop import load
 from chartloop.core.errors import ChartloopError
-from tests.browser.lab import SLOW, Tab
+from tests.browser.lab import SLOW, Tab, expect_text
 from tests.browser.test_run_page import Seen, Server, pytestmark, refused
 
 if TYPE_CHECKING:
@@ -234,4 +234,40 @@ def test_both_pictures_show_where_two_runs_part(
         })"""
         assert seen.page.evaluate(places) == [True, True], (pair, size)
         assert seen.page.evaluate(COVERED) == []
+    context.close()
+
+
+@pytest.mark.parametrize("size", [SIZES[0], SIZES[3]], ids=["1280", "390"])
+def test_the_page_of_a_machine_says_all_of_it(
+    chromium: Browser, served: Served, size: tuple[int, int]
+) -> None:
+    context = chromium.new_context(viewport={"width": size[0], "height": size[1]})
+    seen = Seen(Tab(context), served)
+    page = seen.page
+    seen.open("/machines")
+    row = page.locator("tr", has_text="calculator")
+    assert row.locator("td").nth(2).text_content() in ("2", "3")
+    row.locator("td").nth(3).get_by_role("link").click()
+    page.wait_for_url("**/runs/failed")
+    seen.open("/machines/calculator")
+    expect_text(page, page.locator(".cl-right"), "Runs.*all [23].*The last that failed: failed")
+    expect_text(page, page.locator(".cl-right"), "Tools.*add.*acts outside.*Instructions")
+    expect_text(page, page.locator(".cl-right"), "errors.consecutive >= limits.errors → stop")
+    assert "rules.0#" not in str(page.locator(".cl-right").text_content())
+    page.locator(".cl-picture svg").wait_for()
+    assert "never" not in str(page.locator(".cl-picture").text_content())
+    page.keyboard.press("h")
+    expect_text(page, page.locator(".cl-picture"), "never")
+    assert page.locator("[data-look=heat]").get_attribute("aria-pressed") == "true"
+    assert page.evaluate(COVERED) == []
+    assert seen.fits()
+    seen.press("Flowchart")
+    page.wait_for_function(
+        "() => !document.querySelector('.cl-picture').textContent.includes('never')"
+    )
+    page.locator("summary", has_text="Start a run").click()
+    page.get_by_label("Task").fill("What is 1 + 1?")
+    seen.press("Start, and wait")
+    page.wait_for_url("**/runs/*")
+    expect_text(page, page.locator(".task"), r"^What is 1 \+ 1\?$")
     context.close()

@@ -118,6 +118,12 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("answer", "waits", "again", f"{EVIL}={EVIL}"),
         ("answer", "waits", "again", f"note={EVIL}"),
     ],
+    "link": [
+        ("link", "waits", "--to", "eve"),
+        ("link", "waits", "--to", EVIL),
+        ("link", EVIL, "--to", "eve"),
+        ("link", "waits", "--revoke"),
+    ],
     "enqueue": [("enqueue", "waits", EVIL)],
     "submit": [
         ("submit", "evil.yaml", EVIL, *TOLD, "--run-id", "due"),

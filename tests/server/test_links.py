@@ -39,7 +39,7 @@ def linked(served: Served, run: str, status: int = 201, **body: Any) -> Any:
 
 
 def token_of(made: Any) -> str:
-    parts = urlsplit(made["url"])
+    parts = urlsplit(str(made["url"]))
     assert (parts.path, parts.query) == ("/answer", "")
     return parts.fragment
 
@@ -106,7 +106,7 @@ def test_it_answers_once_and_says_who_did(asked: tuple[Served, str, str]) -> Non
 
 def test_the_same_answer_sent_again_has_one_effect(asked: tuple[Served, str, str]) -> None:
     served, run, token = asked
-    again = {"headers": {**held(token)["headers"], "Idempotency-Key": "k1"}}
+    again: dict[str, Any] = {"headers": {**held(token)["headers"], "Idempotency-Key": "k1"}}
     first = served.post("/answer", {"event": "approve"}, **again)
     assert served.post("/answer", {"event": "approve"}, **again)["request"] == first["request"]
     served.until(run, "completed")

@@ -16,6 +16,7 @@ ROUTES = """
 /readyz GET
 /metrics GET
 /problems/{code} GET
+/counts GET
 /machines GET
 /machines/{name} GET
 /machines/{name}/findings GET

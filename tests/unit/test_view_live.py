@@ -122,7 +122,7 @@ class End(NamedTuple):
             "#ede9fe",
         ),
         End("error", DONE._replace(how="failed", reason="guard_error"), "✗ guard_error", "#ffcdd2"),
-        End("long", DONE._replace(how="limited", reason="x" * 90), f"■ {'x' * 21}…", "#ffedd5"),
+        End("long", DONE._replace(how="limited", reason="x" * 90), f"■ {'x' * 13}…", "#ffedd5"),
         End("no-reason", DONE._replace(how="failed", reason=""), "✗ error", "#ffcdd2"),
     ],
     ids=lambda case: case.id,

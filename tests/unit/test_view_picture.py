@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chartloop import load
 from chartloop.core.errors import RunError, SetupError
 from chartloop.extras import install
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
@@ -189,3 +190,21 @@ def test_a_link_to_a_file_stays_a_link(tmp_path: Path) -> None:
     picture().save(link)
     assert link.is_symlink()
     assert target.read_text().startswith("flowchart TD")
+
+
+def pixels(png: bytes) -> tuple[int, int]:
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+@pytest.mark.system("dot", install="apt-get install graphviz")
+def test_a_png_has_as_many_times_the_pixels_as_it_is_told() -> None:
+    machine = load("agent")
+    (wide, high), (wider, higher) = (pixels(machine.draw(scale=n).png()) for n in (1, 2))
+    assert abs(wider - 2 * wide) <= 2
+    assert abs(higher - 2 * high) <= 2
+    run = machine.start("Hi.", script=[])
+    live = pixels(run.draw(look="live", scale=2).with_theme("dark").png())
+    assert live[0] > 1.5 * pixels(run.draw(look="live").png())[0]
+    for scale in (0.0, 11.0):
+        with pytest.raises(RunError, match="no picture has the scale"):
+            machine.draw(scale=scale)

@@ -118,6 +118,7 @@ class DrawOptions(TypedDict, total=False):
     direction: Direction
     around: str | None
     hops: int
+    scale: float
 
 
 def arrange_chart(

@@ -138,7 +138,7 @@ class Machine:
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
-        direction: Direction = "tb", around: str | None = None, hops: int = 1,
+        direction: Direction = "tb", around: str | None = None, hops: int = 1, scale: float = 1.0,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """The flowchart of the live machine.
@@ -149,7 +149,7 @@ class Machine:
         `direction`: down (``tb``) or to the right (``lr``); the picture in characters always goes
         down. `around` shows only the boxes at most `hops` arrows away from a state, and how many
         are hidden: for a machine that is too large to read whole. `RunError` if the picture has no
-        such state.
+        such state. `scale`: how many times the pixels a PNG has each way; 2 for a sharp screen.
         """
         from chartloop.pictures.from_graph import flowchart  # noqa: PLC0415 - few runs are drawn
         from chartloop.pictures.picture import Picture  # noqa: PLC0415
@@ -162,7 +162,7 @@ class Machine:
             chart = flowchart(live, rules="none")
         else:
             chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
-        return Picture(arrange_chart(chart, direction, around, hops))
+        return Picture(arrange_chart(chart, direction, around, hops)).at_scale(scale)
 
     def bound(
         self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,

@@ -564,9 +564,11 @@ class Run:
         if look == "plain":
             return picture
         if options.get("region") == "status":
-            return RunPicture(picture.chart, status_of(session))
-        meters = meters_of(session) if look == "report" else None
-        return RunPicture(picture.chart, standing_of(session), meters=meters)
+            drawn = RunPicture(picture.chart, status_of(session))
+        else:
+            meters = meters_of(session) if look == "report" else None
+            drawn = RunPicture(picture.chart, standing_of(session), meters=meters)
+        return drawn.at_scale(options.get("scale", 1.0))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the current picture of the run."""

@@ -55,6 +55,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("step", "Run a machine by hand, step by step."),
         Entry("resume", "Continue an interrupted, paused or answered run."),
         Entry("answer", "Answer the question of a waiting run."),
+        Entry("link", "Make a link that lets one person answer the question of a run, once."),
         Entry("enqueue", "Add tasks at the end of the queue of a run."),
         Entry("pause", "Ask a run to pause before its next action."),
         Entry("cancel", "Ask a run to stop before its next action."),

@@ -30,7 +30,7 @@ from chartloop.run.events import (
     Started,
     ToolCallDelta,
 )
-from chartloop.run.record_text import because, outcome_of
+from chartloop.run.record_text import because, outcome_of, shown_path
 from chartloop.ui.view_model import build
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Live:
                 self._see_child(event)
             case Recorded():
                 record = event.record
-                path = " → ".join([record.state, *event.decision.path])
+                path = " → ".join([record.state, *shown_path(event.decision.path, record)])
                 why = because(self._chart, record)
                 self._last = f"{path}  because {why}" if why else path
                 self._failed = outcome_of(record) if record.failures else ""

@@ -140,6 +140,8 @@ def argument_rows(call: Data) -> list[dict[str, Any]]:
         )
         text = "\n".join(_lines(value))
         if money:
+            whole = isinstance(value, float) and value != round(value, 2)
+            text = text if whole else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
             named = _CURRENCY.search(name)
             unit = named[1].upper() if named else known if isinstance(known, str) else ""
             text = f"{text} {_plain(unit)}".rstrip() if unit else text

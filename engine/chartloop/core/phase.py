@@ -16,16 +16,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.reasons import REASONS, StopReason, StopSignal
 
 Colour = Literal["green", "orange", "violet", "red", "amber", "blue", "grey"]
 """The name of a colour; each face has a paint for it."""
+PhaseName = Literal[
+    "done", "limited", "stopped", "gave_up", "failed", "waiting", "running", "unattended", "queued",
+    "sleeping", "paused", "stepped", "idle", "moved", "damaged",
+]  # fmt: skip
 
 
 class Phase(NamedTuple):
     """How a run stands, for people."""
 
-    name: str
+    name: PhaseName
     """As programs read it: the field `phase`."""
     word: str
     """As people read it."""
@@ -97,15 +101,21 @@ _GIVES_UP: frozenset[str] = frozenset(
 """Reasons for which the machine ends itself, though no limit was reached and nothing failed."""
 
 
-def ending_of(status: str, reason: str | None, lost: int = 0) -> Phase:
+Why = StopSignal | StopReason | str | None
+"""What ended a run: its deciding signal, or as much of it as is known."""
+
+
+def ending_of(status: str, why: Why, lost: int = 0) -> Phase:
     """The phase of a run that has ended with `status` and gave up `lost` tasks of its queue.
 
-    `reason` is that of the run's machine; a name is looked up among the built-in ones. An error
-    as the status is a failure. Else the kind of the reason decides: natural is done, unless tasks
-    were lost. An error that ended as `completed`, and a reason by which the machine ends itself,
-    is giving up. Somebody who asked for the stop is a person; one who did not answer in time is a
-    limit. Everything else is a limit: so are the reasons of the file, which its rules raise.
+    The name of a reason is looked up among the built-in ones. An error as the status is a failure.
+    Else the kind of the reason decides: natural is done, unless tasks were lost. What was raised
+    from outside is a person's stop, whatever its reason. An error that ended as `completed`, and a
+    reason by which the machine ends itself, is giving up. One who did not answer in time is a
+    limit, and so is everything else: also the reasons of the file, which its rules raise.
     """
+    outside = isinstance(why, StopSignal) and why.source == "outside"
+    reason = why.reason if isinstance(why, StopSignal) else why
     if not isinstance(reason, StopReason):
         reason = REASONS.get(reason or "") or StopReason(reason or "unknown")
     kind = reason.kind
@@ -113,24 +123,26 @@ def ending_of(status: str, reason: str | None, lost: int = 0) -> Phase:
         return FAILED
     if kind == "natural":
         return GAVE_UP if lost else DONE
+    if outside:
+        return STOPPED
     if kind == "error" or reason in _GIVES_UP:
         return GAVE_UP
     return STOPPED if kind == "human" and reason != "user_unresponsive" else LIMITED
 
 
 def phase_of(
-    status: str, reason: str | None = None, *, lost: int = 0, ending: str = "",
+    status: str, why: Why = None, *, lost: int = 0, ending: str = "",
     asks: bool = False, wakes: bool = False, driven: bool | None = None, queued: bool = False,
 ) -> Phase:  # fmt: skip
     """The phase of a run.
 
-    `reason` and `lost` are those of `ending_of`; `ending` is the name of the phase in which the run
+    `why` and `lost` are those of `ending_of`; `ending` is the name of the phase in which the run
     ended, where that is stored. `asks`: it has a question. `wakes`: it has a wake-up time.
     `driven`: whether a process drives it, None if that is not known. `queued`: a worker is asked to
     drive it.
     """
     if status in ("completed", "error"):
-        return PHASES.get(ending) or ending_of(status, reason, lost)
+        return PHASES.get(ending) or ending_of(status, why, lost)
     if status in ("moved", "damaged"):
         return PHASES[status]
     if asks:

@@ -52,6 +52,7 @@ from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.phases import stand_of
 from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
@@ -170,7 +171,8 @@ class Runs:
             children=by_hand(children_of(self.journal, run_id)),
         )  # fmt: skip
         marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
-        return {**view.to_dict(), **marks, **self.driving(run_id)}
+        stand = by_hand(stand_of(self.journal, run.session.row))
+        return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
 
     def past(self, run: Run, seq: int) -> Past:
         """The run at one of its records."""
@@ -289,7 +291,8 @@ class Runs:
     def link_over(self, link: AnswerLink) -> str:
         """Why a link takes no answer any more, in words for its holder; empty while it does."""
         try:
-            over = by_hand(wait_over(self._fresh(self.row(link.run)).session, link.wait))
+            run = self._fresh(self.row(link.run))
+            over = wait(wait_over(run.session, link.wait), suspends=run.suspends)
         except UnknownRunError:
             return "The run was removed, and its question with it."
         if not over and by_hand(self.journal.now()) >= link.until:

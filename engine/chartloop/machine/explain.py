@@ -158,7 +158,9 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
     ending = ""
     if decision.status in ENGINE_ENDS.values():
         lost = decision.looks[-1].facts.queue.failed if decision.looks else 0
-        ending = ending_of(decision.status, chart.spec.reason(decision.winner), lost).name
+        raised = [one for one in decision.signals if one.reason == decision.winner]
+        why = raised[0] if raised else chart.spec.reason(decision.winner)
+        ending = ending_of(decision.status, why, lost).name
     return Explanation(decision.state, decision.input.kind, tuple(rows), decision, ending)
 
 

@@ -210,6 +210,8 @@ def _role(spec: StateSpec, starts: bool) -> str:
         return "completed" if spec.stop == "completed" else "stop"
     if spec.role:
         return spec.role
+    if spec.end == "error":
+        return "stop"
     if spec.job == "end":
         return "action" if spec.shape == "rect" else "end"
     if spec.pill or (starts and spec.job == "pass"):

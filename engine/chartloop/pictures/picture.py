@@ -17,15 +17,16 @@ from functools import cached_property, partial
 from operator import methodcaller
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self, get_args
 
-from chartloop.core.errors import ChartloopError, refuse_unknown
+from chartloop.core.errors import ChartloopError, RunError, refuse_unknown
 from chartloop.core.html_table import image
 from chartloop.extras import install
 from chartloop.pictures.dot.accessible import add_description
+from chartloop.pictures.dot.clear import Clear, lay_out
 from chartloop.pictures.dot.engine import Engine, find_engine, render
 from chartloop.pictures.dot.theme import Theme, adaptive, to_dark
-from chartloop.pictures.dot.write import svg_ids, to_dot
+from chartloop.pictures.dot.write import PLAIN, Dress, Tuning, svg_ids, to_dot
 from chartloop.pictures.flowchart import Flowchart, one_line
 from chartloop.pictures.mermaid import to_mermaid, too_large
 from chartloop.pictures.pages import PAPERS, Paper, fitting, shorten_title, split
@@ -61,6 +62,9 @@ class Picture:
         self._engine: Engine | None = engine
         self._timeout = timeout
         self._theme: Theme = "light"
+        self._scale = 1.0
+        self._dress: Dress = PLAIN
+        """How boxes and arrows look, in DOT, SVG and PNG."""
 
     def __repr__(self) -> str:
         chart = self.chart
@@ -87,7 +91,7 @@ class Picture:
 
     def dot(self) -> str:
         """DOT, the language of Graphviz."""
-        return to_dot(self.chart, prefix=self.prefix)
+        return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
 
     def text(self, width: int = WIDTH) -> str:
         """A picture in characters, at most `width` columns wide.
@@ -117,8 +121,19 @@ class Picture:
         return self._png
 
     @cached_property
+    def _laid_out(self) -> Clear:
+        """The layout, which PNG takes from SVG."""
+        return self._lay_out(self._dress)
+
+    def _lay_out(self, dress: Dress, like: Tuning | None = None) -> Clear:
+        return lay_out(
+            self.chart, self.prefix, engine=self.engine, timeout=self._timeout, dress=dress,
+            recolour=to_dark if self._theme == "dark" else str, like=like,
+        )  # fmt: skip
+
+    @cached_property
     def _svg(self) -> str:
-        drawn = self._render("svg").decode()
+        drawn = self._laid_out.svg
         element = drawn[drawn.index("<svg") :]
         svg = add_description(element, self.chart, prefix=self.prefix, outline=self.outline())
         return (
@@ -127,11 +142,8 @@ class Picture:
 
     @cached_property
     def _png(self) -> bytes:
-        return self._render("png")
-
-    def _render(self, form: Literal["svg", "png"]) -> bytes:
-        source = to_dark(self.dot()) if self._theme == "dark" else self.dot()
-        return render(source, form, engine=self.engine, timeout=self._timeout)
+        source, scale = self._laid_out.source, self._scale
+        return render(source, "png", engine=self.engine, timeout=self._timeout, scale=scale)
 
     def with_theme(self, theme: Theme) -> Self:
         """A copy with a theme: `light`, `dark`, or `auto`, an SVG that follows its page.
@@ -141,8 +153,20 @@ class Picture:
         refuse_unknown("theme", theme, get_args(Theme))
         other = copy(self)
         other._theme = theme
-        for drawn in ("_svg", "_png"):
+        for drawn in ("_svg", "_png", "_laid_out"):
             vars(other).pop(drawn, None)
+        return other
+
+    def at_scale(self, scale: float) -> Self:
+        """A copy whose PNG has `scale` times the pixels each way: 2 for a sharp screen.
+
+        RunError: the scale is not from 0.1 to 10.
+        """
+        if not 0.1 <= scale <= 10:
+            raise RunError(f"no picture has the scale {scale:g}", hint="take one from 0.1 to 10")
+        other = copy(self)
+        other._scale = scale
+        vars(other).pop("_png", None)
         return other
 
     def save(self, path: str | Path) -> Path:
@@ -167,7 +191,7 @@ class Picture:
         if fits(self.chart):
             return (self,)
         parts = split(shorten_title(self.chart, room), fits)
-        return tuple(self.of(part).with_theme(self._theme) for part in parts)
+        return tuple(self.of(part).with_theme(self._theme).at_scale(self._scale) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
         """A picture of another chart with the same settings."""

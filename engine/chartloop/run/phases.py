@@ -9,10 +9,11 @@ Belongs here: the reading. Never: the words (`core.phase`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from chartloop.core.phase import Phase
+from chartloop.core.phase import ENDINGS, Phase
 from chartloop.run.journal import Journal
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import RunRow
 
 
@@ -22,6 +23,30 @@ class Stand(NamedTuple):
     phase: Phase
     driver: str | None
     """The process that drives it now; None if none does."""
+
+
+def in_phase(filter: RunFilter, name: str) -> RunFilter | None:
+    """A filter of what rows know of a phase; None if nothing can match both.
+
+    Whether a run that goes on is driven is not known to its row: its `Stand` says so.
+    """
+    by_status = {
+        "running": "running", "unattended": "running", "paused": "paused", "stepped": "debugging",
+        "idle": "idle", "moved": "moved", "damaged": "damaged",
+    }  # fmt: skip
+    wanted: dict[str, Any] = {}
+    if name in (ending.name for ending in ENDINGS):
+        wanted = {"ending": name}
+    elif name == "waiting":
+        wanted = {"waiting": True}
+    elif name in by_status:
+        wanted = {"status": by_status[name]}
+    else:  # a worker is awaited from several statuses
+        wanted = {"ending": ""}
+    for field, value in wanted.items():
+        if getattr(filter, field) not in (None, value):
+            return None
+    return filter.replace(**wanted)
 
 
 async def stand_of(journal: Journal, row: RunRow) -> Stand:

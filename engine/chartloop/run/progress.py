@@ -108,7 +108,7 @@ def _how(position: Position) -> str:
 
 def _ending(position: Position) -> Phase:
     top = position.signals.highest
-    return ending_of(position.status, top and top.reason, position.facts.queue.failed)
+    return ending_of(position.status, top, position.facts.queue.failed)
 
 
 def _describe_position(position: Position, tally: Tally, reason: str) -> str:

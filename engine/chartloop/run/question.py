@@ -213,7 +213,7 @@ def update_at(
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
     ending = message = ""
     if position.ended and (top := position.signals.highest) is not None:
-        phase = ending_of(position.status, top.reason, facts.queue.failed)
+        phase = ending_of(position.status, top, facts.queue.failed)
         ending = phase.name
         if phase is DONE:
             message = facts.last.text if chart.spec.output is None else ""

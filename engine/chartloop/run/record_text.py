@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from chartloop.core.conversation import arguments_of
 from chartloop.core.format import json_text
 from chartloop.core.outcome import made_of_calls
+from chartloop.core.phase import ending_of
 from chartloop.core.position import ELICITATION
+from chartloop.core.reasons import StopSignals
 from chartloop.core.reports import Table
 from chartloop.core.text_table import Cell, Row
 from chartloop.core.units import say_elapsed
 from chartloop.core.visible import short
 from chartloop.machine.guard_text import say_value
+from chartloop.machine.transition_table import ENGINE_ENDS
 
 if TYPE_CHECKING:  # the command line uses this module before it loads a machine
     from chartloop.core.facts import ToolCall
@@ -39,15 +42,17 @@ class RecordRow:
     outcome: str
     duration: str
     path: tuple[str, ...]
+    """The states of the file, and how the run ended if it did so at an end of the engine."""
     because: str
     failed: bool
 
     @classmethod
     def of(cls, chart: Chart, record: Record) -> Self:
         """What is said of a record."""
+        path = shown_path(path_of(chart, record), record)
         return cls(
             record.seq, record.kind, record.state, action_of(chart, record), outcome_of(record),
-            duration_of(record), path_of(chart, record), because(chart, record),
+            duration_of(record), path, because(chart, record),
             bool(record.failures),
         )  # fmt: skip
 
@@ -87,6 +92,14 @@ def path_of(chart: Chart, record: Record) -> tuple[str, ...]:
         moved = record.next != record.state or record.kind == "start"
         entered += [record.next] if moved else []
     return tuple(entered)
+
+
+def shown_path(path: Sequence[str], record: Record) -> tuple[str, ...]:
+    """The states for people: in place of an end of the engine stands how the run ended."""
+    if not path or path[-1] not in ENGINE_ENDS:
+        return tuple(path)
+    top = StopSignals(record.signals).highest
+    return (*path[:-1], ending_of(record.status, top).marked)
 
 
 def because(chart: Chart, record: Record) -> str:

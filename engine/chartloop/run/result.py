@@ -123,8 +123,9 @@ class Result(Shown):
     @property
     def phase(self) -> Phase:
         """How it stands, in the words of every face."""
+        raised = (one for one in reversed(self.signals) if one.reason == self.reason)
         return phase_of(
-            self.status, self.reason, lost=self.facts.queue.failed,
+            self.status, next(raised, self.reason), lost=self.facts.queue.failed,
             asks=bool(self.question or self.events), wakes=self.wake_at is not None,
         )  # fmt: skip
 
@@ -206,7 +207,9 @@ class Result(Shown):
         errors = (
             f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in self.errors
         )
-        path = self.path  # of a long one, the first states and the last
+        path = [
+            name for name in self.path if name not in ENGINE_ENDS
+        ]  # of a long one, the first states and the last
         states = path if len(path) <= _LISTED else (*path[:5], "…", *path[5 - _LISTED :])
         yield pairs(
             (

@@ -93,6 +93,13 @@ class DrawOptions(RunOptions):
         show_default=True,
         help="Colours of SVG and PNG. `auto`: an SVG that follows its reader's preference.",
     )
+    scale: float = option(
+        "--scale",
+        type=click.FloatRange(0.1, 10),
+        default=1.0,
+        show_default=True,
+        help="Pixels of a PNG, each way: 2 for a sharp screen.",
+    )
     around: str | None = option(
         "--around",
         metavar="STATE",
@@ -123,7 +130,7 @@ Examples:
   chartloop draw my.yaml --format mermaid --rules chain
   chartloop draw agent --region status
   chartloop draw agent --direction lr -o agent.svg
-  chartloop draw agent --theme dark -o agent.png
+  chartloop draw agent --theme dark --scale 2 -o agent.png
   chartloop draw my.yaml --around think --hops 2
   chartloop draw moderator -o moderator.svg --page a4
   chartloop draw --run last -o run.svg
@@ -162,7 +169,7 @@ def draw(machine: str | None, options: DrawOptions) -> None:
             picture = seen_machine(machine, options).draw(**settings)
         else:
             picture = _run(str(options.run), options).draw(look=options.look, **settings)
-        picture = picture.with_theme(options.theme)
+        picture = picture.with_theme(options.theme).at_scale(options.scale)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if options.page is not None:

@@ -20,6 +20,7 @@ from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import cut
 
 with at_first_use(__name__):
+    from chartloop.machine import transition_table
     from chartloop.run import migrate, phases, sync
     from chartloop.ui.view_model import build, state_drawing
     from chartloop.ui.view_model import text as run_text
@@ -80,7 +81,9 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
     beside += [("inbox", line) for line in _inbox(journal, opened)]
     print_table(_head(row, machine, opened, _parent(row, records), beside, stand=stand))
     views = [build.record_view(machine.chart, record) for record in records]
-    path = " → ".join(opened.result.path)
+    path = " → ".join(
+        state for state in opened.result.path if state not in transition_table.ENGINE_ENDS
+    )
     table = run_text.record_lines(views, console.width())
     print_lines([Line(""), *table, Line(""), Line(f"path  {path}")])
 

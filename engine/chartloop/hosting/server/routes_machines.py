@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
@@ -12,8 +12,11 @@ from chartloop.analysis.versions.diff.diff import diff, say
 from chartloop.api import Machine, Run
 from chartloop.core.errors import ChartloopError, SpecError
 from chartloop.core.facts import FACTS
+from chartloop.core.plain import plain
+from chartloop.core.specs import ToolSpec
 from chartloop.hosting.machines import ServedFile
 from chartloop.hosting.server.common import ANY, READ, Parts, TheParts, TheReach, problems
+from chartloop.language.spec import MachineSpec
 from chartloop.pictures.dot.theme import Theme
 from chartloop.pictures.flowchart import Direction
 from chartloop.run.journal import RunRow
@@ -23,6 +26,7 @@ from chartloop.run.sync import by_hand
 from chartloop.run.tenants import Reach
 from chartloop.studies.coverage.figures import PLURAL
 from chartloop.studies.coverage.measure import coverage
+from chartloop.studies.coverage.targets import Item
 
 router = APIRouter(prefix="/machines", tags=["machines"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 422)
@@ -43,20 +47,42 @@ def _summary(file: ServedFile) -> dict[str, Any]:
 
 
 @router.get("", responses=problems(*ANY))
-def machines(parts: TheParts) -> dict[str, Any]:
-    """The machines in the served folders."""
-    return {"machines": [_summary(file) for file in parts.machines.listing()]}
+def machines(parts: TheParts, reach: TheReach) -> dict[str, Any]:
+    """The machines in the served folders, each with its runs: how many, and the last that failed.
+
+    Runs are counted up to 100; `more` says that there are others.
+    """
+    return {
+        "machines": [
+            {**_summary(file), "runs": _runs_of(parts, file, reach)}
+            for file in parts.machines.listing()
+        ]
+    }
+
+
+def _runs_of(parts: Parts, file: ServedFile, reach: Reach) -> dict[str, Any]:
+    """How many runs a machine has, and the newest that failed: two pages, however many it has."""
+    name = file.machine.name if file.machine is not None else file.name
+    wanted = RunFilter(machine=name, tenant=reach.tenant)
+    page = by_hand(parts.journal.page(wanted, "", RECENT))
+    failed = by_hand(parts.journal.page(wanted.replace(status="error"), "", 1)).rows
+    last = {"run": failed[0].run_id, "at": failed[0].updated} if failed else None
+    return {"count": len(page.rows), "more": bool(page.next), "failed": last}
 
 
 @router.get("/{name}", responses=FOUND)
 def machine(name: str, parts: TheParts) -> dict[str, Any]:
-    """One machine: the text of its file, its states, limits, variables and facts."""
+    """One machine: the text of its file, what it is about, its model, tools, states and facts."""
     file = parts.machines.file(name)
     summary = {**_summary(file), "text": file.text}
     if file.machine is None:
         return summary
     spec = file.machine.spec
     return summary | {
+        "about": spec.about,
+        "instructions": spec.instructions.text if spec.instructions is not None else "",
+        "model": plain(dict(spec.model)),
+        "tools": [_tool(spec.registry.tools[name], spec) for name in spec.tools],
         "states": list(spec.states),
         "start": spec.start,
         "limits": {n: str(limit.type) for n, limit in spec.limits.items()},
@@ -64,6 +90,21 @@ def machine(name: str, parts: TheParts) -> dict[str, Any]:
         "memory": list(spec.memory),
         "reasons": sorted(spec.reasons),
         "facts": _facts_schema(file.machine),
+    }
+
+
+def _tool(tool: ToolSpec, spec: MachineSpec) -> dict[str, Any]:
+    """A tool in words: what it does, whether a call may be made twice, what it does with data."""
+    use = spec.data.get(tool.name, tool.data)
+    data = {"reads": use.reads, "from": use.origin, "sends": use.sends}
+    return {
+        "name": tool.name,
+        "about": tool.description,
+        "effect": str(tool.effect),
+        "data": {key: word for key, word in data.items() if word},
+        "runs": tool.machine,
+        "server": tool.server,
+        "approved": spec.approve is not None and tool.name in spec.approve.tools,
     }
 
 
@@ -101,14 +142,39 @@ def machine_coverage(name: str, parts: TheParts, reach: TheReach) -> dict[str, A
     """The states, edges and rules that its newest runs covered, and those that they missed."""
     machine = _sound(parts, name)
     report = coverage(machine, list(_readable(parts, _newest(parts, machine, reach))))
+    raised = {one.item.id: one.item.reason for one in report.covered if one.item.kind == "rule"}
+    missing = {
+        kind: [one.item for one in report.missing if one.item.kind == kind]
+        for kind in report.figures
+    }
     figures = [
         {
             "kind": PLURAL[kind], "seen": figure.seen, "all": figure.all,
-            "missing": [one.item.id for one in report.missing if one.item.kind == kind],
+            "missing": [item.id for item in missing[kind]],
+            "words": [_in_words(item, raised) for item in missing[kind]],
         }
         for kind, figure in report.figures.items()
     ]  # fmt: skip
     return {"runs": report.runs, "rows": figures, "skipped_runs": list(report.skipped_runs)}
+
+
+def _in_words(item: Item, raised: Mapping[str, str]) -> str:
+    """A part of a machine as its file says it: the guard, and what that leads to.
+
+    `raised` is the reason of each rule.
+    """
+    text = " ".join(item.text.split())
+    if item.kind == "state":
+        return f"{text} ({item.id})" if text and text != item.id else item.id
+    if item.kind == "atom":
+        return f"{text} is {str(item.way).lower()}"
+    if item.kind == "reason":
+        return item.reason or raised.get(item.id) or item.id
+    leads = f"stop: {item.reason}" if item.reason else item.to
+    if not (text or leads):
+        return item.id
+    where = f"{item.source}: " if item.source and item.kind != "rule" else ""
+    return f"{where}{text or 'otherwise'}{f' → {leads}' if leads else ''}"
 
 
 @router.get("/{name}/changes", responses=FOUND)
@@ -157,14 +223,20 @@ def _newest(parts: Parts, machine: Machine, reach: Reach) -> list[RunRow]:
     response_class=Response,
 )
 def picture(
-    name: str, parts: TheParts, direction: Annotated[Direction, Query()] = "tb",
-    theme: Annotated[Theme, Query()] = "light",
+    name: str, parts: TheParts, reach: TheReach, *,
+    direction: Annotated[Direction, Query()] = "tb", theme: Annotated[Theme, Query()] = "light",
+    look: Annotated[
+        Literal["plain", "heat"],
+        Query(description="`heat`: coloured by how often its newest runs went where."),
+    ] = "plain",
 ) -> Response:  # fmt: skip
     """The flowchart of the machine, as SVG."""
-    file = parts.machines.file(name)
-    if file.machine is None:
-        raise SpecError(file.findings)
-    drawn = file.machine.draw(direction=direction).with_theme(theme)
+    machine = _sound(parts, name)
+    drawn = machine.draw(direction=direction)
+    if look == "heat":
+        newest = _readable(parts, _newest(parts, machine, reach))
+        drawn = coverage(machine, list(newest)).draw()
+    drawn = drawn.with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
 
 

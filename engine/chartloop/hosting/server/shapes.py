@@ -366,7 +366,7 @@ class Me(BaseModel):
     """Whose runs it sees; empty for those without a tenant, `*` for all."""
 
 
-_INNER = ("run_id", "epoch", "machine_hash", "fork_seq", "question")
+_INNER = ("run_id", "epoch", "machine_hash", "fork_seq", "question", "ending", "last_state")
 
 
 class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
@@ -378,6 +378,10 @@ class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
     question: Question | None
     driver: str | None
     """The process that drives it now; null if none does."""
+    phase: str
+    """How it stands, in one word: the name of its phase."""
+    at: str
+    """The state of the file at which it is or ended."""
 
 
 class CallAgainBody(create_model("CallAgain", **_fields(CallAgain))):
@@ -416,6 +420,25 @@ class RunList(BaseModel):
     runs: list[RunSummary]
     next: str | None = None
     """The cursor of the next page; null on the last."""
+
+
+class RunSpan(BaseModel):
+    """The runs that began in a span of time."""
+
+    at: float
+    """Its beginning, in epoch seconds."""
+    runs: dict[str, int]
+    """How many, by the name of their phase."""
+
+
+class RunCounts(BaseModel):
+    """How many runs began when; spans without a run are left out."""
+
+    since: float
+    until: float
+    width: float
+    """The seconds of each span."""
+    spans: list[RunSpan]
 
 
 class RecordList(BaseModel):

@@ -30,14 +30,27 @@ def find_engine() -> Engine:
     return "pygraphviz" if importlib.util.find_spec("pygraphviz") else "mermaid"
 
 
+_DPI = 96
+"""The pixels of an inch in a PNG, as Graphviz has it."""
+
+
 def render(
-    source: str, form: Literal["svg", "png"], *, engine: Engine, timeout: float = 30.0
+    source: str,
+    form: Literal["svg", "png"],
+    *,
+    engine: Engine,
+    timeout: float = 30.0,
+    scale: float = 1.0,
 ) -> bytes:
     """The picture of a DOT text, laid out within `timeout` seconds.
 
+    A PNG has `scale` times the pixels each way.
     SetupError: there is no such engine, or it failed. RunError: it took too long.
     """
     command = _command(engine, form)
+    if scale != 1:
+        head, brace, rest = source.partition("{")
+        source = f"{head}{brace}\n\tgraph [dpi={_DPI * scale:g}]{rest}"
     try:
         # Run the program through the library, whose `graphviz.pipe` has no timeout.
         from graphviz.backend import execute  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]

@@ -208,6 +208,22 @@ class Dress:
 PLAIN = Dress()
 
 
+class Tuning(NamedTuple):
+    """What one layout of a chart has otherwise than the first: `clear` tries some."""
+
+    apart: tuple[float, float] | None = None
+    """Inches between boxes of a row, and between rows."""
+    weights: Mapping[str, int] = MappingProxyType({})
+    """Of single arrows, by their ids in the SVG."""
+    turned: bool = False
+    """Whether every second loop at one box is drawn at its other side."""
+
+
+AS_IS = Tuning()
+_EVEN = tuple("02468")
+"""How the id ends of the first of several arrows between two boxes, of the third, and so on."""
+
+
 class _Digraph(Protocol):
     """The part of `graphviz.Digraph` used here; the library has no types."""
 
@@ -218,12 +234,14 @@ class _Digraph(Protocol):
     def source(self) -> str: ...
 
 
-def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
+def to_dot(
+    chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN, tuning: Tuning = AS_IS
+) -> str:
     """The chart as DOT text. Equal charts and prefixes give equal texts.
 
     In the SVG a box has the id `node-<box>` and an arrow `edge-<from>-<to>-<n>`, where n counts the
     parallel arrows from 0; `prefix` precedes each, so that several pictures can share a page.
-    `dress` decides how boxes and arrows look.
+    `dress` decides how boxes and arrows look, `tuning` changes where they stand.
     """
     graph, nohtml = _door()
 
@@ -234,6 +252,8 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     ids = safe_ids(box.id for box in chart.boxes)
     whole = never_html(dress.title(chart))
     graph.attr(id=named.chart, rankdir=chart.direction.upper(), **effort(chart), **whole)
+    if tuning.apart is not None:
+        graph.attr(nodesep=f"{tuning.apart[0]:g}", ranksep=f"{tuning.apart[1]:g}")
     reached = as_reached(chart)
     for box in reached:
         name = ids[box.id]
@@ -249,7 +269,11 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     pull = pulling(chart, reached)
     for arrow, name in zip(chart.arrows, named.arrows, strict=True):
         ends = ids[arrow.source], ids[arrow.target]
-        graph.edge(*ends, id=name, **{"weight": pull(arrow), **never_html(dress.arrow(arrow))})
+        weight = str(tuning.weights.get(name, pull(arrow)))
+        style = {"weight": weight, **never_html(dress.arrow(arrow))}
+        if tuning.turned and arrow.source == arrow.target and not name.endswith(_EVEN):
+            style |= {"tailport": "w", "headport": "w"}
+        graph.edge(*ends, id=name, **style)
     return graph.source
 
 

@@ -25,7 +25,7 @@ from chartloop.pictures.live.colours import (
     look_of_box,
 )
 from chartloop.pictures.live.plan import Plan
-from chartloop.pictures.live.slots import Slots
+from chartloop.pictures.live.slots import RAISED, Slots
 
 
 class Css:
@@ -67,6 +67,9 @@ class Css:
                 self._arrow(self._ids.arrows[place], look_of_arrow(times, most))
                 for place, times in plan.counts.items()
             ]
+        if marked := [boxes[name] for name in (plan.now, *plan.failed) if name]:
+            texts = ",".join(f"#{name}.node text" for name in marked)
+            rules.append(f"{texts}{{translate:0 -{RAISED:g}px}}")
         for box in self._chart.boxes:
             name, look = boxes[box.id], look_of_box(box, plan)
             if look is not None and look is not FADED:

@@ -16,9 +16,10 @@ from typing import Literal, NamedTuple
 from chartloop.core.errors import ChartloopError
 from chartloop.extras import install
 from chartloop.pictures.dot.accessible import add_description
+from chartloop.pictures.dot.clear import Clear, lay_out
 from chartloop.pictures.dot.engine import Engine, find_engine, render
 from chartloop.pictures.dot.theme import adaptive, dark_attributes, dark_mode_rules, dark_rules
-from chartloop.pictures.dot.write import svg_ids, to_dot
+from chartloop.pictures.dot.write import Dress, svg_ids
 from chartloop.pictures.flowchart import Flowchart
 from chartloop.pictures.live.css import Css
 from chartloop.pictures.live.live_style import LiveDress, PaintedDress
@@ -82,8 +83,7 @@ class LivePicture:
     @cached_property
     def _laid_out(self) -> Slots | ChartloopError:
         try:
-            source = to_dot(self.chart, prefix=self.prefix, dress=LiveDress(self.chart))
-            drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
+            drawn = self._lay_out(LiveDress(self.chart)).svg
             arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
             counted = [name for arrow, name in arrows if arrow.id]
             return Slots(self._add_outline(drawn), self.ids, counted)
@@ -136,17 +136,19 @@ class LivePicture:
 
         It is laid out for this moment, without room for the texts of others.
         """
-        svg = self._add_outline(self._still(standing, "svg").decode())
+        dress = PaintedDress(self.chart, self._planner.plan(standing))
+        svg = self._add_outline(self._lay_out(dress).svg)
         return adaptive(svg, self.ids.chart) if theme == "auto" else svg
 
-    def png(self, standing: Standing) -> bytes:
-        """A PNG image of a moment."""
-        return self._still(standing, "png")
+    def png(self, standing: Standing, scale: float = 1.0) -> bytes:
+        """A PNG image of a moment, with `scale` times the pixels each way."""
+        source = self._lay_out(PaintedDress(self.chart, self._planner.plan(standing))).source
+        return render(source, "png", engine=self.engine, timeout=self._timeout, scale=scale)
 
-    def _still(self, standing: Standing, form: Literal["svg", "png"]) -> bytes:
-        dress = PaintedDress(self.chart, self._planner.plan(standing))
-        source = to_dot(self.chart, prefix=self.prefix, dress=dress)
-        return render(source, form, engine=self.engine, timeout=self._timeout)
+    def _lay_out(self, dress: Dress) -> Clear:
+        return lay_out(
+            self.chart, self.prefix, engine=self.engine, timeout=self._timeout, dress=dress
+        )
 
     def text(self, standing: Standing) -> str:
         """A moment in characters, with a hint at the installation if Graphviz is missing."""

@@ -38,8 +38,10 @@ from chartloop.pictures.live.plan import Plan, last_boxes, say_times
 
 BADGE = "o NOW"
 """The placeholder of the badge of the current state."""
-REASON = "o stopped by a reason"
-"""The placeholder of the badge where a run may end, which gives the reason."""
+COMPLETED = "o completed"
+"""The placeholder of the badge in an end for runs that are completed."""
+REASON = "o user_requested"
+"""The placeholder of the badge where else a run may end: the reason, as far as it fits."""
 COUNT = "x0000"
 """The placeholder of an arrow's count."""
 CAPTION = "o how the run stands in a few words"
@@ -88,7 +90,8 @@ class LiveDress(Dress):
 
     def badge(self, box: Box) -> str:
         """The text under a label."""
-        return REASON if box.id in self._last else BADGE
+        ends = COMPLETED if box.role == "completed" else REASON
+        return ends if box.id in self._last else BADGE
 
     def count(self, arrow: Arrow) -> str:
         """The text after the label of an arrow."""

@@ -16,8 +16,8 @@ from chartloop.pictures.flowchart import Arrow, Box, Flowchart, shorten
 from chartloop.pictures.from_graph import rule_boxes
 from chartloop.pictures.live.progress import Standing
 
-_REASON = 22
-"""The most characters of a reason that fit into a badge."""
+_REASON = len("user_requested")
+"""The characters of a reason for which an end has room; one with a wide label has more."""
 _SHORT = 9
 """The most characters of a reason that fit into a box out of which arrows lead."""
 _CAPTION = 60
@@ -98,7 +98,10 @@ class Planner:
             return "● NOW"
         mark, reason = PHASES[standing.how].sign, standing.reason
         if now in self.last and reason:
-            return f"{mark} {shorten(reason, _REASON)}"
+            box = self.boxes[now]
+            room = len("completed") if box.role == "completed" else _REASON
+            widest = max(map(len, box.label.split("\n")))
+            return f"{mark} {shorten(reason, max(room, widest))}"
         if standing.how == FAILED.name:
             return f"{mark} {reason if 0 < len(reason) <= _SHORT else 'error'}"
         return f"{mark} END"

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from chartloop.pictures.dot.write import SvgIds
-from chartloop.pictures.live.live_style import BADGE, CAPTION, COUNT, REASON
+from chartloop.pictures.live.live_style import BADGE, CAPTION, COMPLETED, COUNT, REASON
 
 _PARTS = re.compile(r'(?=<g id="[^"]*" class="(?:graph|node|edge)")')
 _ID = re.compile(r'<g id="([^"]*)"')
@@ -25,10 +25,12 @@ _CAPTION = 'font-size="11.00" font-weight="normal"'
 _BADGE = 'font-size="9.00" font-weight="bold"'
 _COUNT = 'font-weight="bold"'
 _Y = re.compile(r'(<text [^>]*? y=")([^"]*)"')
-_LOWER = 3.0
-"""Points by which a label moves down, since the badge under it is empty in all boxes but one."""
+_LOWER = 5.0
+"""Points by which a label moves down to the middle of its box: Graphviz left room for a badge."""
+RAISED = 2.0
+"""Points by which label and badge move up again in a box that has one."""
 
-_ROOMS = (BADGE, REASON, f"{COUNT} ", CAPTION)
+_ROOMS = (BADGE, REASON, COMPLETED, f"{COUNT} ", CAPTION)
 
 
 class Slots:

@@ -7,6 +7,7 @@ const LONG = new Set(["str", "any", "list", "map"]);
 const MOST_ROWS = 12;
 const KEYBOARDS = { int: "numeric", float: "decimal" };
 const UNSIGNED = "`by` is empty: say who answers";
+const SAID = { str: null, bool: null, enum: null, int: "a whole number", float: "a number" }; // types that people need not know
 const PLAIN = { string: "str", integer: "int", number: "float" }; // types of a JSON schema
 
 /** What is asked and below it what it is about, in their lines. Calls stand in cards of their own: the
@@ -29,7 +30,8 @@ function answerForms({ answers, calls = [], rest = 0 }, send, signer = null) {
   const asks = ({ name, type }) => !(rest && name === "calls" && type.startsWith("map[any]"));
   const form = (answer) => answerForm({ ...answer, fields: answer.fields.filter(asks) }, (data) => send(answer.event, data), signer);
   const refuse = (message) => Boolean(signer && message.includes("`by`") && signer.refuse(message));
-  return { root: h("div", { className: "cl-answers" }, ...answers.map(form)), refuse };
+  const signs = answers.some(({ fields }) => fields.some(({ name }) => name === "by"));
+  return { root: h("div", { className: "cl-answers" }, signs ? signer?.root : null, ...answers.map(form)), refuse };
 }
 
 /** The button of an answer: green with a tick if it lets something happen, red with a cross if it holds it back. */
@@ -52,7 +54,7 @@ function answerForm({ event, fields: all, target, next, tone }, send, signer) {
   };
   const labels = inputs.map(([name, input], place) => {
     const { kind, type } = fields[place];
-    return h("label", {}, `${name} `, input, kind === "str" ? null : text("span", ` ${type}`, "cl-muted"));
+    return h("label", {}, `${name} `, input, kind in SAID ? SAID[kind] && text("span", ` ${SAID[kind]}`, "cl-muted") : text("span", ` ${type}`, "cl-muted"));
   });
   return h("form", { className: "cl-answer", on: { submit } }, button, ...labels, nextWords(next || target));
 }
@@ -120,7 +122,7 @@ class Decisions {
       asked.preventDefault();
       if (!this.chosen.hidden && isOn(this.button)) this.decide();
     };
-    const common = h("div", { className: "cl-answer" }, this.by.root, this.note.root, this.remember.root, this.alike, this.chosen);
+    const common = h("div", { className: "cl-answer" }, this.signs ? signer?.root : null, this.by.root, this.note.root, this.remember.root, this.alike, this.chosen);
     this.root = h("form", { className: "cl-calls", on: { submit } }, ...this.calls.map((call) => call.root), common);
     this.show();
   }

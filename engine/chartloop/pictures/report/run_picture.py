@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from chartloop.pictures.dot.engine import Engine
-from chartloop.pictures.dot.write import Html, Style, html_text, title_style, to_dot
+from chartloop.pictures.dot.write import Html, Style, html_text, title_style
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.from_graph import LISTED, wrap_label
 from chartloop.pictures.live.annotate import annotate_chart
@@ -58,10 +58,6 @@ class RunPicture(Picture):
     def of(self, chart: Flowchart) -> Picture:
         """A picture of another chart at the same moment."""
         return RunPicture(chart, self._standing, meters=self._meters, engine=self._engine)
-
-    def dot(self) -> str:
-        """DOT, the language of Graphviz."""
-        return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
 
     def mermaid(self) -> str:
         """Mermaid text, with the badge, the counts and the values in its labels."""

@@ -25,7 +25,6 @@ from chartloop.pictures.dot.write import (
     html_text,
     inked_rules,
     title_style,
-    to_dot,
 )
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
 from chartloop.pictures.from_graph import LISTED, rule_boxes, wrap_label
@@ -246,20 +245,17 @@ class HeatPicture(Picture):
         engine: Engine | None = None,
     ) -> None:
         super().__init__(chart, prefix=prefix, engine=engine)
-        self._dress = HeatDress(chart, covered)
-
-    def dot(self) -> str:
-        """The Graphviz text."""
-        return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
+        self._heat = HeatDress(chart, covered)
+        self._dress = self._heat
 
     def mermaid(self) -> str:
         """Mermaid text, with the counts in its labels."""
-        return to_mermaid(self._dress.chart_with_counts())
+        return to_mermaid(self._heat.chart_with_counts())
 
     def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with the counts on its arrows."""
-        return Picture(self._dress.chart_with_counts()).drawing(width=width, here=here)
+        return Picture(self._heat.chart_with_counts()).drawing(width=width, here=here)
 
     def outline(self) -> str:
         """A line for each box and each arrow, with its count."""
-        return to_outline(self._dress.chart_with_counts())
+        return to_outline(self._heat.chart_with_counts())

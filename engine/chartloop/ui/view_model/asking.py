@@ -94,11 +94,16 @@ def _next_words(chart: Chart, state: str, event: str, target: str, facts: Facts)
         return ""
     if state in spec.gates and event == EDIT:
         return "asks again with the changes; nothing is executed yet"
-    verb = "ends with" if found.job == "end" else "goes on to"
-    words = f"{verb} “{label_of(spec, target, facts)}”"
-    if state in spec.gates and event == DENY:
-        return f"nothing is executed, the model is told so with your note, and it {words}"
-    return words
+    label = label_of(spec, target, facts)
+    words = f"{'ends with' if found.job == 'end' else 'goes on to'} “{label}”"
+    if state not in spec.gates:
+        return words
+    does = (
+        "executes it" if event != DENY else "executes nothing and tells the model, with your note"
+    )
+    return (
+        does if label == target else f"{does}: {words}"
+    )  # the states of a gate are not the file's
 
 
 def card_of(run: Run, question: Question) -> dict[str, Any]:

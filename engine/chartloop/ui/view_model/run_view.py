@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chartloop.core.format import json_text
+from chartloop.core.phase import PHASES
 from chartloop.core.text_table import Line
 from chartloop.core.visible import cut
 from chartloop.machine.budget_use import Budget
@@ -403,6 +404,7 @@ def _row_dicts(row: Row) -> Iterator[Json]:
     yield {
         "mark": row.mark, "text": shorten(row.text), "taken": row.taken,
         "looked": row.holds is not None, "to": row.reason or row.to, **_atom_dict(alone),
+        "colour": PHASES[row.ending].colour if row.ending else "green",
     }  # fmt: skip
     for atom in row.atoms if alone is None else ():
         yield {"mark": "", "text": shorten(atom.text), "taken": False, "looked": True, "to": "",

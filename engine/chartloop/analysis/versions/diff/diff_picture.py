@@ -8,7 +8,6 @@ from chartloop.analysis.versions.diff.diff_style import INKS, ReviewDress
 from chartloop.analysis.versions.diff.merge import Merged
 from chartloop.analysis.versions.diff.mermaid import to_review_mermaid
 from chartloop.pictures.dot.engine import Engine
-from chartloop.pictures.dot.write import to_dot
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.picture import Picture
 from chartloop.pictures.text.draw import WIDTH, Drawing
@@ -27,13 +26,11 @@ class ReviewPicture(Picture):
     ) -> None:
         super().__init__(merged.chart, prefix=prefix, engine=engine, timeout=timeout)
         self.merged = merged
+        self._dress = ReviewDress(merged)
 
     def mermaid(self) -> str:
         """Return Mermaid text of fewer than 50,000 characters, with a count of what did not fit."""
         return to_review_mermaid(self.merged)
-
-    def dot(self) -> str:
-        return to_dot(self.chart, prefix=self.prefix, dress=ReviewDress(self.merged))
 
     def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """None: as text, the changes are a list."""

@@ -88,12 +88,11 @@ export class Question {
     const open = { click: () => this.open() };
     this.more = h("button", { type: "button", hidden: !this.unopened, textContent: `Show the ${count(asked.rest)} characters that follow, and then answer`, on: open });
     this.signer = new Signer(app.who);
-    this.signer.root.hidden = !asked.answers.some(({ fields }) => fields.some(({ name }) => name === "by"));
     const who = asked.title ? h("span", { className: "asker" }, text("strong", asked.title), " asks") : null;
     const task = asked.task ? text("p", asked.task, "cl-muted asked-task") : null;
     const head = h("p", { className: "asked-by" }, who, this.since, this.due);
     this.links = asked.run ? new LinkMaker(asked, app) : null;
-    this.root = h("div", { className: "question" }, head, task, this.body, this.more, this.signer.root, this.forms, this.note, this.links?.root);
+    this.root = h("div", { className: "question" }, head, task, this.body, this.more, this.forms, this.note, this.links?.root);
     this.read(asked);
     this.tick();
     this.link();
@@ -179,7 +178,7 @@ export class Question {
   /** Once a second: how long it may still be answered. */
   tick() {
     const { due, since } = this.asked;
-    this.since.textContent = since ? `since ${ago(since)}` : "";
+    this.since.textContent = since ? `asked ${ago(since)}` : "";
     if (!due) {
       this.due.textContent = "no deadline";
       return;

@@ -7,14 +7,14 @@ import { Children } from "./children.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
-import { h, ledLine, part, text, ticked } from "./parts.js";
+import { PHASES, h, ledLine, part, showPhase, text, ticked } from "./parts.js";
 import { output } from "./output.js";
 import { Refresh } from "./refresh.js";
 import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
 import { Timeline, named } from "./timeline.js";
-import { ago, count, money, span, statusWords } from "./words.js";
+import { ago, count, money, span } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
@@ -314,15 +314,14 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? statusWords(view.status) : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     this.task.textContent = view.task;
-    this.status.textContent = words;
-    this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
-    this.state.replaceChildren(...named(view.state, view.labels));
+    const words = showPhase(this.status, view.phase);
+    this.state.replaceChildren(...named(view.at, view.labels));
+    this.state.dataset.ended = String(view.ended);
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const heading = `${words} at ${view.labels[view.state] ?? view.state}`;
+    const heading = `${words} at ${view.labels[view.at] ?? view.at}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
   }
@@ -335,7 +334,8 @@ class RunPage {
     if (known === this.asked) return;
     this.asked = known;
     this.question = null;
-    this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
+    this.banner.dataset.kind = view.ended ? "end" : view.answers.length ? "question" : "next";
+    this.banner.dataset.colour = view.ended ? PHASES[view.phase].colour : "";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
       const { wait, question, about, rest, due, calls, answers, since } = view;
@@ -482,7 +482,7 @@ class RunPage {
     else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
     else if (key === "t") this.repair.ask();
-    else if (key === "a") this.question?.point("yes") || this.banner.querySelector("form :is(input, button, textarea)")?.focus();
+    else if (key === "a") [...this.banner.querySelectorAll("form :is(input, button, textarea, select)")].find((one) => one.checkVisibility())?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;
