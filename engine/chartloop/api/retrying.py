@@ -3,7 +3,7 @@
 Belongs here: the fork, the raised limits, the outcome that is kept. Never: the decision what to
 keep (`run.retry`), driving.
 
-Source: docs/retry.md.
+Source: docs/stuck.md, "Try it again".
 """
 
 from __future__ import annotations

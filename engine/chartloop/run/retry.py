@@ -7,7 +7,7 @@ recorded outcome is decided again under the raised limit, so no call of it is ma
 
 Belongs here: the decision, pure. Never: forking, driving (`api.retrying`), a face.
 
-Source: docs/retry.md.
+Source: docs/stuck.md, "Try it again".
 """
 
 from __future__ import annotations
