@@ -226,7 +226,7 @@ class Runs:
     def place(self, run_id: str) -> Json:
         """The way up from a child run, and its neighbours in the step that started it."""
         parents: list[tuple[Origin, Run, int | None]] = []
-        above = origin_of(run_id)
+        above = origin_of(self.row(run_id).run_id)
         beside: list[RunRow] = []
         if above is not None:
             prefix = f"{above.parent}{CHILD_MARK}{above.state}{CHILD_MARK}{above.step}"
