@@ -13,12 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.journal import Event, RunRow, WholeRun
-from chartloop.run.journal_pages import RunFilter
+from chartloop.run.journal_pages import SORTS, RunFilter, RunOrder
 from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.sync import by_hand
 
@@ -29,9 +30,9 @@ DAY = 86_400.0
 def row(number: int) -> RunRow:
     """One in fifty waits, one in a hundred has failed, one in ten is a child."""
     run_id = f"run{number:06}"
-    state: dict[str, Any] = {"status": "completed", "reason": "completed"}
+    state: dict[str, Any] = {"status": "completed", "reason": "completed", "ending": "done"}
     if number % 100 == 7:
-        state = {"status": "error", "reason": "error"}
+        state = {"status": "error", "reason": "error", "ending": "failed"}
     elif number % 50 == 3:
         fields = {"note": "str", "amount": "float"}
         asks = OpenQuestion(
@@ -41,8 +42,9 @@ def row(number: int) -> RunRow:
     child = f"{run_id}/gate/1" if number % 10 == 9 else run_id
     return RunRow(
         child, f"machine{number % 20}", "f" * 64, state="gate", steps=12, tokens=12 * number,
-        cost=0.01, agent=f"agent{number % 7}", session=f"session{number % 5_000}",
-        created=DAY + number, updated=DAY + number + 60.0, **state,
+        cost=number * 7_919 % 1_009 / 100, agent=f"agent{number % 7}",
+        session=f"session{number % 5_000}", task=f"What became of order {number} of March?",
+        created=DAY + number, updated=DAY + number + number * 31 % 977, **state,
     )  # fmt: skip
 
 
@@ -70,6 +72,9 @@ def main(runs: int) -> None:
         journal = SqliteJournal(Path(folder) / "journal.db")
         fill(journal, runs)
         page = lambda cursor="", **wanted: by_hand(journal.page(RunFilter(**wanted), cursor))  # noqa: E731
+        sorted_by = lambda order, **wanted: by_hand(  # noqa: E731
+            journal.page(RunFilter(**wanted), order=order)
+        )
         deep, middle = "", by_hand(journal.tail("", 2 * runs)).cursor
         for _ in range(20):
             deep = by_hand(journal.page(RunFilter(), deep, max(1, runs // 40))).next
@@ -90,6 +95,21 @@ def main(runs: int) -> None:
             "begun in one hour": lambda: page(created_from=half, created_to=half + 3600),
             "active in the last hour": lambda: page(updated_from=end - 3600),
             "nothing fits, all are looked at": lambda: page(updated_from=2 * end),
+            "those that failed": lambda: page(ending="failed"),
+            "a word of one task": lambda: page(search=f"order {runs // 2} "),
+            "a word of no task": lambda: page(search="zebra"),
+            **{f"sorted by {by}": partial(sorted_by, RunOrder(by)) for by in SORTS},
+            "the least cost first": lambda: sorted_by(RunOrder("cost", True)),
+            "one machine, by cost": lambda: sorted_by(RunOrder("cost"), machine="machine7"),
+            "those that failed, by duration": lambda: sorted_by(
+                RunOrder("duration"), ending="failed"
+            ),
+            "by cost, of the last hour": lambda: sorted_by(
+                RunOrder("cost"), created_from=end - 3600
+            ),
+            "counts by hour, the last day": lambda: by_hand(
+                journal.tally(RunFilter(created_from=end - DAY), 3600.0)
+            ),
             "256 events of the tail": lambda: by_hand(journal.tail(middle)),
             "no news": lambda: by_hand(journal.changed(token)),
         }

@@ -35,7 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Runs": (
         *("Run", "Result", "Question", "Sent", "Facts", "Task", "Breakpoints", "Record", "Step"),
         *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "live", "Live"),
-        *("panel",),
+        *("panel", "conversation", "Conversation"),
     ),
     "Studies": (
         *("Bound", "Answer", "diff", "Diff", "coverage", "Coverage", "simulate", "simulated_run"),

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from chartloop.studies.whatif.whatif import sweep, whatif
     from chartloop.ui.notebook.live import Live, live
     from chartloop.ui.notebook.panel.open import panel
+    from chartloop.ui.view_model.conversation_report import Conversation, conversation
 
 _WHERE = {
     "action": "chartloop.actions.declare",
@@ -147,6 +148,8 @@ _WHERE = {
     "Tail": "chartloop.run.journal_pages",
     "Context": "chartloop.run.context",
     "Continuation": "chartloop.core.reasons",
+    "Conversation": "chartloop.ui.view_model.conversation_report",
+    "conversation": "chartloop.ui.view_model.conversation_report",
     "Coverage": "chartloop.studies.coverage.coverage",
     "coverage": "chartloop.studies.coverage.measure",
     "Decision": "chartloop.machine.decision",
@@ -268,6 +271,7 @@ __all__ = [
     "ClosedChartError",
     "Context",
     "Continuation",
+    "Conversation",
     "Coverage",
     "CursorError",
     "CursorGoneError",
@@ -363,6 +367,7 @@ __all__ = [
     "WhatIf",
     "action",
     "check",
+    "conversation",
     "coverage",
     "diff",
     "draw",

@@ -110,11 +110,13 @@ def test_each_call_is_read_and_decided_by_itself(seen: Seen, shop: Shop) -> None
     assert calls.count() == 2
     assert calls.nth(0).locator("legend").inner_text() == "1. buy"
     rows = calls.nth(0).locator("dd").all_inner_texts()
-    assert rows == [str(ACCOUNT), '"chair\\u202e <img src=x onerror=window.hit=1>"', "490"]
+    assert rows == [str(ACCOUNT), "chair\\u202e <img src=x onerror=window.hit=1>", "490 USD"]
+    money = calls.nth(0).locator("dd.cl-money")
+    assert money.all_inner_texts() == ["490 USD"]
     assert "buy {" not in seen.banner.inner_text()
     assert seen.banner.locator("[name=calls]").count() == 0
     calls.nth(0).get_by_label("accept").check()
-    seen.banner.locator("[name=by]").fill("eve")
+    seen.sign("eve")
     seen.press("Send the decisions")
     expect_text(seen.page, calls.nth(1).locator(".cl-refused").last, "deny this call as well")
     calls.nth(1).get_by_label("deny").check()
@@ -128,7 +130,7 @@ def test_each_call_is_read_and_decided_by_itself(seen: Seen, shop: Shop) -> None
 
 def test_arguments_are_changed_and_the_changed_call_is_asked_about(seen: Seen, shop: Shop) -> None:
     run, calls = asked(seen)
-    seen.banner.locator("[name=by]").fill("eve")
+    seen.sign("eve")
     calls.nth(0).get_by_label("change").check()
     calls.nth(0).get_by_label("usd").fill("dear")
     seen.press("Ask again with the changes")
@@ -153,10 +155,10 @@ def test_arguments_are_changed_and_the_changed_call_is_asked_about(seen: Seen, s
 
 def test_one_press_decides_on_all_and_equal_calls_are_remembered(seen: Seen, shop: Shop) -> None:
     run, _ = asked(seen)
-    seen.banner.locator("[name=by]").fill("")
+    seen.sign("")
     seen.press("accept all")
     expect_text(seen.page, seen.banner.locator(".cl-refused", has_text="`by`"), "is empty")
-    seen.banner.locator("[name=by]").fill("eve")
+    seen.sign("eve")
     seen.banner.locator("[name=remember]").check()
     seen.press("accept all")
     seen.status("done")  # the model asks for the desk again, and no person does
@@ -167,7 +169,7 @@ def test_a_gate_without_more_is_decided_in_the_inbox(seen: Seen, shop: Shop) -> 
     run = shop.start("bare")
     shop.waiting(run)
     seen.open("/inbox")
-    card = seen.page.locator("article.card", has_text=run)
+    card = seen.opened(run)
     calls = card.locator(".cl-call")
     calls.nth(2).wait_for()
     assert card.get_by_label("change").count() == 0
@@ -175,7 +177,11 @@ def test_a_gate_without_more_is_decided_in_the_inbox(seen: Seen, shop: Shop) -> 
     seen.press("Undo the choices", card)
     card.get_by_label("note").last.fill("none of it")
     seen.press("deny all", card)
-    asked_again(seen, "article.card", 2)
+    seen.page.locator("article.leaving").wait_for()
+    seen.opened(run)
+    again = seen.page.locator("article.card:not(.leaving)", has_text=run).locator(".cl-call")
+    again.nth(1).wait_for()
+    assert again.count() == 2
     assert {text.rpartition(": ")[2] for text in shop.results(run)} == {"none of it"}
 
 

@@ -83,7 +83,7 @@ def test_the_panel_is_stepped(shown: Page) -> None:
 
 
 def test_the_slider_goes_back_in_the_run(shown: Page) -> None:
-    said = shown.locator("text=/Stopped for/").last
+    said = shown.locator("text=/Stopped by a limit/").last
     expect_text(shown, said, "token_limit")
     slider = shown.get_by_role("slider").first
     slider.focus()

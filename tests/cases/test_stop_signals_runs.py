@@ -418,7 +418,7 @@ def test_the_continuation_says_what_goes_on() -> None:
 def test_why_it_stopped_is_told_afterwards() -> None:
     run = play(used(16_000, {"text": "Well,"}))
     assert run.result.explain().splitlines()[:2] == [
-        "Stopped for `token_limit` (limit) at `end` after 2 steps and 0 ms.",
+        "Stopped by a limit (`token_limit`) at `end` after 2 steps and 0 ms.",
         "Raised by rules.1: usage.total_tokens >= limits.tokens (16,000 against 16,000).",
     ]
     assert run.result.to_dict()["signals"] == run.result.signals.to_list()

@@ -28,6 +28,7 @@ def test_a_table_of_all_runs(sh: Shell) -> None:
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5"]
     assert all(row[2:7] == ["natural", "completed", "4", "135", "?"] for row in rows)
     assert "5 of 5 run: 5 natural; 20 steps, 675 tokens, cost unknown" in done.out
+    assert "█" not in done.err
     listed = sh("runs", "--format", "json").json
     assert {row[1] for row in rows} == {r["run"] for r in listed}
 

@@ -80,7 +80,7 @@ def test_a_stop_by_a_limit_is_said_and_the_conversation_goes_on(chats: Path, sh:
     done = sh("chat", "echo.yaml", "--script", "late.yaml", stdin="Go.\nWho am I?\n")
     assert done.code == 0
     assert done.out == "again\nagain\nYou are Ann.\n"
-    assert "Stopped for `steps_limit`" in done.err
+    assert "Stopped by a limit (`steps_limit`)" in done.err
 
 
 def test_a_conversation_in_memory_cannot_be_continued(chats: Path, sh: Shell) -> None:

@@ -43,7 +43,7 @@ def test_a_failing_provider_is_named_with_what_to_do(sh: Shell, case: Failure) -
     assert f" = help: {case.cure}" in done.err
     assert done.err.count("no such key") <= 1
     assert "1 model call failed\n" in done.err
-    assert "  chartloop fork r --at 2\n  chartloop resume last --tools tools.py\n" in done.err
+    assert "try again from there:  chartloop retry r --tools tools.py\n" in done.err
 
 
 @pytest.mark.parametrize(("limit", "stands"), [("70", "near"), ("60", "near"), ("50", "past")])

@@ -307,7 +307,7 @@ def test_draw_pictures(sh: Shell) -> None:
 def test_draw_a_run(sh: Shell) -> None:
     sh("run", *ADD)
     out = sh("draw", "--run", "last").out
-    assert "stopped for completed (natural)" in out
+    assert "done at " in out
     assert "done ✓ completed" in out
     assert "▶ done  ✓ completed\n" in sh("draw", "--run", "last", "--format", "outline").out
     dot = sh("draw", "--run", "last", "--format", "dot").out

@@ -100,10 +100,12 @@ ROWS = [
     Row("chat m.yaml Down! --script r.yaml", 4),  # it waits, and nobody is at a terminal
     Row("step m.yaml Down! --script r.yaml"),
     Row("answer r yes"),
+    Row("link r --to eve"),
     Row("enqueue r more"),
     Row("show r"),
     Row("why r"),
     Row("fork r"),
+    Row("retry r --dry-run"),
     Row("coverage m.yaml"),
     Row("replay r"),
     Row("stats m.yaml"),

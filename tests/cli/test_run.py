@@ -11,7 +11,7 @@ import pytest
 from tests.cli.shell import ADD, ADDER, ADDS, ASK, Shell, program
 
 RESULT = [
-    "run", "machine", "reason", "kind", "success", "forced", "status", "state", "steps", "usage",
+    "run", "machine", "reason", "kind", "success", "forced", "status", "phase", "state", "steps", "usage",
     "elapsed", "output", "question", "wait", "signals", "warnings", "errors", "partial", "path",
     "timeline", "profile", "metadata", "last_activity", "moved_to",
 ]  # fmt: skip
@@ -22,7 +22,7 @@ def test_only_the_result_is_on_stdout(sh: Shell) -> None:
     done = sh("run", *ADD)
     assert done.out == "It is 5.\n"
     assert done.code == 0
-    assert "Stopped for `completed` (natural)" in done.err
+    assert "Done at" in done.err
     assert f"run {sh.last()} · journal .chartloop/journal.db" in done.err
     assert "2 model calls, 135 tokens, cost unknown" in done.err
     assert "adding\n" in done.err  # what a tool prints is not a result

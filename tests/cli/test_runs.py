@@ -23,10 +23,15 @@ ROW = [
     "machine",
     "priority",
     "status",
+    "phase",
     "state",
+    "at",
+    "task",
+    "message",
     "reason",
     "steps",
     "created",
+    "duration",
     "updated",
     "wait",
     "question",
@@ -59,17 +64,8 @@ def test_the_newest_run_is_first(full: Shell) -> None:
     assert [row["reason"] for row in told] == [None, "steps_limit", "completed"]
     assert [row["status"] for row in told] == ["paused", "completed", "completed"]
     shown = full("runs").out.splitlines()
-    assert shown[0].split() == [
-        "run",
-        "machine",
-        "status",
-        "state",
-        "reason",
-        "steps",
-        "last",
-        "record",
-    ]
-    assert shown[1].split()[:4] == ["wait3", "asker", "paused", "wait"]
+    assert " ".join(shown[0].split()).startswith("run task phase ended with, or asks")
+    assert " ".join(shown[1].split()).startswith("wait3 What is 6 * 7? ? waits for someone")
 
 
 def test_filters(full: Shell) -> None:
@@ -168,7 +164,7 @@ def test_show(full: Shell) -> None:
     assert told["kind"] == "natural"
     lines = [" ".join(line.split()) for line in full("show", "abc1").out.splitlines()]
     assert "run abc1 of adder (Adds)" in lines
-    assert "ended completed (natural)" in lines
+    assert "ended ✓ done at done" in lines
     assert "path receive → think → act → think → done" in lines
     assert any(x.endswith(" act len(last.tool_calls) > 0") for x in lines)
     waits = full("show", "wait3").out.splitlines()
@@ -207,9 +203,9 @@ def test_show_names_the_children(sh: Shell) -> None:
     assert sh("run", "p.yaml", "--run-id", "r").code == 0
     shown = sh("show", "r").out.splitlines()
     assert [" ".join(line.split()) for line in shown if line.startswith("child")] == [
-        "child r/a/0 of c: completed",
-        "child r/b/1/1 of c: completed",
-        "child r/b/1/2 of c: completed",
+        "child r/a/0 of c: done",
+        "child r/b/1/1 of c: done",
+        "child r/b/1/2 of c: done",
     ]
     assert "child" not in sh("show", "r/a/0").out
 
@@ -231,14 +227,14 @@ def test_show_says_what_failed_once_and_with_its_category(sh: Shell) -> None:
     sh.write("fails.yaml", "replies: [{error: {category: CRITICAL, message: no such key}}]\n")
     sh("run", *ADD[:4], "--script", "fails.yaml")
     lines = [" ".join(line.split()) for line in sh("show", "last").out.splitlines()]
-    assert "ended error" in lines
+    assert "ended ✗ failed at think: error" in lines
     assert "error CRITICAL: no such key (step 2, think)" in lines
 
 
 def test_a_narrow_terminal_gets_fewer_columns(full: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "52")
     lines = full("runs").out.splitlines()
-    assert lines[0].split() == ["run", "machine", "status", "reason", "last", "record"]
+    assert lines[0].split() == ["run", "task", "phase", "started"]
     assert max(map(len, lines)) <= 52
 
 
@@ -259,8 +255,8 @@ def test_why_shows_every_rule_and_edge_with_values_and_margins(full: Shell) -> N
 
 def test_why_of_a_stop(full: Shell) -> None:
     lines = [" ".join(line.split()) for line in full("why", "abd2").out.splitlines()]
-    assert "✓ run.steps >= limits.steps 2 against 2 stop: steps_limit" in lines
-    assert lines[-1].endswith("completed, stopped for steps_limit")
+    assert "■ run.steps >= limits.steps 2 against 2 stop: steps_limit" in lines
+    assert lines[-1].endswith(", ■ stopped by a limit: steps_limit")
 
 
 def test_why_as_json(full: Shell) -> None:

@@ -96,7 +96,7 @@ def test_one_run_is_shown_and_kept(sh: Shell) -> None:
     done = sh("simulate", "agent", "--run", "3")
     assert done.code == 0
     assert "user_message" in done.out
-    assert "Stopped for `completed` (natural)" in done.out
+    assert "Done at" in done.out
     kept = sh("simulate", "agent", "--run", "3", "--keep")
     assert "kept as sim-0-3" in kept.err
     assert sh("why", "sim-0-3", "--record", "1").code == 0

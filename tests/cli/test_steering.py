@@ -118,6 +118,12 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("answer", "waits", "again", f"{EVIL}={EVIL}"),
         ("answer", "waits", "again", f"note={EVIL}"),
     ],
+    "link": [
+        ("link", "waits", "--to", "eve"),
+        ("link", "waits", "--to", EVIL),
+        ("link", EVIL, "--to", "eve"),
+        ("link", "waits", "--revoke"),
+    ],
     "enqueue": [("enqueue", "waits", EVIL)],
     "submit": [
         ("submit", "evil.yaml", EVIL, *TOLD, "--run-id", "due"),
@@ -165,6 +171,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     ],
     "why": [("why", "ends"), ("why", "ends", "--record", "1"), ("why", "ends", "--record", "2")],
     "fork": [("fork", "ends", "--at", "3")],
+    "retry": [("retry", "fails", "--dry-run"), ("retry", "fails", *TOLD), ("retry", EVIL)],
     "coverage": [("coverage", "evil.yaml", *TOLD)],
     "replay": [("replay", "ends")],
     "stats": [("stats",), ("stats", "--format", "csv"), ("stats", "evil.yaml", *TOLD)],

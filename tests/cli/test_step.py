@@ -38,7 +38,7 @@ def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
 
 def test_enter_next_and_n_do_the_action(sh: Shell) -> None:
     done = stepped(sh, "", "next", "n", "do")
-    assert "Stopped for `completed` (natural) at `done`" in done.out
+    assert "Done at `done`" in done.out
     assert done.code == 0
     assert sh("show", "r", "--format", "json").json["steps"] == 4
 
@@ -66,7 +66,7 @@ def test_set_changes_a_limit_on_the_record(sh: Shell) -> None:
     done = stepped(sh, "set steps 2", "set vars.tries 9", "facts vars.tries", "run", "records")
     assert said(done, "set steps 2") == ["limits.steps = 2"]
     assert said(done, "facts vars.tries") == ["vars.tries 9"]
-    assert "Stopped for `steps_limit` (limit)" in "\n".join(said(done, "run"))
+    assert "Stopped by a limit (`steps_limit`)" in "\n".join(said(done, "run"))
     assert done.code == 3
     kinds = [r["kind"] for r in sh("show", "r", "--format", "json").json["records"]]
     assert kinds == ["start", "edit", "edit", "step", "step"]
@@ -113,7 +113,7 @@ class Keyed(NamedTuple):
 
 
 KEYED = [
-    Keyed("s", "1  receive: ok"), Keyed("r", "Stopped for `completed`"), Keyed("t act", "at act, running"),
+    Keyed("s", "1  receive: ok"), Keyed("r", "Done at"), Keyed("t act", "at act, running"),
     Keyed("a", "the run waits for nothing"), Keyed("b 9", "9 records cannot be taken back"),
     Keyed("w 0", "led to"), Keyed("m", "▶ ● receive"), Keyed("e steps 7", "limits.steps = 7"),
     Keyed("f", "stays as it is; now run"), Keyed("k act", "stops before the state `act`"),
@@ -132,7 +132,7 @@ def test_back_takes_records_back_as_a_new_run(sh: Shell) -> None:
     back = said(done, "back 2")
     assert back[0].startswith("back before the last 2 records; now run ")
     assert back[1] == "step 2 at think, running"
-    assert "Stopped for `completed`" in "\n".join(said(done, "run"))
+    assert "Done at" in "\n".join(said(done, "run"))
     rows = {r["run"]: r for r in sh("runs", "--format", "json").json}
     assert rows["r"]["steps"] == 3
     assert len(rows) == 2
@@ -169,7 +169,7 @@ def test_answers(sh: Shell) -> None:
     assert "answer answer fix note=STR count=INT sure=BOOL → think" in waits
     assert "the run waits" in said(done, "do", "asker> ")[0]
     assert "`sure` of `fix` is bool" in done.out
-    assert "Stopped for `completed`" in "\n".join(said(done, "answer ok", "asker> "))
+    assert "Done at" in "\n".join(said(done, "answer ok", "asker> "))
     assert "the run has ended" in done.out
     assert done.code == 0
 
@@ -204,7 +204,7 @@ def test_an_answer_of_several_lines(sh: Shell) -> None:
     note = "answer fix note='use 3,\n\nnot 4' count=3 sure=true"
     done = stepped(sh, "run", note, "facts vars.note", "quit", args=ASK)
     assert "a quote is open: close it, or press Ctrl-C to give up" in done.out
-    assert "vars.note  'use 3,\\n\\nnot 4'" in done.out
+    assert 'vars.note  "use 3,\\n\\nnot 4"' in done.out
 
 
 def test_an_answer_whose_quote_never_ends_is_refused(sh: Shell) -> None:
@@ -230,7 +230,7 @@ def test_a_tool_that_raised_is_shown_as_failed(sh: Shell) -> None:
     came = "1 of 1 calls failed: add: ValueError: no such item: 3"
     assert f"3  call_tools: {came}  → think" in done.out
     assert "1 of 1 calls failed" in " ".join(said(done, "records"))
-    assert "✗ 1 failed" in " ".join(said(done, "draw"))
+    assert "↻ 1 survived" in " ".join(said(done, "draw"))
     assert "1 of 1 calls failed" in " ".join(sh("show", "r").out.split())
 
 

@@ -138,7 +138,7 @@ def on_screen(
 @pytest.mark.slow("plays on a full screen for seconds")
 def test_it_shows_where_the_run_is_and_each_step() -> None:
     async def play(screen: Screen) -> None:
-        assert "● running at receive" in screen.text()
+        assert "▸ running at receive" in screen.text()
         assert "▶ receive" in screen.text("state")
         assert "╰─▶ [think]" in screen.text("state")
         assert "run.steps  0 of 20" in screen.text("state")
@@ -175,7 +175,7 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
         assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("log")
         assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
         await screen.press("m")
-        await screen.sees("✗ 1 failed")
+        await screen.sees("↻ 1 survived")
 
     on_screen(run, play)
 
@@ -183,9 +183,9 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
 def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
-        assert "✓ completed at done" in screen.text()
+        assert "✓ done at done" in screen.text()
         assert "It is 5." in screen.text("state")
-        assert "Stopped for `completed`" in screen.text("state")
+        assert "Done at" in screen.text("state")
         await screen.press("s")
         assert "error: the run has ended" in screen.text()
         assert "`back` takes its last record back" in screen.text("log")
@@ -274,7 +274,7 @@ def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
         await screen.press("enter")
         await screen.sees("fix   note (str)")
         await screen.press("down", "enter")
-        assert "completed at done" in screen.text()
+        assert "done at done" in screen.text()
 
     on_screen(run, play, (100, 30))
 
@@ -283,10 +283,10 @@ def test_a_question_that_is_cut_is_opened_before_it_is_answered() -> None:
 def test_an_ended_run_begins_on_the_first_row_of_its_pane() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
-        await screen.sees("error at")
+        await screen.sees("failed at")
         rows = screen.text().splitlines()
         title = next(at for at, row in enumerate(rows) if "1 State" in row)
-        assert "Stopped for" in rows[title + 1]
+        assert "Failed (" in rows[title + 1]
 
     on_screen(adder([{"error": {"category": "CRITICAL", "message": "no quota"}}]), play, (80, 24))
 
@@ -332,7 +332,7 @@ def test_an_answer_by_its_form() -> None:
         assert screen.run.facts.vars["note"] == "use 3"
         await screen.press("r")
         await screen.press("a", "down", "enter")
-        assert "completed at done" in screen.text()
+        assert "done at done" in screen.text()
         await screen.press("a")
         await screen.sees("the run waits for nothing")
 
@@ -516,6 +516,23 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
     on_screen(adder(), play)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (130, 40), (200, 60)])
+def test_what_was_said_has_a_pane_with_arguments_and_results(size: tuple[int, int]) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.pilot.resize_terminal(*size)
+        await screen.press("r", "6")
+        await screen.sees("It is 5.")
+        said = screen.text("said")
+        for line in ("#1 Task", "What is 2 + 3?", "Let me add.", "✓ add(a=2, b=3)", "5"):
+            assert line in said, line
+        assert screen.app.focused is not None
+        assert screen.app.focused.id == "said"
+        await screen.press("1")
+        await screen.misses("✓ add(a=2, b=3)")
+
+    on_screen(adder(), play)
+
+
 def test_the_mouse_presses_the_keys_of_the_footer() -> None:
     async def play(screen: Screen) -> None:
         await screen.pilot.click("FooterKey")
@@ -605,3 +622,59 @@ def test_nothing_that_a_model_says_is_markup() -> None:
         assert "[bold red]x[/] [link=file:///]y" in screen.text("log")
 
     on_screen(adder(script=["[bold red]x[/] [link=file:///]y"]), play)
+
+
+# room --------------------------------------------------------------------------------------
+
+
+class Room(NamedTuple):
+    """A size of the screen, and whether the whole picture stands beside the panes."""
+
+    size: tuple[int, int]
+    map: bool
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+@pytest.mark.parametrize(
+    "room",
+    [
+        Room((200, 60), True),
+        Room((170, 45), True),
+        Room((160, 45), False),
+        Room((120, 40), False),
+        Room((80, 24), False),
+    ],
+    ids=lambda room: f"{room.size[0]}x{room.size[1]}",
+)
+def test_each_pane_has_the_height_of_what_it_holds(room: Room) -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("s", "s", "s")
+        side = {one.id: one for one in screen.app.query("#why, #facts, #state, #map")}
+        assert bool(side["map"].size.height) is room.map
+        if room.map:
+            assert "▶" in screen.text("map")
+            assert "NOW" in screen.text("map")
+        if room.size[0] >= 120:
+            for name in ("why", "facts", "state"):
+                pane = side[name]
+                room_left = pane.size.height - pane.virtual_size.height
+                assert room_left <= 1, (name, pane.size, pane.virtual_size)
+
+    on_screen(adder(), play, room.size)
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+def test_the_map_follows_the_run() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.sees("● NOW")
+        before = screen.text("map")
+        await screen.press("s", "s")
+        assert screen.text("map") != before
+        await screen.pilot.resize_terminal(120, 40)
+        await screen.rest()
+        assert not screen.app.query_one("#map").size.width
+        await screen.pilot.resize_terminal(190, 50)
+        await screen.rest()
+        await screen.sees("● NOW")
+
+    on_screen(adder(), play, (180, 50))

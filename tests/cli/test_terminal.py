@@ -38,7 +38,7 @@ def test_the_live_view_shows_state_budgets_and_the_last_decision(folder: Path) -
         t.expect("2 of 500")
         t.expect('last   think → done  because last.text == "enough"')
         t.expect("enough\r\n")
-        t.expect("Stopped for `completed` (natural) at `done` after 5 steps")
+        t.expect("Done at `done` after 5 steps")
         assert t.wait() == 0
 
 
@@ -329,7 +329,7 @@ def test_step_is_a_full_screen(folder: Path, sh: Shell) -> None:
         assert t.wait() == 0
         assert "\x1b[?1049h" in t.raw
         assert "\x1b[?1049l" in t.raw
-        assert "Stopped for `completed` (natural) at `done`" in t.shown
+        assert "Done at `done`" in t.shown
     assert row_of(sh)["reason"] == "completed"
 
 
@@ -478,3 +478,17 @@ def test_a_run_says_who_submitted_it(folder: Path, sh: Shell) -> None:
     command = ("run", "asker.yaml", "x", "--script", "ok.yaml", "--run-id", "r", "--no-input")
     assert sh(*command, "--submitter", "ann").code == 4
     assert re.search(r"submitter +ann", sh("show", "r").out)
+
+
+@pytest.mark.slow("plays at a terminal for seconds")
+def test_many_runs_have_a_bar_with_failures_cost_and_time_left(folder: Path) -> None:
+    lines = "".join(f'{{"task": "task {n}"}}\n' for n in range(10))
+    (folder / "tasks.jsonl").write_text(lines)
+    (folder / "quick.yaml").write_text("replies: [{text: enough, delay: 300ms}]\n")
+    many = ("run", "looper.yaml", "--inputs", "tasks.jsonl", "--script", "quick.yaml")
+    with Terminal(*many, "--concurrency", "2", cwd=folder, columns=120) as t:
+        t.expect("██████████░░░░░░░░░░ 5 of 10 · 1 running · 0 failed · about ")
+        t.expect(" s left · cost not known")
+        t.expect("10 of 10 · 0 running · 0 failed · cost")
+        t.expect("10 of 10 run: 10 natural")
+        assert t.wait() == 0

@@ -248,7 +248,7 @@ def test_a_person_signs_in_starts_a_run_and_watches_it(chromium: Browser, site: 
         page.get_by_role(
             "button", name="approve", exact=True
         ).click()  # what was asked came by itself
-        page.get_by_text("Stopped for").first.wait_for()
+        page.get_by_text("Done at").first.wait_for()
         page.locator(".cl-picture svg").wait_for()
 
 

@@ -16,6 +16,7 @@ ROUTES = """
 /readyz GET
 /metrics GET
 /problems/{code} GET
+/counts GET
 /machines GET
 /machines/{name} GET
 /machines/{name}/findings GET
@@ -42,8 +43,15 @@ ROUTES = """
 /runs/{run_id}/painting GET
 /runs/{run_id}/moment GET
 /runs/{run_id}/timeline GET
+/runs/{run_id}/conversation GET
+/runs/{run_id}/passage GET
+/runs/{run_id}/children GET
+/runs/{run_id}/place GET
 /runs/{run_id}/spending GET
 /runs/{run_id}/question GET
+/runs/{run_id}/question/link GET POST DELETE
+/answer/question GET
+/answer POST
 /me GET
 /runs/{run_id}/step POST
 /runs/{run_id}/run POST
@@ -53,6 +61,7 @@ ROUTES = """
 /runs/{run_id}/enqueue POST
 /runs/{run_id}/cancel POST
 /runs/{run_id}/fork POST
+/runs/{run_id}/retry GET POST
 /runs/{run_id}/back POST
 /runs/{run_id}/set POST
 """

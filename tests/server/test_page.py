@@ -60,7 +60,7 @@ def test_no_script_or_style_runs_that_is_not_a_file(served: Served) -> None:
 
 def test_every_file_that_the_page_names_is_there(served: Served) -> None:
     seen: set[str] = set()
-    wanted = {"index.html"}
+    wanted = {"index.html", "answer.html"}
     while wanted:
         name = wanted.pop()
         seen.add(name)
@@ -128,7 +128,7 @@ def test_a_moment_is_the_run_as_it_was(served: Served, waits: str) -> None:
     last = moments[-1]
     assert last["why"] == served.get(f"/runs/{waits}/decision?seq=2")
     assert last["full"]["outcome"]["reply"]["text"] == "First."
-    assert [m["role"] for m in last["messages"]] == ["user"]
+    assert [one["kind"] for one in last["prompt"]] == ["message"]
     assert all(fact["changed"] for fact in last["facts"])
 
 

@@ -24,7 +24,7 @@ SECRET = "zirconium"
 BODIES: Mapping[str, Any] = {
     "step": {}, "run": {}, "pause": {}, "resume": {}, "answer": {"event": "approve"},
     "enqueue": {"tasks": ["x"]}, "cancel": {}, "fork": {}, "back": {},
-    "set": {"name": "limits.steps", "value": 9},
+    "set": {"name": "limits.steps", "value": 9}, "link": {"to": "eve@example.org"},
 }  # fmt: skip
 """What each order to a run takes."""
 

@@ -95,7 +95,7 @@ def test_inside_the_loop_of_the_kernel_both_faces_are_painted(tmp_path: Path) ->
         tmp_path, OPEN + START, "picture = live(run)", "record = run.advance()", "await run.arun()"
     )
     assert "▶ done  ✓ completed" in text(opened[0])
-    assert "Stopped for `completed`" in result[0]["data"]["text/html"]
+    assert "Done at" in result[0]["data"]["text/html"]
 
 
 @pytest.mark.slow("starts a kernel")

@@ -74,7 +74,7 @@ def parts(run: Run) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "case",
     [
-        Shows("result", ("Stopped for `completed` (natural)", "output", "90,001 tokens", EVIL)),
+        Shows("result", ("Done at", "output", "90,001 tokens", EVIL)),
         Shows("records", ("# kind state action outcome duration", "infer", "user_message")),
         Shows("some-records", ("step llm_inference infer ok",)),
         Shows("record", ("record 2 step", "at llm_inference", f"reply {EVIL}", "next done")),
@@ -85,7 +85,7 @@ def parts(run: Run) -> dict[str, Any]:
                 "step at llm_inference",
                 "rules at llm_inference",
                 "90,001 against 100,000 9,999 stop: token_limit",
-                "led to llm_inference → done, completed",
+                "led to llm_inference → done, ✓ done",
             ),
         ),
         Shows("decision", ("at llm_inference", "path done", "stopped for completed")),
@@ -165,7 +165,7 @@ def test_a_run_shows_where_it_stands_also_where_svg_is_not_drawn(run: Run) -> No
     assert "✓ completed" in bundle["image/svg+xml"]
     _, image = bundle["text/html"].split("</style>")  # it follows the notebook's theme
     assert image.startswith(
-        '<img alt="Flowchart of Step-based agent: stopped for completed (natural) · 2 steps; it went '
+        '<img alt="Flowchart of Step-based agent: done at done · 2 steps; it went '
     )
     assert bundle["text/plain"] == repr(run)
 
@@ -235,7 +235,7 @@ class TestFacts:
     [
         ("explanation", "✓  otherwise"),
         ("records", "2  step   llm_inference  infer"),
-        ("result", "Stopped for `completed`"),
+        ("result", "Done at"),
     ],
 )
 @IPYTHON

@@ -124,7 +124,7 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
         fact["name"]: (fact["was"], fact["value"]) for fact in shows["facts"] if fact["changed"]
     }
     assert changed["run.steps"] == ("0", "1")
-    assert changed["last.action"] == ("''", "'nothing'")
+    assert changed["last.action"] == ('""', '"nothing"')
     assert not {"run.elapsed", "run.visits.agree"} & changed.keys(), "is not news"
     visits = next(fact for fact in shows["facts"] if fact["name"] == "run.visits.agree")
     assert visits["value"] == "1"

@@ -434,6 +434,7 @@ class TestResult:
         "success",
         "forced",
         "status",
+        "phase",
         "state",
         "steps",
         "usage",
@@ -502,7 +503,7 @@ class TestResult:
         )
         text = run.run().explain()
         assert text.startswith(
-            "Stopped for `time_limit` (limit) at `end-completed` after 2 steps and 0 ms.\nRaised by "
+            "Stopped by a limit (`time_limit`) at `b` after 2 steps and 0 ms.\nRaised by "
         )
         assert ": late.\nAlso raised: custom" in text
         assert str(run.result) == text

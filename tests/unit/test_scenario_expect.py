@@ -97,7 +97,7 @@ output  ({tmp_path}/it.scenario.yaml:8:11)
     expected   got
   ≠ Ho.        Hi.
 
-Stopped for `completed` (natural) at `done` after 2 steps and 0 ms.
+Done at `done` after 2 steps and 0 ms.
 
 The last decision: record 2, step at `llm_inference` to `done`
     rules.0               no     run.steps >= limits.steps (2 against 50)

@@ -52,7 +52,7 @@ def test_a_fact_that_only_one_machine_has() -> None:
     other = LOOP.replace("mood: calm", "pace: 3")
     found = compare_runs(run_of(), run_of(text=other))
     facts = {fact.name: (fact.left, fact.right) for fact in found.facts}
-    assert (facts["vars.mood"], facts["vars.pace"]) == (("'calm'", ""), ("", "3"))
+    assert (facts["vars.mood"], facts["vars.pace"]) == (('"calm"', ""), ("", "3"))
     assert found.left.machine == "loop"
 
 

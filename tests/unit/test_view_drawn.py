@@ -172,7 +172,7 @@ def test_a_run_is_drawn_with_where_it_is_and_how_often_it_went_which_way() -> No
     run = load("executive").start("x", script=["hello"] * 20)
     run.run()
     shown = run.draw(look="live").text(90)
-    assert "stopped for steps_limit (limit) · 50 steps" in shown.replace("\n", " ")
+    assert "stopped by a limit at stop_limit: steps_limit · 50 steps" in shown.replace("\n", " ")
     assert "─ No ×1 ───▶┃ ▶ ■ Terminating: Max Turns ┃" in shown
     assert "├ Else ×10 ──" in shown
     assert "▶ stop_limit: Terminating: Max Turns Reached" in run.draw(look="live").text(20)

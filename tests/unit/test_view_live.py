@@ -41,7 +41,7 @@ CHART = Flowchart(
 AT_B = Standing("b", {"a": 2, "b": 2}, {"a.next.0": 2, "b.else": 1}, caption="running at b")
 DONE = Standing(
     "done", {"a": 2, "b": 2, "done": 1}, {"a.next.0": 2, "b.else": 1, "b.then": 1},
-    how="natural", reason="completed", caption="stopped for completed",
+    how="done", reason="completed", caption="stopped for completed",
 )  # fmt: skip
 
 
@@ -112,16 +112,18 @@ class End(NamedTuple):
     "case",
     [
         End("natural", DONE, "✓ completed", "#c8e6c9"),
-        End("limit", DONE._replace(how="limit", reason="steps_limit"), "■ steps_limit", "#ffcdd2"),
+        End(
+            "limit", DONE._replace(how="limited", reason="steps_limit"), "■ steps_limit", "#ffedd5"
+        ),
         End(
             "human",
-            DONE._replace(how="human", reason="user_requested"),
-            "■ user_requested",
-            "#ffcdd2",
+            DONE._replace(how="stopped", reason="user_requested"),
+            "□ user_requested",
+            "#ede9fe",
         ),
-        End("error", DONE._replace(how="error", reason="guard_error"), "✗ guard_error", "#ffcdd2"),
-        End("long", DONE._replace(how="limit", reason="x" * 90), f"■ {'x' * 13}…", "#ffcdd2"),
-        End("no-reason", DONE._replace(how="error", reason=""), "✗ END", "#ffcdd2"),
+        End("error", DONE._replace(how="failed", reason="guard_error"), "✗ guard_error", "#ffcdd2"),
+        End("long", DONE._replace(how="limited", reason="x" * 90), f"■ {'x' * 13}…", "#ffedd5"),
+        End("no-reason", DONE._replace(how="failed", reason=""), "✗ error", "#ffcdd2"),
     ],
     ids=lambda case: case.id,
 )
@@ -168,7 +170,7 @@ def test_a_run_that_ended_where_nothing_is_drawn_ended_in_the_list_of_rules() ->
     run.run()
     plan = Planner(machine.draw().chart).plan(standing_of(run.session))
     assert (run.state, plan.now, plan.badge) == ("end-completed", "rules-1", "■ steps_limit")
-    assert plan.caption == "stopped for steps_limit (limit) · 1 step"
+    assert plan.caption == "stopped by a limit at user_message: steps_limit · 1 step"
 
 
 def test_without_its_list_of_rules_the_line_under_the_title_says_it() -> None:
@@ -176,7 +178,10 @@ def test_without_its_list_of_rules_the_line_under_the_title_says_it() -> None:
     run = machine.start("x", script=["Hello."], limits={"steps": 1})
     run.run()
     plan = Planner(machine.draw(rules="none").chart).plan(standing_of(run.session))
-    assert (plan.now, plan.caption) == ("", "stopped for steps_limit (limit) · 1 step")
+    assert (plan.now, plan.caption) == (
+        "user_message",
+        "stopped by a limit at user_message: steps_limit · 1 step",
+    )
 
 
 def test_the_status_region_shows_the_status() -> None:
@@ -187,7 +192,7 @@ def test_the_status_region_shows_the_status() -> None:
     assert planner.plan(status_of(run.session)).now == "running"
     run.run()
     plan = planner.plan(status_of(run.session))
-    assert (plan.now, plan.how, plan.counted) == ("completed", "natural", False)
+    assert (plan.now, plan.how, plan.counted) == ("completed", "done", False)
 
 
 def test_an_edge_that_several_arrows_draw_is_counted_for_none_of_them() -> None:

@@ -75,10 +75,11 @@ def test_a_view_is_plain_data_in_a_fixed_order(moment: Moment, machine: Machine)
     sent = json.dumps(view_run(run).to_dict())
     assert sent == json.dumps(view_run(run).to_dict())
     assert list(json.loads(sent)) == [
-        "machine", "title", "run", "state", "status", "step", "spent", "task", "ended", "kind",
-        "explanation", "output", "question", "about", "rest", "wait", "due", "calls", "answers", "next", "limits", "facts", "records",
-        "left_out", "why", "signals", "warnings", "errors", "children", "editable", "states",
-        "breakpoints", "cannot",
+        "machine", "title", "run", "state", "status", "step", "spent", "phase", "at", "task",
+        "ended", "kind", "explanation", "output", "output_kind", "output_rest", "cure",
+        "question", "about", "rest", "wait", "due", "since", "calls", "answers", "next", "limits",
+        "facts", "records", "left_out", "why", "signals", "warnings", "errors", "children",
+        "editable", "states", "labels", "breakpoints", "cannot",
     ]  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def test_a_breakpoint_without_a_place_is_refused() -> None:
 
 
 def test_children_come_from_whoever_has_the_journal(machine: Machine) -> None:
-    child = ChildView("r/agree/1", "helper", "completed", "completed")
+    child = ChildView("r/agree/1", "helper", "completed", "completed", "done")
     view = view_run(machine.start(), children=[child])
     assert view.to_dict()["children"] == [child.to_dict()]
 

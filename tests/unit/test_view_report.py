@@ -178,7 +178,7 @@ def test_each_look_as_text() -> None:
     plain, live, report = (run.draw(look=look) for look in get_args(Look))
     assert "✓ completed" not in plain.text()
     assert len({plain.text(), live.text(), report.text()}) == 3
-    assert live.text().startswith("Step-based agent: stopped for completed (natural) · 2 steps\n")
+    assert live.text().startswith("Step-based agent: done at done · 2 steps\n")
     assert "done ✓ completed" in live.text()
     assert "no tool calls ×1" in live.text()
     assert "▶ done  ✓ completed\n" in live.outline()

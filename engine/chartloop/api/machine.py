@@ -47,7 +47,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.pictures.flowchart import Direction, RuleDrawing
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
-from chartloop.run.journal_records import PRIORITY, check_priority
+from chartloop.run.journal_records import LISTED, PRIORITY, check_priority
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
@@ -293,7 +293,7 @@ class Machine:
         opened.row = RunRow(
             opened.run_id, self.name, self.hash, state=start or spec.start,
             agent=data.get("agent", ""), session=data.get("session", ""), created=at, updated=at,
-            parent=parent, priority=rank,
+            parent=parent, priority=rank, task=text[: 8 * LISTED],
         )  # fmt: skip
         opened.begun = Input("start", started=at, at=at, data=data)
         opened.spec_text = self.canonical

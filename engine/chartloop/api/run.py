@@ -370,6 +370,7 @@ class Run:
         wait: str = "",
         ahead: str = "",
         shown: str | None = None,
+        via: str = "",
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
@@ -379,14 +380,15 @@ class Run:
         `ahead` names a state instead, whose next wait takes the answer as soon as it begins; the
         record then says that the question was not seen; a state that `approve` made takes none.
         `shown` is the `digest` of the question that a person was shown: another one is refused.
-        `message_id` makes a repeated delivery harmless.
+        `via` is recorded with the answer: how it came. `message_id` makes a repeated delivery
+        harmless.
 
         `AnswerError` for an event or data that the wait does not accept, `WaitError` for a wait
         that is not the current one, `AnsweredError` for one already answered, `AheadError` for an
         invalid `ahead`.
         """
         answer = self.asend(
-            event, data, wait=wait, ahead=ahead, shown=shown, at=at, message_id=message_id
+            event, data, wait=wait, ahead=ahead, shown=shown, via=via, at=at, message_id=message_id
         )
         return self._wait(answer)
 
@@ -398,6 +400,7 @@ class Run:
         wait: str = "",
         ahead: str = "",
         shown: str | None = None,
+        via: str = "",
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
@@ -405,7 +408,7 @@ class Run:
         await self._move()  # the question is the one that this machine asks
         if ahead and not self.session.head:
             await advance(self.session)
-        answer = Answer(event, data or EMPTY, wait, ahead, shown)
+        answer = Answer(event, data or EMPTY, wait, ahead, shown, via)
         return await send_answer(self.session, answer, at=at, message_id=message_id)
 
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:

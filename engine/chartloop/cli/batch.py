@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -31,6 +32,7 @@ from chartloop.cli.journal_access import open_journal, say_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.printing import Line, Row, print_lines, print_table
+from chartloop.cli.progress_bar import BatchProgress
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
 from chartloop.ui.view_model.text import last_failure
@@ -88,6 +90,7 @@ class Batch:
     """The stream for results; `sys.stdout` is redirected to stderr while runs are driven."""
     started: list[Done] = field(default_factory=list[Done])
     finished: int = 0
+    begun: float = field(default_factory=time.monotonic)
     unread: bool = False
     """Whether the reader of the results has closed the pipe."""
 
@@ -144,10 +147,20 @@ class Batch:
             cause = done.error.message if done.error is not None else done.kind
             console.say(console.plain(f"line {done.job.line}: {cause}"))
         elif console.is_terminal(sys.stderr):
-            running = len(self.started) - self.finished
-            tokens = say_count(int(self.totals().tokens or 0), "token")
-            text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
-            console.repaint(text)
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        totals, running = self.totals(), len(self.started) - self.finished
+        failed = sum(done.error is not None or _has_failed(done) for done in self.started)
+        progress = BatchProgress(
+            self.finished, len(self.jobs), running, failed, int(totals.tokens or 0), totals.cost,
+            time.monotonic() - self.begun,
+        )  # fmt: skip
+        console.repaint(progress.line((console.columns(sys.stderr) or 80) - 1))
+
+
+def _has_failed(done: Done) -> bool:
+    return done.run is not None and done.run.ended and done.kind == "error"
 
 
 def run_all(source: str, options: RunCommandOptions) -> int:

@@ -46,7 +46,8 @@ def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[C
     rows = _rows(ctx, incomplete)
     last = [CompletionItem("last", help="the newest run")] if "last".startswith(incomplete) else []
     return last + [
-        CompletionItem(r.run_id, help=f"{r.machine}: {r.status} at {r.state}") for r in rows
+        CompletionItem(r.run_id, help=f"{r.machine}: {r.phase().word} at {r.stopped_at}")
+        for r in rows
     ]
 
 

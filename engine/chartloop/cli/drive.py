@@ -214,18 +214,13 @@ def _print(run: Run, result: Result, options: RunOptions) -> None:
 
 
 def _commands_to_retry(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:
-    """The commands that retry the step that failed; nothing for a run that did not fail."""
+    """The command that tries a failed run again; nothing for a run that did not fail."""
     if result.kind != "error" or options.in_memory or lacks_task(result):
         return
-    failure = last_failure(result)
-    at = failure["state"] if failure is not None else None
-    failed = [r.seq for r in run.records if r.kind == "step" and r.state == at]
-    if not failed:
+    if last_failure(result) is None:
         yield Line(f"see why:  {line_for('why', run.id, options)}")
         return
-    yield Line("try again from before the failed step:")
-    yield Line(f"  {line_for('fork', run.id, options, '--at', str(failed[-1]))}")
-    yield Line(f"  {line_for('resume', 'last', options)}")
+    yield Line(f"try again from there:  {line_for('retry', run.id, options)}")
 
 
 def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:

@@ -55,7 +55,7 @@ def post_message(
 ) -> None:
     """Send a message to the inbox of a run and report its status."""
     if row.ended and not row.moved_to:
-        raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
+        raise StatusError(f"run `{row.run_id}` has ended ({row.phase().word})")
     at = sync.by_hand(journal.now())
     message = journals.InboxMessage(message_id or secrets.token_hex(8), at, data)
     fresh = sync.by_hand(journal.send(row.run_id, message))
@@ -76,7 +76,9 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
     if not fresh:
         console.say("this message was delivered before: it is ignored")
     elif taken:
-        console.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
+        console.say(
+            f"run {row.run_id} has taken the {what}: {now.phase().word} at {now.stopped_at}"
+        )
     else:
         will = _WILL[kind]
         if "ahead" in data:

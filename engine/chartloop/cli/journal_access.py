@@ -215,7 +215,7 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
         words += ["--journal", redact.Redactor().text(options.journal)]
     if options.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
         words += ["--durability", options.durability]
-    if verb == "resume":
+    if verb in ("resume", "retry"):
         for tools in options.tools:
             words += ["--tools", tools]
         for plugin in options.plugins:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chartloop.cli.console import WIDEST, behind, clean, open_doors, plain
+from chartloop.core.phase import PHASES
 from chartloop.core.units import say_elapsed
 from chartloop.machine.budget_use import budgets
 from chartloop.run.events import (
@@ -29,7 +30,8 @@ from chartloop.run.events import (
     Started,
     ToolCallDelta,
 )
-from chartloop.run.record_text import because, outcome_of
+from chartloop.run.record_text import because, outcome_of, shown_path
+from chartloop.ui.view_model import build
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -116,7 +118,7 @@ class Live:
                 self._see_child(event)
             case Recorded():
                 record = event.record
-                path = " → ".join([record.state, *event.decision.path])
+                path = " → ".join([record.state, *shown_path(event.decision.path, record)])
                 why = because(self._chart, record)
                 self._last = f"{path}  because {why}" if why else path
                 self._failed = outcome_of(record) if record.failures else ""
@@ -138,6 +140,7 @@ class Live:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         run = self._run
+        phase = PHASES[build.head_of(run).phase]
         title = Text(f" {run.machine.name} · {run.id} ", style="bold")
         parts: list[RenderableType] = [self._where(), self._bars()]
         if self._last:
@@ -150,7 +153,7 @@ class Live:
         frame = Panel(
             Group(*parts), title=title, title_align="left", width=width,
             subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
-            border_style=_BORDER.get(run.status, "cyan"),
+            border_style=phase.ink or "cyan",
         )  # fmt: skip
         for part in console.render(frame, options):
             yield part._replace(text=clean(part.text))
@@ -169,8 +172,10 @@ class Live:
         grid.add_column(ratio=1, no_wrap=True)
         grid.add_column(justify="right", no_wrap=True)
         run = self._run
+        head = build.head_of(run)
         elapsed = say_elapsed(self._facts_now().run.elapsed)
-        left = Text.assemble((run.state, "bold"), "  ", (run.status, "dim"), "  ", self._doing)
+        stands = PHASES[head.phase].word
+        left = Text.assemble((head.at, "bold"), "  ", (stands, "dim"), "  ", self._doing)
         grid.add_row(left, Text(elapsed))
         return grid
 
@@ -193,6 +198,3 @@ class Live:
         for line in plain(self._text).rstrip().split("\n"):
             lines += [line[n : n + width] for n in range(0, len(line), width)] or [""]
         return [line for line in lines if line.strip()][-LINES:]
-
-
-_BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}

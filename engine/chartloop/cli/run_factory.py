@@ -176,6 +176,8 @@ def server_settings(
 
     Opens its journal.
     """
+    if options.ask_to and not options.notify:
+        raise click.UsageError("--ask-to goes with --notify URL, where its links are posted")
     journal = open_journal(options, make=True)
     console.say(f"journal {name_of(journal)}", "dim")
     return settings.Settings(
@@ -193,6 +195,8 @@ def server_settings(
         port=port,
         names=options.names,
         proxies=options.proxies,
+        url=options.url,
+        ask_to=options.ask_to,
         face=face,
     )
 

@@ -40,6 +40,15 @@ class ServerOptions(RunOptions):
         "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="Tokens, one per line. Required for an address that other computers reach.",
     )  # fmt: skip
+    url: str = option(
+        "--url", metavar="URL", default="",
+        help="Where people reach the server, for links to questions: https://agents.example.com.",
+    )  # fmt: skip
+    ask_to: tuple[str, ...] = option(
+        "--ask-to", multiple=True, metavar="PERSON",
+        help="With --notify and --url: post each question to the webhook, with a link that lets"
+        " this person answer it once. Repeatable.",
+    )  # fmt: skip
     grace: float = 5.0
     """See `grace_option`."""
 
@@ -56,6 +65,7 @@ def grace_option(seconds: float) -> parameters.Decorator[Any]:
 
 server_options = parameters.together(
     parameters.tools_option, parameters.trust_option, parameters.model_options,
-    parameters.notify_options, parameters.journal_option, parameters.durability_option,
+    parameters.notify_options, parameters.options_of(ServerOptions, "url", "ask_to"),
+    parameters.journal_option, parameters.durability_option,
 )  # fmt: skip
 """The options that all servers share, whatever their protocol."""

@@ -17,6 +17,7 @@ from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.ui.tui.board import Board
 from chartloop.ui.view_model.build import view_run
+from chartloop.ui.view_model.conversation_report import conversation
 from chartloop.ui.view_model.state_drawing import state_now
 from chartloop.ui.view_model.step_display import StepDisplay
 
@@ -94,7 +95,8 @@ class StepControls:
         run = self.run
         picture = run.draw(look="live")
         before = run.facts if self._commands.before is None else self._commands.before
-        return Board(view_run(run, before=before), picture, state_now(run, picture.chart))
+        around = state_now(run, picture.chart)
+        return Board(view_run(run, before=before), picture, conversation(run), around)
 
 
 class _Step:

@@ -14,7 +14,7 @@ from chartloop.cli import console
 from chartloop.cli.late import at_first_use
 from chartloop.core.errors import ChartloopError
 from chartloop.run.events import Event, Recorded
-from chartloop.run.record_text import action_of, because, outcome_of
+from chartloop.run.record_text import action_of, because, outcome_of, shown_path
 
 with at_first_use(__name__):
     from chartloop.cli import live_view
@@ -72,7 +72,7 @@ class Lines(Quiet):
         if isinstance(event, Recorded):
             record, chart = event.record, self._chart
             did = " ".join(p for p in (action_of(chart, record), _record_line(record)) if p)
-            entered = " → ".join(event.decision.path)
+            entered = " → ".join(shown_path(event.decision.path, record))
             why = because(chart, record)
             line = f"{record.seq:>3}  {record.state}  {did}"
             line += f"  → {entered}" if entered else ""

@@ -18,6 +18,7 @@ does (`actions.approval`), checking arguments by their schema (`run.answer`).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -111,6 +112,84 @@ def argument_lines(call: Data) -> list[tuple[str, str]]:
     if not fields:
         return [("", visible_json(arguments_of(ToolCall("", "", call["arguments"]))))]
     return [(visible_json(name), visible_json(value)) for name, value in fields]
+
+
+MONEY = re.compile(r"(^|_)(usd|eur|gbp|chf|jpy|amount|price|cost|fee)($|_)|(Amount|Price|Cost)$")
+"""The names of arguments that are amounts of money: a currency, or a word for a price."""
+_CURRENCY = re.compile(r"(?:^|_)(usd|eur|gbp|chf|jpy)(?:$|_)", re.IGNORECASE)
+
+
+def argument_rows(call: Data) -> list[dict[str, Any]]:
+    """The arguments of a shown call for a person: each with its `name`, its `text`, and `money`.
+
+    A text stands without its quotes, unless it would read as a number, a word of JSON, or nothing;
+    objects and lists stand in lines. `money` is true for a number whose name is that of a currency
+    or of a price: see `MONEY`. What is not an object is one row without a name.
+    """
+    fields = arguments_shown(call)
+    if not fields:
+        given = arguments_of(ToolCall("", "", call["arguments"]))
+        return [{"name": "", "text": "\n".join(_lines(given)), "money": False}]
+    known = fields.get("currency")
+    rows: list[dict[str, Any]] = []
+    for name, value in sorted(fields.items()):
+        money = (
+            bool(MONEY.search(name))
+            and isinstance(value, (int, float))
+            and not isinstance(value, bool)
+        )
+        text = "\n".join(_lines(value))
+        if money:
+            whole = isinstance(value, float) and value != round(value, 2)
+            text = text if whole else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+            named = _CURRENCY.search(name)
+            unit = named[1].upper() if named else known if isinstance(known, str) else ""
+            text = f"{text} {_plain(unit)}".rstrip() if unit else text
+        rows.append({"name": _plain(name), "text": text, "money": money})
+    return rows
+
+
+def _plain(text: str) -> str:
+    """A text in one line, in which nothing is hidden; quoted if it would read as something else."""
+    shown = visible_json(text)
+    try:
+        json.loads(text)
+    except ValueError:
+        plain = text.strip() == text and bool(text)
+    else:
+        plain = False
+    return shown[1:-1].replace('\\"', '"').replace("\\\\", "\\") if plain else shown
+
+
+def _lines(value: Any, depth: int = 0) -> Iterator[str]:
+    """A value of JSON in lines: a text as it is, lists and objects below each other."""
+    margin = "  " * depth
+    if isinstance(value, str):
+        if "\n" in value and value.strip():
+            yield from (margin + _plain(line) if line.strip() else "" for line in value.split("\n"))
+        else:
+            yield margin + _plain(value)
+    elif isinstance(value, Mapping) and value and depth < DEEPEST:
+        for name, part in sorted(cast("Mapping[str, Any]", value).items()):
+            yield from _entry(f"{margin}{_plain(name)}: ", part, depth)
+    elif isinstance(value, list) and value and depth < DEEPEST:
+        for part in cast("list[Any]", value):
+            yield from _entry(f"{margin}• ", part, depth)
+    else:
+        yield margin + visible_json(value)
+
+
+DEEPEST = 6
+"""The levels of an argument that stand in lines of their own; what is deeper stays JSON."""
+
+
+def _entry(head: str, part: Any, depth: int) -> Iterator[str]:
+    lines = list(_lines(part, depth + 1))
+    if len(lines) == 1:
+        yield head + lines[0].strip()
+    else:
+        yield head.rstrip()
+        yield from lines
 
 
 def settle(request: Data, event: str, data: Data) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from chartloop.core.plain import plain
@@ -23,6 +24,10 @@ def say_value(value: Any, type: Type | None = None) -> str:
     if kind == "fraction" and isinstance(value, (int, float)):
         return say_fraction(round(value, 4))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = repr(plain(value))
-        return cut(text, _LONGEST)
+        return cut(json_text(value), _LONGEST)
     return say_number(value)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which people read whatever they program in: ``["a", true, null]``."""
+    return json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str)

@@ -65,6 +65,8 @@ class Input(Value, frozen=True, gc=False):
     """`answer`: when it was given, if it came ahead of its question."""
     fleet: FleetFacts | None = None
     """What limits across runs left; None if the machine names no such fact."""
+    via: str = ""
+    """`answer`: how it came, if that is to be told: ``link to eve@example.org``."""
 
 
 class Record(Shown, Value, frozen=True, gc=False):
@@ -158,6 +160,7 @@ class Record(Shown, Value, frozen=True, gc=False):
                 ("at", Cell(self.state, "code")),
                 ("took", took),
                 ("given", "" if input_.ahead is None else "ahead of the question"),
+                ("via", input_.via),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
                 ("failed", Cell("\n".join(self.failures), "red")),
@@ -199,6 +202,7 @@ class StoredRecord(Value, frozen=True, gc=False, kw_only=True, forbid_unknown_fi
     opaque: tuple[bool, ...] = ()
     ahead: Time | None = None
     fleet: FleetFacts | None = None
+    via: str = ""
     taken: tuple[str, ...] = ()
     signals: StopSignals = NO_SIGNALS
     next: str | UnsetType = UNSET
@@ -228,7 +232,8 @@ def _stored(record: Record) -> StoredRecord:
         kind=given.kind, state=record.state, at=given.at,
         started=UNSET if given.started == given.at else given.started, event=given.event,
         outcome=outcome, said=said, own_result=own_result, data=given.data or EMPTY,
-        opaque=given.opaque, ahead=given.ahead, fleet=given.fleet, taken=record.taken,
+        opaque=given.opaque, ahead=given.ahead, fleet=given.fleet, via=given.via,
+        taken=record.taken,
         signals=record.signals or NO_SIGNALS,
         next=UNSET if record.next == record.state else record.next, status=record.status,
         wake_at=record.wake_at, warnings=record.warnings,
@@ -255,6 +260,7 @@ def _restored(seq: int, stored: StoredRecord) -> Record:
             kind=cast(RecordKind, stored.kind), event=stored.event, outcome=outcome,
             started=at if stored.started is UNSET else stored.started, at=at, data=stored.data,
             opaque=stored.opaque, ahead=stored.ahead, fleet=stored.fleet,
+            via=stored.via,
         ),
     )  # fmt: skip
 

@@ -104,10 +104,10 @@ def count_of(run: Run) -> int:
 
 def records_from(run: Run, first: int, limit: int) -> list[Record]:
     """At most `limit` records from number `first` on, up to those the run had when it was read."""
-    return list(_each(run, first, min(first + limit, count_of(run))))
+    return list(records_each(run, first, min(first + limit, count_of(run))))
 
 
-def _each(run: Run, first: int, end: int) -> Iterator[Record]:
+def records_each(run: Run, first: int, end: int) -> Iterator[Record]:
     """The records from number `first` up to, but without, `end`."""
     session = run.session
     if first >= end:
@@ -152,7 +152,7 @@ class History:
         with self._lock:
             first, mark = self._nearest(run, seq)
             before, tally = mark.position, mark.tally.copy()
-            for record in _each(run, first, seq + 1):
+            for record in records_each(run, first, seq + 1):
                 here = record.seq == seq
                 after, decision = evolve(run.machine.chart, before, record.input, trace=here)
                 tally.add(record, decision, after.facts)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
+from chartloop.api.retrying import check_retry, retry_plan, retry_run
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
     ChartloopError,
@@ -37,16 +38,21 @@ from chartloop.hosting.reading import (
     History,
     OpenRuns,
     count_of,
+    records_each,
     records_from,
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
+from chartloop.run.answer import say_time, wait_over
+from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow, refuse_moved
+from chartloop.run.journal import CHILD_MARK, Journal, RunRow, refuse_moved
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.phases import stand_of
 from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
@@ -57,13 +63,19 @@ from chartloop.run.tenants import (
     tenant_of,
     unknown_run_error,
 )
+from chartloop.ui.view_model.asking import card_of, label_of
 from chartloop.ui.view_model.build import RECORDS, children_of, view_run
+from chartloop.ui.view_model.family import Origin, child_dict, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
 from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
+SIBLINGS = 1_000
+"""The most children of one step that are counted."""
+FORKS = 20
+"""How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -80,6 +92,8 @@ class Caller(NamedTuple):
     """What the token allows."""
     reach: Reach = ALL_TENANTS
     """The runs that it may see: ids in the body of an order are its own."""
+    via: str = ""
+    """How its answers come, for their records; empty but for a link."""
 
     def own_id(self, run_id: str, tenant: str | None) -> str:
         """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
@@ -157,7 +171,8 @@ class Runs:
             children=by_hand(children_of(self.journal, run_id)),
         )  # fmt: skip
         marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
-        return {**view.to_dict(), **marks, **self.driving(run_id)}
+        stand = by_hand(stand_of(self.journal, run.session.row))
+        return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
 
     def past(self, run: Run, seq: int) -> Past:
         """The run at one of its records."""
@@ -180,6 +195,65 @@ class Runs:
             "request": None if newest is None else public_request(newest),
         }
 
+    def children(self, run_id: str, after: str, limit: int) -> Json:
+        """A page of the run's children, the newest first, each with the step that started it."""
+        run = self.open(run_id)
+        wanted = RunFilter(parent=run_id, prefix=f"{run_id}{CHILD_MARK}", children=True)
+        page = by_hand(self.journal.page(wanted, after, limit))
+        found = [(row, origin_of(row.run_id)) for row in page.rows]
+        steps = {origin.step for _, origin in found if origin is not None}
+        numbers = {step: self.number_of_step(run, step) for step in steps}
+        listed = [
+            child_dict(
+                row,
+                label_of(run.machine.spec, at.state, run.facts) if at else "",
+                numbers[at.step] if at else None,
+            )
+            for row, at in found
+        ]
+        return {"children": listed, "next": page.next or None}
+
+    def children_of_step(self, run: Run, past: Past) -> list[Json]:
+        """The children that the step of a record started, at most a page of them."""
+        state, step = past.record.state, past.before.facts.run.steps
+        prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
+        rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
+        rows.sort(key=lambda row: (row.created, row.run_id))
+        of = [(row, origin_of(row.run_id)) for row in rows]
+        label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
+        return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
+
+    def place(self, run_id: str) -> Json:
+        """The way up from a child run, and its neighbours in the step that started it."""
+        parents: list[tuple[Origin, Run, int | None]] = []
+        above = origin_of(run_id)
+        beside: list[RunRow] = []
+        if above is not None:
+            prefix = f"{above.parent}{CHILD_MARK}{above.state}{CHILD_MARK}{above.step}"
+            beside = by_hand(self.journal.rows(parent=above.parent, prefix=prefix, limit=SIBLINGS))
+            beside.sort(key=lambda row: (row.created, row.run_id))
+        while above is not None:
+            run = self.open(above.parent)
+            parents.insert(0, (above, run, self.number_of_step(run, above.step)))
+            above = origin_of(above.parent)
+        same = [row.run_id for row in beside if origin_of(row.run_id) is not None]
+        return place_dict(parents, same, run_id)
+
+    def number_of_step(self, run: Run, step: int) -> int | None:
+        """The number of the record of an action, counted from 0; None while it is in progress."""
+        count = count_of(run)
+        if not step < run.facts.run.steps:
+            return None
+        # pauses and answers are records too, so it is not before this one
+        first = min(step, count - 1)
+        done = self.past(run, first).before.facts.run.steps
+        for record in records_each(run, first, count):
+            if record.kind == "step":
+                if done == step:
+                    return record.seq
+                done += 1
+        return None
+
     def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
         """Records from number `start` on, and whether there are more."""
         run = self.open(run_id)
@@ -195,11 +269,47 @@ class Runs:
         return self._why(run, number, self.past(run, last)).to_dict()
 
     def question(self, run_id: str) -> Json:
-        """The question of a run, whole, with its digest. Raises `StatusError` if it has none."""
-        asked = self.open(run_id).question
+        """The question of a run, whole, with its digest and what a card shows around it.
+
+        Raises `StatusError` if it has none.
+        """
+        run = self.open(run_id)
+        asked = run.question
         if asked is None:
             raise StatusError("the run waits for nothing")
-        return {**asked.to_dict(), "digest": asked.digest}
+        return {**asked.to_dict(), "digest": asked.digest, **card_of(run, asked)}
+
+    def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
+        """Make a link to the question of a run. `WaitError` if it asks nothing."""
+        run = self._fresh(self.row(run_id))
+        made = make_link(
+            self.journal, run.id, run.question, body["to"], wait=body.get("wait", ""),
+            within=body.get("within", WEEK), made_by=caller.person,
+        )  # fmt: skip
+        return by_hand(made)
+
+    def link_over(self, link: AnswerLink) -> str:
+        """Why a link takes no answer any more, in words for its holder; empty while it does."""
+        try:
+            run = self._fresh(self.row(link.run))
+            over = wait(wait_over(run.session, link.wait), suspends=run.suspends)
+        except UnknownRunError:
+            return "The run was removed, and its question with it."
+        if not over and by_hand(self.journal.now()) >= link.until:
+            return f"This link was valid until {say_time(link.until)}. Ask for a new one."
+        return over
+
+    def continued_by(self, run_id: str) -> str | None:
+        """The run whose conversation a run continues; None for the first, or if it is gone."""
+        row = self.row(run_id)
+        for _ in range(FORKS):  # a fork continues what the original did
+            if row.fork_seq is None or not row.parent:
+                break
+            row = by_hand(self.journal.row(row.parent)) or row.replace(parent="")
+        is_child = row.run_id.startswith(f"{row.parent}{CHILD_MARK}")
+        if not row.parent or is_child or row.fork_seq is not None:
+            return None
+        return None if by_hand(self.journal.row(row.parent)) is None else row.parent
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Comparison:
         """Two runs side by side. Raises `Refusal` if the other does not exist."""
@@ -379,7 +489,9 @@ class Runs:
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         wait, shown = body.get("wait", ""), body.get("shown", "")
-        sent = run.send(event, data, wait=wait, ahead=ahead, shown=shown, message_id=id)
+        sent = run.send(
+            event, data, wait=wait, ahead=ahead, shown=shown, via=caller.via, message_id=id
+        )
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if not ahead:
             self._drive_on(body.get("then", "take"), run, f"answer-{id}")
@@ -414,6 +526,32 @@ class Runs:
         if by_hand(self.journal.row(fork_id)) is None:
             run.fork(first(), run_id=fork_id)
         return {"made": fork_id}
+
+    def retry_plan(self, run_id: str) -> Json:
+        """What trying the run again would keep, and which calls it would make again."""
+        run = self.open(run_id)
+        plan = retry_plan(run)
+        return {**plan.to_dict(), "label": label_of(run.machine.spec, plan.state, run.facts)}
+
+    def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
+        """Fork the run below its failure, and order the fork to be driven."""
+        row = self.row(run_id)
+        run = self._fresh(row)
+
+        def work(key: str) -> Json:
+            plan = retry_plan(run)
+            try:
+                limits = check_retry(run, plan, body["limits"], body["confirm"])
+            except LimitError as error:
+                raise _value_refusal(error, "/limits") from error
+            self.machines.to_drive(row)  # refused before anything is made
+            # by the key: a repetition after a crash finishes the same fork
+            fork_id = in_tenant(tenant_of(run.id), f"f{key[:15]}")
+            retry_run(run, plan, limits, run_id=fork_id)
+            self._place("run", fork_id, {}, key=start_key(fork_id))
+            return {"made": fork_id}
+
+        return self._once("retry", run_id, body, caller, work)
 
     def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
         """Change a limit or variable. Raises `Driven` while the run is driven."""

@@ -25,13 +25,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.sax.saxutils import unescape
 
+from chartloop.core.errors import JournalError
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.settings import SCOPES, Limits, Scope, Settings, Token
+from chartloop.run.answer_links import AnswerLink
 from chartloop.run.redact import Redactor
-from chartloop.run.tenants import ALL_TENANTS, MARK, Reach
+from chartloop.run.tenants import ALL_TENANTS, MARK, Reach, tenant_of
 
 ASGI = Callable[..., Awaitable[None]]
+FindLink = Callable[[str], Awaitable[AnswerLink | None]]
+"""The link of a token, if the journal has it."""
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -64,10 +68,12 @@ class Identity(NamedTuple):
     """The name in the token, which signs runs and answers; empty for a token without one."""
     reach: Reach = ALL_TENANTS
     """The runs that it may see."""
+    link: AnswerLink | None = None
+    """The link that it came with in place of a token: to one question, and to nothing else."""
 
     def allows(self, scope: Scope) -> bool:
         """Whether its scope includes `scope`."""
-        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+        return self.link is None and SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
 ANYBODY = Identity("", "edit")
@@ -78,8 +84,9 @@ OPEN_PATHS = ("/livez", "/readyz")
 class Safety:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGI, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, app: ASGI, settings: Settings, metrics: Metrics, find: FindLink) -> None:
         self._app = app
+        self._find = find
         self._settings = settings
         self._metrics = metrics
         self._redactor = Redactor([token.secret for token in settings.tokens])
@@ -115,14 +122,14 @@ class Safety:
             self._refuse_host(headers)
             if scope["method"] in _CHANGING:
                 self._refuse_origin(headers)
-            identity = self._identify(scope, headers)
+            identity = await self._identify(scope, headers)
             if identity.name:  # an anonymous caller was counted by its address
                 self._take(identity.name)
             scope.setdefault("state", {})["identity"] = identity
             if scope["method"] in _CHANGING:
                 body = await self._body(receive, headers)
                 receive = _Replay(body, receive)
-        except Refusal as refusal:
+        except (Refusal, JournalError) as refusal:
             await _answer(guarded, problem_of(refusal))
             return
         await self._app(scope, receive, guarded)
@@ -166,9 +173,11 @@ class Safety:
         elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Refusal(403, "a page of another site may change nothing here")
 
-    def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
+    async def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
         """Identify the sender by its token; one without a token is rated by its address."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "link":
+            return await self._by_link(secret.strip(), address_of(scope))
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
             # rates and keys are counted by this: two tenants may name a token alike
@@ -181,6 +190,18 @@ class Safety:
         if scope["path"] in OPEN_PATHS:
             return Identity("", "read", reach=Reach(""))
         raise _no_token()
+
+    async def _by_link(self, secret: str, address: str) -> Identity:
+        """Who holds a link. Guesses count like those of tokens."""
+        if after := self._guesses.wait(address):
+            raise _too_often("this address has sent wrong tokens", after)
+        if (link := await self._find(secret)) is None:
+            self._guesses.take(address)
+            raise Refusal(
+                401, "This link is not valid: it was revoked, or not copied to its end.",
+                headers={"WWW-Authenticate": 'Link realm="chartloop"'},
+            )  # fmt: skip
+        return Identity(f"link-{link.id}", "read", link.to, Reach(tenant_of(link.run)), link)
 
     def _token(self, secret: str, scope: Mapping[str, Any]) -> Token:
         """The token that a secret belongs to. An address that guesses is locked out for a while."""

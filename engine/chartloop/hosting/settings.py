@@ -6,6 +6,7 @@ Belongs here: values, and their validation at the start. Never: anything of a re
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,12 @@ class Settings:
     proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies whose ``X-Forwarded-For`` names the caller. From anyone else
     the header means nothing, or each request could name another address and be counted anew."""
+    url: str = ""
+    """The address by which people reach it, for links: ``https://agents.example.com``. Empty for
+    that of the request that makes a link."""
+    ask_to: tuple[str, ...] = ()
+    """People to whom each question of a run that this process drives is told, with a link for each:
+    the `notifier` of the components gets it."""
     limits: Limits = field(default_factory=Limits)
     face: str = "chartloop serve"
     """The name of the driver that a lease shows to others."""
@@ -117,6 +124,14 @@ class Settings:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise SetupError(f"{self.workers} workers cannot drive", hint="give 0 or more")
+        if self.ask_to and not (self.url and self.components.get("notifier")):
+            raise SetupError(
+                "links to questions need a webhook and the address of the server",
+                hint="give `--notify URL` and `--url https://HOST` with `--ask-to`",
+            )
+        if self.url and not re.match(r"https?://[^\s/?#@]+/?\Z", self.url):
+            hint = "write `https://HOST` or `https://HOST:PORT`"
+            raise SetupError(f"`{self.url}` is not the address of a server", hint=hint)
         if not self.machines and self.serves:
             raise SetupError("no folder of machines is named", hint="give one: `--machines FOLDER`")
         for proxy in self.proxies:

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError, UnknownRunError
 from chartloop.hosting.problems import problem_of
+from chartloop.hosting.questions import tell_question
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
@@ -379,6 +380,7 @@ class _Worker(threading.Thread):
         finally:
             stop()
             await leave(run.session)
+        await tell_question(self._runs.settings, self._journal, run)
         row = await self._journal.row(run_id) or row
         held = is_held(run) and await self._drives_on(run) is None
         if request.kind != "run" or run.ended or held or progress.at_breakpoint:

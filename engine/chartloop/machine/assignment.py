@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from chartloop.core.errors import Category
 from chartloop.core.facts import Facts
+from chartloop.core.format import json_text
 from chartloop.core.outcome import Outcome
 from chartloop.core.types import ANY, Type, accepts
 from chartloop.core.visible import cut
@@ -97,8 +98,7 @@ def _cannot(outcome: Outcome, message: str) -> Outcome:
 
 
 def _brief(value: Any) -> str:
-    text = repr(value)
-    return cut(text)
+    return cut(json_text(value))
 
 
 def set_values(assigns: tuple[Assign, ...], facts: Facts, oracle: Any) -> dict[str, Any]:

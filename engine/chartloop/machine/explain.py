@@ -13,16 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from chartloop.core.phase import PHASES, ending_of
 from chartloop.core.plain import plain
 from chartloop.core.reports import Notebook, Part, Report, Table, pairs
 from chartloop.core.text_table import Cell, Line
 from chartloop.core.text_table import Row as Cells
 from chartloop.core.visible import printable
 from chartloop.language.expression import Expression
+from chartloop.language.spec import HIGHEST
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
 from chartloop.machine.guard_text import say_left, say_value, type_of
 from chartloop.machine.regions import Holds, Is
+from chartloop.machine.transition_table import ENGINE_ENDS
 
 MARKS = {True: "✓", False: "✗", None: "·"}
 """The marks of guards that held, did not hold, or were not evaluated."""
@@ -67,6 +70,8 @@ class Row(NamedTuple):
     atoms: tuple[Atom, ...] = ()
     reason: str = ""
     """The consequence of a rule: ``stop: steps_limit``."""
+    ending: str = ""
+    """For a rule that stops the run: the name of the phase in which it ends."""
 
     @property
     def group(self) -> str:
@@ -76,7 +81,9 @@ class Row(NamedTuple):
     @property
     def mark(self) -> str:
         """The result in one character."""
-        return FAILED if any(a.error for a in self.atoms) else MARKS[self.holds]
+        if any(a.error for a in self.atoms):
+            return FAILED
+        return PHASES[self.ending].sign if self.holds and self.ending else MARKS[self.holds]
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +94,8 @@ class Explanation(Report):
     kind: str
     rows: tuple[Row, ...]
     decision: Decision
+    ending: str = ""
+    """The name of the phase in which the decision ended the run; empty if it did not."""
 
     @property
     def title(self) -> str:
@@ -94,7 +103,8 @@ class Explanation(Report):
         input = self.decision.input
         event = f" `{input.event}`" if input.event else ""
         ahead = ", given ahead of the question" if input.ahead is not None else ""
-        return f"{self.kind}{event} at {self.state}{ahead}"
+        via = f" via {input.via}" if input.via else ""
+        return f"{self.kind}{event} at {self.state}{ahead}{via}"
 
     def parts(self) -> Iterator[Part]:
         """Everything that was evaluated, as one table, and where it led."""
@@ -109,8 +119,14 @@ class Explanation(Report):
         yield from (("signal", str(signal)) for signal in d.signals)
         yield from (("warning", warning) for warning in d.warnings)
         begun = () if self.kind == "start" else (self.state,)  # a start enters its own state
-        path = " → ".join([*begun, *d.path]) if d.path else f"stays at {d.next}"
-        yield "led to", f"{path}, {d.status}" + (f", stopped for {d.winner}" if d.winner else "")
+        shown = [state for state in d.path if state not in ENGINE_ENDS]
+        path = " → ".join([*begun, *shown]) if shown else f"stays at {self.state}"
+        if d.status not in ENGINE_ENDS.values():
+            yield "led to", f"{path}, {d.status}"
+            return
+        ending = PHASES.get(self.ending) or ending_of(d.status, d.winner)
+        why = "" if d.winner in ("", "completed") else f": {d.winner}"
+        yield "led to", f"{path}, {ending.marked}{why}"
 
     def plain_text(self) -> str:
         """The title and the lines."""
@@ -125,6 +141,7 @@ class Explanation(Report):
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
             "ahead": d.input.ahead,
+            "via": d.input.via or None,
             "looked_at": plain(self.rows),
             "taken": list(d.taken), "path": list(d.path), "signals": d.signals.to_list(),
             "winner": d.winner or None, "warnings": list(d.warnings), "next": d.next,
@@ -138,7 +155,13 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
     for look in decision.looks:
         if look.kind != "status":  # the file has no part in these
             rows += _rules(chart, look) if look.kind == "rules" else _edges(chart, look)
-    return Explanation(decision.state, decision.input.kind, tuple(rows), decision)
+    ending = ""
+    if decision.status in ENGINE_ENDS.values():
+        lost = decision.looks[-1].facts.queue.failed if decision.looks else 0
+        raised = [one for one in decision.signals if one.reason == decision.winner]
+        why = raised[0] if raised else chart.spec.reason(decision.winner)
+        ending = ending_of(decision.status, why, lost).name
+    return Explanation(decision.state, decision.input.kind, tuple(rows), decision, ending)
 
 
 def _rules(chart: Chart, look: Look) -> Iterator[Row]:
@@ -150,8 +173,16 @@ def _rules(chart: Chart, look: Look) -> Iterator[Row]:
         reason = f"{rule.kind}: {raises}" if (raises := rule.stop or rule.signal) else ""
         yield Row(
             "rule", rule.id, guard.text, holds, rule.id == look.taken, look.state, to, atoms,
-            reason,
+            reason, _ending(chart, rule.stop),
         )  # fmt: skip
+
+
+def _ending(chart: Chart, stop: str) -> str:
+    """The phase in which a rule ends a run; empty for a rule that stops for signals, or not."""
+    if stop in ("", HIGHEST):
+        return ""
+    reason = chart.spec.reason(stop)
+    return ending_of(reason.status, reason).name
 
 
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
@@ -206,7 +237,8 @@ def _table(rows: tuple[Row, ...]) -> Table:
         if row.group != group:
             group = row.group
             listed += [Cells(("",) * 5), Cells(("", Cell(group, "bold"), "", "", ""), "dim")]
-        colour = "green" if row.taken else "dim" if row.holds is None else ""
+        taken = PHASES[row.ending].ink if row.ending else "green"
+        colour = taken if row.taken else "dim" if row.holds is None else ""
         wrong = "red" if row.mark == FAILED else ""
         # the values of the only atom stand beside the guard, else each atom has a line
         alone = row.atoms[0] if len(row.atoms) == 1 else Atom("", None)

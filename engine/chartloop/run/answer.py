@@ -50,6 +50,8 @@ class Answer(NamedTuple):
     shown: str | None = None
     """The digest of a question that was shown in part before it was opened; empty if it was not
     opened. None for a sender who was given all of it."""
+    via: str = ""
+    """How it comes, if the record is to say it: ``link to eve@example.org``."""
 
 
 class Sent(NamedTuple):
@@ -80,6 +82,8 @@ async def send_answer(
         return Sent(session.run_id, id, answer.wait, new=False)
     when = float(session.ports.clock.now() if at is None else at)
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
+    if answer.via:
+        data["via"] = answer.via
     if answer.ahead:
         message = InboxMessage(id, when, {**data, "ahead": answer.ahead})
         chart, state, event = session.chart, answer.ahead, answer.event
@@ -287,6 +291,44 @@ def _refuse_late(session: Session, question: Question, at: float) -> None:
 
 
 # refusals -----------------------------------------------------------------------------------
+
+
+async def wait_over(session: Session, wait: str) -> str:
+    """Why a wait takes no answer any more, for the person whom it asked; empty while it does."""
+    row = await session.journal.row(session.run_id)
+    if row is None or row.moved_to:
+        return "The run continues as another one, so this question is over."
+    question = question_of(session)
+    if question is None or question.wait != wait:
+        _, ended = await _course(session, wait)
+        if ended is not None and ended.kind == "answer":
+            given = ended.input
+            return _said(given.event, given.data, given.via, given.at)
+        how = "" if ended is None else _ENDED.get(ended.kind, "")
+        if ended is not None and how:
+            return f"This question {how} at {say_time(ended.input.at)}."
+        return "This question is over: the run has gone on without an answer."
+    waiting = await _run_that_waits(session)
+    if waiting is None:
+        return "This question is over: the run has gone on without an answer."
+    for message in await session.journal.inbox(waiting.run_id):
+        given = message.data
+        if given.get("kind") == "answer" and given.get("wait") == wait_of(waiting):
+            data: Mapping[str, Any] = given.get("data") or EMPTY
+            return _said(str(given.get("event")), data, str(given.get("via", "")), message.at)
+        if given.get("kind") == "cancel":
+            return "The run was cancelled, so this question is over."
+    if (due := due_at(waiting.chart, waiting.position)) is not None:
+        if await session.journal.now() >= due:
+            return f"This question expired at {say_time(due)}."
+    return ""
+
+
+def _said(event: str, data: Mapping[str, Any], via: str, at: float) -> str:
+    by = str(data.get("by") or "")
+    who = f" by {by}" if by else ""
+    how = f" via {'link' if by and by in via else via}" if via else ""
+    return f"This question was answered already: `{event}`{who}{how}, at {say_time(at)}."
 
 
 async def _refusal(session: Session, wait: str) -> AnswerError:

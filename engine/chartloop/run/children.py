@@ -140,7 +140,7 @@ class Child:
         row = RunRow(
             session.run_id, spec.name, digest(text), state=given.start or spec.start,
             agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
-            priority=self.ctx.host.row.priority, created=now, updated=now,
+            priority=self.ctx.host.row.priority, created=now, updated=now, task=given.task,
         )  # fmt: skip
         begun = Input("start", started=now, at=now, data=data)
         session.begun, session.row, session.spec_text = begun, row, lambda: text

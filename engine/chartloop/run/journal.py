@@ -29,7 +29,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, islice, takewhile
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
@@ -48,14 +47,18 @@ from chartloop.run.fleet import Fleet, MemoryFleet
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
+    NEWEST_FIRST,
     PAGE,
     EventCursors,
+    RunCount,
     RunFilter,
+    RunOrder,
     RunPage,
     Tail,
     TailEvent,
     Wanted,
     check_page,
+    count_runs,
     read_run_cursor,
     run_cursor,
 )
@@ -70,6 +73,7 @@ from chartloop.run.journal_records import (
     Snapshot,
     Update,
     WholeRun,
+    brief,
     events_below,
     moved_row,
 )
@@ -190,11 +194,22 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         """The matching runs, newest first; without child runs if `children` is false."""
         ...
 
-    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
-        """At most `limit` matching runs, newest first, after `cursor` (default: from the newest).
+    async def page(
+        self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
+        order: RunOrder = NEWEST_FIRST,
+    ) -> RunPage:  # fmt: skip
+        """At most `limit` matching runs in an order, after `cursor` (default: from the first).
 
         A cursor stays valid while runs are added and removed: no run is returned twice, and no
-        existing one is skipped. `CursorError` for a text that is not a cursor.
+        existing one is skipped, unless what it is sorted by changed. `CursorError` for a text
+        that is not a cursor.
+        """
+        ...
+
+    async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        """How many matching runs were begun in each span of `width` seconds, by how they stand.
+
+        The spans begin at the filter's `created_from`, which it must have.
         """
         ...
 
@@ -421,7 +436,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         refuse_stranger(row.run_id, row.parent)
         if row.run_id in self._logs:
             raise duplicate_run_error(row.run_id)
-        self._logs[row.run_id] = _Log(row, [], ())
+        self._logs[row.run_id] = _Log(row.replace(task=brief(row.task)), [], ())
         self._changes += 1
 
     async def create_whole(
@@ -440,7 +455,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         for row, events, inbox_of, carries in runs:
             messages = await self.inbox(inbox_of) if inbox_of else []
             self._logs[row.run_id] = _Log(
-                row.replace(head=len(events), epoch=0),
+                row.replace(head=len(events), epoch=0, task=brief(row.task)),
                 [event.replace(epoch=0) for event in events],
                 (m for m in messages if carries is None or carries(m)),
             )
@@ -489,6 +504,8 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
             if own and log.events[head:] == [*events]:
                 return log.head
             raise fenced_error(log.row, head, epoch)
+        if update is not None and update.message:
+            update = update.replace(message=brief(update.message))
         if events:
             row, _, at, before = log.newest
             at, newest = (at, before) if update is None else (events[-1].at, update)
@@ -580,14 +597,27 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         matches.sort(key=lambda r: r.created, reverse=True)
         return matches[:limit]
 
-    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+    async def page(
+        self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
+        order: RunOrder = NEWEST_FIRST,
+    ) -> RunPage:  # fmt: skip
         check_page(limit)
         behind: Any = read_run_cursor(cursor) if cursor else None
+        place, least = order.place, order.ascending
         rows = (log.row for log in [*self._logs.values()])
-        matches = (r for r in rows if filter.fits(r) and (not behind or _place(r) < behind))
-        first = heapq.nlargest(limit + 1, matches, _place)
+        matches = (
+            r
+            for r in rows
+            if filter.fits(r)
+            and (not behind or (place(r) > behind if least else place(r) < behind))
+        )
+        first = (heapq.nsmallest if least else heapq.nlargest)(limit + 1, matches, place)
         more = len(first) > limit
-        return RunPage(first[:limit], run_cursor(*_place(first[limit - 1])) if more else "")
+        return RunPage(first[:limit], run_cursor(*place(first[limit - 1])) if more else "")
+
+    async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        rows = (log.row for log in [*self._logs.values()])
+        return count_runs((row for row in rows if filter.fits(row)), filter, width)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""
@@ -684,7 +714,3 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         if (log := self._logs.get(run_id)) is None:
             raise UnknownRunError(f"there is no run `{run_id}` in this journal")
         return log
-
-
-_place = attrgetter("created", "run_id")
-"""The sort key of a run in pages."""

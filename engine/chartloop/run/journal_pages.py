@@ -21,7 +21,9 @@ from __future__ import annotations
 import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args
 
 from chartloop.core.errors import CursorError, CursorGoneError, RunError
 from chartloop.core.values import Value
@@ -59,6 +61,10 @@ class RunFilter(Value, frozen=True, gc=False):
     """Its newest record is of this time or later."""
     updated_to: float | None = None
     """Its newest record is from before this time."""
+    ending: str | None = None
+    """The name of the phase in which it ended; empty if it has not."""
+    search: str | None = None
+    """A text in its task or its id, whatever the case of ASCII letters."""
     children: bool = False
     """Include children. A child's question is its parent's question as well."""
 
@@ -67,6 +73,11 @@ class RunFilter(Value, frozen=True, gc=False):
         return (
             all(wanted in (None, getattr(row, name)) for name, wanted in self.columns())
             and (self.prefix is None or row.run_id.startswith(self.prefix))
+            and (
+                not self.search
+                or (found := self.search.lower()) in row.task.lower()
+                or found in row.run_id.lower()
+            )
             and (self.waiting is None or self.waiting is (row.question is not None))
             and _within(row.created, self.created_from, self.created_to)
             and _within(row.updated, self.updated_from, self.updated_to)
@@ -92,7 +103,7 @@ class Wanted(TypedDict, total=False):
     children: bool
 
 
-_TEXTS = ("machine", "status", "reason", "agent", "session", "tenant", "parent")
+_TEXTS = ("machine", "status", "reason", "agent", "session", "tenant", "parent", "ending")
 
 
 def _within(at: float, first: float | None, end: float | None) -> bool:
@@ -103,8 +114,48 @@ ALL = RunFilter()
 """Every run except children."""
 
 
+Sort = Literal["started", "duration", "cost", "steps", "tokens"]
+SORTS: tuple[Sort, ...] = get_args(Sort)
+
+
+class RunOrder(NamedTuple):
+    """An order of runs; those that are equal by their ids."""
+
+    by: Sort = "started"
+    ascending: bool = False
+
+    def place(self, row: RunRow) -> tuple[float, str]:
+        """The sort key of a run. What is not known comes last of all that is sorted downwards."""
+        keys: Mapping[Sort, float | None] = {
+            "started": row.created, "duration": row.updated - row.created, "steps": row.steps,
+            "cost": row.cost, "tokens": row.tokens,
+        }  # fmt: skip
+        key = keys[self.by]
+        return (-1 if key is None else key), row.run_id
+
+
+NEWEST_FIRST = RunOrder()
+
+
+class RunCount(NamedTuple):
+    """How many runs of a span of time stand alike."""
+
+    span: int
+    """The number of the span, from 0."""
+    phase: str
+    """The name of their phase, as far as their rows say it."""
+    runs: int
+
+
+def count_runs(rows: Iterable[RunRow], filter: RunFilter, width: float) -> list[RunCount]:
+    """Rows counted by the span in which they began, and by their phase."""
+    start = filter.created_from or 0.0
+    counts = Counter((int((row.created - start) // width), row.phase().name) for row in rows)
+    return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
+
+
 class RunPage(NamedTuple):
-    """Runs, newest first; those of the same time by descending id."""
+    """Runs in an order."""
 
     rows: list[RunRow]
     next: str = ""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from chartloop.core.codec import written
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY
+from chartloop.core.phase import Phase, phase_of
 from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
 from chartloop.run.tenants import tenant_of
@@ -124,6 +125,14 @@ class RunRow(Value, frozen=True, gc=False):
     """When workers take it up, of all that are due: one of `PRIORITIES`."""
     created: float = 0.0
     updated: float = 0.0
+    task: str = ""
+    """The beginning of its task, on one line; empty in runs of before 0.2."""
+    ending: str = ""
+    """The name of the phase in which it ended; empty before."""
+    message: str = ""
+    """What it ended with, on one line: the error, what was spent of a limit, the last text."""
+    last_state: str = ""
+    """The state of the file at which it stopped, if its `state` is an end of the engine."""
     question: OpenQuestion | None = None
     """Its question; None if it does not wait for an answer."""
     tokens: int | None = None
@@ -141,11 +150,28 @@ class RunRow(Value, frozen=True, gc=False):
         """Whether nothing more happens to the run: it is over, or continues as another one."""
         return self.status in ("completed", "error", MOVED)
 
+    @property
+    def stopped_at(self) -> str:
+        """The state of the file at which it is, for people."""
+        return self.last_state or self.state
+
+    @property
+    def duration(self) -> float:
+        """Seconds from its start to its newest record."""
+        return self.updated - self.created
+
+    def phase(self, *, driven: bool | None = None, queued: bool = False) -> Phase:
+        """How it stands. Its lease says whether it is driven, its requests whether it is queued."""
+        return phase_of(
+            self.status, self.reason, ending=self.ending, asks=self.question is not None,
+            wakes=self.wake_at is not None, driven=driven, queued=queued,
+        )  # fmt: skip
+
     def standing(self) -> Update:
         """The columns that each record updates, with their current values."""
         return Update(
-            self.status, self.state, self.reason, self.steps, self.wake_at, self.question,
-            self.tokens, self.cost,
+            self.status, self.state, self.reason, self.steps, self.wake_at, self.ending,
+            self.message, self.last_state, self.question, self.tokens, self.cost,
         )  # fmt: skip
 
 
@@ -157,9 +183,27 @@ class Update(Value, frozen=True, gc=False):
     reason: str = ""
     steps: int = 0
     wake_at: float | None = None
+    ending: str = ""
+    message: str = ""
+    last_state: str = ""
+    """These three change with the status only."""
     question: OpenQuestion | None = None
     tokens: int | None = None
     cost: float | None = None
+
+
+LISTED = 300
+"""The most characters of a task or message that a row keeps."""
+
+
+def brief(text: str) -> str:
+    """The beginning of a text for a row: one line, and only what can be printed.
+
+    Call it after secrets are hidden: a cut secret is not recognised.
+    """
+    line = " ".join(text[: 8 * LISTED].split())
+    cut = line if len(line) <= LISTED else f"{line[: LISTED - 1]}…"
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cut)
 
 
 class InboxMessage(NamedTuple):

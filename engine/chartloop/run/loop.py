@@ -20,6 +20,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.machine.evolve import evolve
+from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run import rules_version
 from chartloop.run.act import act
 from chartloop.run.events import Recorded
@@ -233,7 +234,10 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if not running:
         rest = tally.rest_after(made, decision)
         reason = decision.winner if position.ended else ""
-    update = update_at(session.chart, session.run_id, position, rest, reason=reason)
+    last = next((s for s in reversed(decision.path) if s not in ENGINE_ENDS), before.state)
+    update = update_at(
+        session.chart, session.run_id, position, rest, reason=reason, last_state=last
+    )
     if session.without_effect:
         consumed, session.without_effect = (*consumed, *session.without_effect), ()
     # write at once: a held record would leave its message in the inbox, to be read again
@@ -350,7 +354,8 @@ def _input_of(message: InboxMessage, at: float) -> Input:
     match data["kind"]:
         case "answer":
             ahead = message.at if "ahead" in data else None
-            return Input("answer", data["event"], at=at, data=content, ahead=ahead)
+            via = str(data.get("via", ""))
+            return Input("answer", data["event"], at=at, data=content, ahead=ahead, via=via)
         case "cancel":
             reason = data.get("reason", "user_requested")
             return Input("stop", reason, at=at, data={"source": "outside", **content})

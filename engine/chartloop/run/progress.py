@@ -6,6 +6,7 @@ The cost does not grow with the length of the run, since the tally keeps the cou
 from __future__ import annotations
 
 from chartloop.core.facts import Facts
+from chartloop.core.phase import DONE, Phase, ending_of
 from chartloop.core.position import Position
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
@@ -13,7 +14,8 @@ from chartloop.language.spec import StateSpec
 from chartloop.machine.budget_use import value_of
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
-from chartloop.pictures.live.progress import How, Meter, Standing
+from chartloop.pictures.live.progress import Meter, Standing
+from chartloop.run.result import last_state
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
 
@@ -31,17 +33,18 @@ def standing_at(position: Position, tally: Tally) -> Standing:
         position.state,
         position.facts.run.visits,
         tally.taken,
-        how_of(position),
+        _how(position),
         reason,
         next((s.source for s in reversed(tally.signals) if s.reason == reason), ""),
         {name: n for name, line in tally.profile.items() if (n := line.failed + line.failed_calls)},
-        _describe_position(position, reason),
+        _describe_position(position, tally, reason),
+        last_state(position.state, tally.path),
     )
 
 
 def status_of(session: Session) -> Standing:
     """The standing of a run in the picture of the status region, without counts."""
-    return Standing(session.position.status, how=how_of(session.position))
+    return Standing(session.position.status, how=_how(session.position))
 
 
 def meters_of(session: Session) -> dict[str, Meter]:
@@ -88,8 +91,8 @@ def _wait(session: Session) -> Meter | None:
     return Meter(f"waiting {say_elapsed(waited)} of {say_elapsed(whole)}", waited / whole)
 
 
-def how_of(position: Position) -> How:
-    """How the run ended, as in `Result.kind`; empty while it continues."""
+def how_of(position: Position) -> str:
+    """How the run ended, as in `Result.kind`, for exports; empty while it continues."""
     if not position.ended:
         return ""
     top = position.signals.highest
@@ -99,10 +102,21 @@ def how_of(position: Position) -> How:
     return kind if kind != "waiting" else "limit"
 
 
-def _describe_position(position: Position, reason: str) -> str:
+def _how(position: Position) -> str:
+    return _ending(position).name if position.ended else ""
+
+
+def _ending(position: Position) -> Phase:
+    top = position.signals.highest
+    return ending_of(position.status, top, position.facts.queue.failed)
+
+
+def _describe_position(position: Position, tally: Tally, reason: str) -> str:
     counted = say_count(position.facts.run.steps, "step")
     if errors := position.facts.errors.total:
         counted += f" · {say_count(errors, 'error')}"
     if position.ended:
-        return f"stopped for {reason or 'no reason'} ({how_of(position)}) · {counted}"
+        phase, at = _ending(position), last_state(position.state, tally.path)
+        why = "" if phase is DONE and reason == "completed" else f": {reason or 'no reason'}"
+        return f"{phase.word} at {at}{why} · {counted}"
     return f"{position.status} at {position.state} · {counted}"

@@ -16,14 +16,16 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from chartloop.core.approvals import CALLS, argument_lines, request_at, shown_calls
+from chartloop.core.approvals import CALLS, argument_lines, argument_rows, request_at, shown_calls
 from chartloop.core.facts import EMPTY
+from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import QUESTION
+from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.journal_records import OpenQuestion, Update
@@ -79,7 +81,10 @@ class Question(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it; each call with its arguments as `shown`."""
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
-        calls = [{**call, "shown": argument_lines(call)} for call in self.calls]
+        calls = [
+            {**call, "shown": argument_lines(call), "rows": argument_rows(call)}
+            for call in self.calls
+        ]
         whole = self._asdict() | {"answers": fields, "calls": calls, "rest": self.rest}
         return plain(whole)
 
@@ -191,17 +196,36 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
 
 
 def update_at(
-    chart: Chart, run_id: str, position: Position, rest: int, *, reason: str = ""
+    chart: Chart,
+    run_id: str,
+    position: Position,
+    rest: int,
+    *,
+    reason: str = "",
+    last_state: str = "",
 ) -> Update:
     """The update of a run's row at a position to which record `rest` brought it.
 
+    `last_state` is the newest state of the file, for a position at an end of the engine.
     Its cost is None if model calls were made and no price is known.
     """
     facts, usage = position.facts, position.facts.usage
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
+    ending = message = ""
+    if position.ended and (top := position.signals.highest) is not None:
+        phase = ending_of(position.status, top, facts.queue.failed)
+        ending = phase.name
+        if phase is DONE:
+            message = facts.last.text if chart.spec.output is None else ""
+        elif top.message or phase is not FAILED or (failure := facts.errors.last) is None:
+            message = top.message or top.reason.about or str(top.reason)
+        else:
+            message = f"{failure.category}: {failure.message}"
     return Update(
         position.status, position.state, reason=reason, steps=facts.run.steps,
-        wake_at=position.wake_at, question=None if asked is None else asked.to_row(),
+        wake_at=position.wake_at, ending=ending, message=message,
+        last_state=last_state if position.state in ENGINE_ENDS else "",
+        question=None if asked is None else asked.to_row(),
         tokens=usage.total_tokens,
         cost=0.0 if usage.cost is None and not usage.llm_calls else usage.cost,
     )  # fmt: skip

@@ -5,15 +5,18 @@ Belongs here: what is said of one record, wherever records are listed. Never: pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from chartloop.core.phase import ending_of
 from chartloop.core.position import ELICITATION
+from chartloop.core.reasons import StopSignals
 from chartloop.core.reports import Table
 from chartloop.core.text_table import Cell, Row
 from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value
+from chartloop.machine.transition_table import ENGINE_ENDS
 
 if TYPE_CHECKING:  # the command line uses this module before it loads a machine
     from chartloop.core.records import Record
@@ -31,15 +34,17 @@ class RecordRow:
     outcome: str
     duration: str
     path: tuple[str, ...]
+    """The states of the file, and how the run ended if it did so at an end of the engine."""
     because: str
     failed: bool
 
     @classmethod
     def of(cls, chart: Chart, record: Record) -> Self:
         """What is said of a record."""
+        path = shown_path(path_of(chart, record), record)
         return cls(
             record.seq, record.kind, record.state, action_of(chart, record), outcome_of(record),
-            duration_of(record), path_of(chart, record), because(chart, record),
+            duration_of(record), path, because(chart, record),
             bool(record.failures),
         )  # fmt: skip
 
@@ -79,6 +84,14 @@ def path_of(chart: Chart, record: Record) -> tuple[str, ...]:
         moved = record.next != record.state or record.kind == "start"
         entered += [record.next] if moved else []
     return tuple(entered)
+
+
+def shown_path(path: Sequence[str], record: Record) -> tuple[str, ...]:
+    """The states for people: in place of an end of the engine stands how the run ended."""
+    if not path or path[-1] not in ENGINE_ENDS:
+        return tuple(path)
+    top = StopSignals(record.signals).highest
+    return (*path[:-1], ending_of(record.status, top).marked)
 
 
 def because(chart: Chart, record: Record) -> str:
@@ -122,6 +135,8 @@ def outcome_of(record: Record) -> str:
         return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
+    if given.via:
+        return f"{given.event} via {given.via}"
     if record.kind == "blocked" and given.data.get("on") == ELICITATION:
         return f"MCP server `{given.data['asks']['server']}` asks: {given.data['asks']['text']}"
     if record.kind == "blocked":

@@ -6,13 +6,14 @@ Source: docs/design.md, "The nouns"; 000 `AgentExecutionResult`,
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, overload
 
 from chartloop.core.facts import Facts
+from chartloop.core.format import json_text
+from chartloop.core.phase import DONE, FAILED, Phase, phase_of
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
@@ -24,6 +25,7 @@ from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.evolve import Oracle
 from chartloop.machine.guard_text import fact_value, say_value
+from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.session import Session
@@ -115,6 +117,22 @@ class Result(Shown):
     """The metadata of the run: the file's, overridden by that of the start."""
     moved_to: str = ""
     """The run that continues this one under a changed machine; empty for none."""
+    wake_at: float | None = None
+    """When it goes on by itself, in seconds since the epoch; None if it does not."""
+
+    @property
+    def phase(self) -> Phase:
+        """How it stands, in the words of every face."""
+        raised = (one for one in reversed(self.signals) if one.reason == self.reason)
+        return phase_of(
+            self.status, next(raised, self.reason), lost=self.facts.queue.failed,
+            asks=bool(self.question or self.events), wakes=self.wake_at is not None,
+        )  # fmt: skip
+
+    @property
+    def stopped_at(self) -> str:
+        """The state of the file at which it is or ended, for people."""
+        return last_state(self.state, self.path)
 
     @property
     def last_activity(self) -> float:
@@ -166,6 +184,7 @@ class Result(Shown):
             "run": self.run_id, "machine": self.machine,
             "reason": None if self.reason is None else str(self.reason), "kind": self.kind,
             "success": self.success, "forced": self.forced, "status": self.status,
+            "phase": self.phase.name,
             "state": self.state, "steps": self.steps, "usage": self.usage, "elapsed": self.elapsed,
             "output": self.output, "question": self.question, "wait": self.wait,
             "signals": self.signals.to_list(), "warnings": list(self.warnings),
@@ -181,14 +200,16 @@ class Result(Shown):
     def parts(self) -> Iterator[Part]:
         """Why the run stopped, its output, and where time went."""
         first, *more = self.explain().splitlines()
-        yield Line(first, "green" if self.success else "bold" if self.reason is None else "red")
+        yield Line(first, "bold" if self.reason is None else self.phase.ink)
         yield from map(Line, more)
         usage = self.facts.usage
         spent = say_count(usage.llm_calls, "model call") + f", {usage.tokens}"
         errors = (
             f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in self.errors
         )
-        path = self.path  # of a long one, the first states and the last
+        path = [
+            name for name in self.path if name not in ENGINE_ENDS
+        ]  # of a long one, the first states and the last
         states = path if len(path) <= _LISTED else (*path[:5], "…", *path[5 - _LISTED :])
         yield pairs(
             (
@@ -226,16 +247,12 @@ class Result(Shown):
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
         output = "" if self.output is None else f", output {reprlib.repr(self.output)}"
         steps = say_count(self.steps, "step")
-        return f"<Result of {self.machine}: {why} at {self.state}, {steps}{output}>"
+        return f"<Result of {self.machine}: {why} at {self.stopped_at}, {steps}{output}>"
 
 
 def say_output(output: Any) -> str:
     """An output as text: a string as it is, anything else as JSON."""
-    return (
-        output
-        if isinstance(output, str)
-        else json.dumps(plain(output), ensure_ascii=False, default=str)
-    )
+    return output if isinstance(output, str) else json_text(output)
 
 
 _LISTED = 24
@@ -253,10 +270,19 @@ def stands(result: Result) -> str:
         asked = f" (wait {result.wait}): {result.question}" if result.question else "."
         return f"The run has not ended. It is {result.status} at `{result.state}`{asked}"
     spent = f"{say_count(result.steps, 'step')} and {say_elapsed(result.elapsed)}"
-    how = result.kind
-    if result.reason.kind == "error" and how != "error":
-        how = f"{how}: the file ends it as {result.status}, although `{result.reason}` is an error"
-    return f"Stopped for `{result.reason}` ({how}) at `{result.state}` after {spent}."
+    phase = result.phase
+    why = f" (`{result.reason}`"
+    if result.reason.kind == "error" and phase is not FAILED:
+        why += f", an error that the file ends as {result.status}"
+    why = "" if phase is DONE and result.reason == "completed" else f"{why})"
+    return f"{phase.word.capitalize()}{why} at `{result.stopped_at}` after {spent}."
+
+
+def last_state(state: str, path: Sequence[str]) -> str:
+    """A state of the file: the newest of the path, for a position at an end of the engine."""
+    if state not in ENGINE_ENDS:
+        return state
+    return next((name for name in reversed(path) if name not in ENGINE_ENDS), state)
 
 
 def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
@@ -302,7 +328,7 @@ def result_of(session: Session) -> Result:
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
         tuple(tally.path), position.messages,
         Moments(zip(tally.elapsed, tally.acted, tally.tokens, strict=True)),
-        dict(tally.profile), metadata_of(session), session.row.moved_to,
+        dict(tally.profile), metadata_of(session), session.row.moved_to, position.wake_at,
     )  # fmt: skip
 
 

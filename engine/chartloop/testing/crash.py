@@ -31,7 +31,18 @@ from chartloop.run.journal import (
     Update,
     WholeRun,
 )
-from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail, Wanted
+from chartloop.run.journal_pages import (
+    ALL,
+    EVENTS,
+    NEWEST_FIRST,
+    PAGE,
+    RunCount,
+    RunFilter,
+    RunOrder,
+    RunPage,
+    Tail,
+    Wanted,
+)
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.requests import StoredRequest
@@ -244,9 +255,16 @@ class CrashAt:
         self._live()
         return await self.journal.rows(limit=limit, **wanted)
 
-    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+    async def page(
+        self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
+        order: RunOrder = NEWEST_FIRST,
+    ) -> RunPage:  # fmt: skip
         self._live()
-        return await self.journal.page(filter, cursor, limit)
+        return await self.journal.page(filter, cursor, limit, order=order)
+
+    async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        self._live()
+        return await self.journal.tally(filter, width)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""

@@ -61,8 +61,11 @@ from chartloop.run.journal import (
 from chartloop.run.journal_pages import (
     ALL,
     EVENTS,
+    NEWEST_FIRST,
     PAGE,
+    RunCount,
     RunFilter,
+    RunOrder,
     RunPage,
     Tail,
     Wanted,
@@ -89,7 +92,7 @@ class Read(NamedTuple):
 Call: TypeAlias = Write | Read
 
 _LONG = frozenset((
-    Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tail, Rows.blob,
+    Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tally, Rows.tail, Rows.blob,
     Rows.snapshot, Rows.backlog, Rows.raw, Rows.chain_ends,
 ))  # fmt: skip
 
@@ -286,9 +289,15 @@ class JournalFace(ABC):
         wanted.setdefault("children", True)
         return await self._read("", Rows.rows, RunFilter(**wanted), limit)
 
-    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+    async def page(
+        self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
+        order: RunOrder = NEWEST_FIRST,
+    ) -> RunPage:  # fmt: skip
         check_page(limit)
-        return await self._read("", Rows.page, filter, cursor, limit)
+        return await self._read("", Rows.page, filter, cursor, limit, order)
+
+    async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        return await self._read("", Rows.tally, filter, width)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""

@@ -77,6 +77,7 @@ _SPELLING = (
     (r"\bCAST\(type AS BLOB\)", "convert_to(type, 'UTF8')"),
     (r"\bAS BLOB\b", "AS bytea"),
     (r"\bAS REAL\b", "AS float8"),
+    (r"\bCAST\((.+?) AS INTEGER\)", r"floor(\1)::int8"),
     (r"\bLIMIT \?", "LIMIT nullif(?, -1)"),
     (r"%", "%%"),
     (r"\?(\d+)", r"%(\1)s"),

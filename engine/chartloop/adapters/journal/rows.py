@@ -15,7 +15,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -74,6 +75,7 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.facts import EMPTY
+from chartloop.core.phase import phase_of
 from chartloop.core.records import KINDS, Record
 from chartloop.run.chain import SIZE, START, follow
 from chartloop.run.journal import (
@@ -92,8 +94,11 @@ from chartloop.run.journal import (
 )
 from chartloop.run.journal_pages import (
     EventCursors,
+    RunCount,
     RunFilter,
+    RunOrder,
     RunPage,
+    Sort,
     Tail,
     TailEvent,
     read_run_cursor,
@@ -106,10 +111,13 @@ from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.tenants import MARK, refuse_stranger
 from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
 
-_RUN_ID, _HEAD, _PARENT, _CREATED, _QUESTION = map(
-    NAMES.index, ("run_id", "head", "parent", "created", "question")
-)
-_SELDOM = ("reason", "tenant", "parent")
+_RUN_ID, _HEAD, _PARENT, _QUESTION = map(NAMES.index, ("run_id", "head", "parent", "question"))
+_KEYS: Mapping[Sort, str] = {
+    "started": "created", "duration": "(updated - created)", "steps": "steps",
+    "cost": "coalesce(cost, -1)", "tokens": "coalesce(tokens, -1)",
+}  # fmt: skip
+"""What runs are sorted by, as their indices have it."""
+_SELDOM = ("reason", "tenant", "parent", "ending")
 """The columns that are empty in most rows; their indices omit these rows."""
 KEEP_NUMBER = (
     "UPDATE OR REPLACE event SET run_id = '', seq = -1, epoch = 0, type = 'removed', "
@@ -136,7 +144,8 @@ _STANDS = (
 index of every column that a statement sets, even to the same value."""
 _CHANGES = (
     "UPDATE run SET head = ?, chain = ?, state = ?, steps = ?, wake_at = ?, question = ?, "
-    "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ? WHERE rowid = ?"
+    "tokens = ?, cost = ?, updated = coalesce(?, updated), status = ?, reason = ?, ending = ?, "
+    "message = ?, last_state = ? WHERE rowid = ?"
 )
 COPY = (
     f"INSERT INTO event ({EVENT}) SELECT ?, seq, 0, type, record, at, digest, data "  # noqa: S608
@@ -201,26 +210,61 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def rows(self, filter: RunFilter, limit: int | None) -> list[RunRow]:
         """The matching runs, the newest first; of equally old ones the last created."""
-        return [_row(columns) for columns in self._runs(filter, "rowid", limit)]
+        where, values = self._where(filter)
+        sql = f"SELECT {COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
+        found = self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
+        return [_row(columns) for columns in found]
 
-    def page(self, filter: RunFilter, cursor: str, limit: int) -> RunPage:
-        """A page of the matching runs after a cursor, the newest first."""
-        found = self._runs(filter, "run_id", limit + 1, cursor)
-        rows = [_row(columns) for columns in found[:limit]]
+    def page(self, filter: RunFilter, cursor: str, limit: int, order: RunOrder) -> RunPage:
+        """A page of the matching runs after a cursor, in an order.
+
+        By anything but the start, runs that have ended come from an index that holds only these,
+        so that a step need not write it. Those that have not ended are sorted.
+        """
+        key, way = _KEYS[order.by], "ASC" if order.ascending else "DESC"
+        parts = ("",) if order.by == "started" else ("ending != ''", "ending = ''")
+        found: list[Columns] = []
+        for part in parts:
+            where, values = self._where(filter, part)
+            if cursor:
+                where += f" AND ({key}, run_id) {'>' if order.ascending else '<'} (?, ?)"
+                values.extend(read_run_cursor(cursor))
+            sql = (
+                f"SELECT {COLUMNS}, {key} FROM run {where} "  # noqa: S608
+                f"ORDER BY {key} {way}, run_id {way} LIMIT ?"
+            )
+            found += self.db.execute(sql, (*values, limit + 1)).fetchall()
+        if len(parts) > 1:
+            found.sort(key=lambda row: (row[-1], row[_RUN_ID]), reverse=not order.ascending)
+        rows = [_row(columns[:-1]) for columns in found[:limit]]
         if len(found) <= limit:
             return RunPage(rows)
         last = found[limit - 1]
-        return RunPage(rows, run_cursor(last[_CREATED], last[_RUN_ID]))
+        return RunPage(rows, run_cursor(last[-1], last[_RUN_ID]))
 
-    def _runs(
-        self, filter: RunFilter, order: str, limit: int | None, cursor: str = ""
-    ) -> list[Columns]:
-        """The rows of runs, by their start and then `order`.
+    def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        """How many matching runs began in each span of time, by how they stand."""
+        where, values = self._where(filter)
+        sql = (
+            "SELECT CAST((created - ?) / ? AS INTEGER), status, reason, ending, "  # noqa: S608
+            f"question IS NOT NULL, wake_at IS NOT NULL, count(*) FROM run {where} "
+            "GROUP BY 1, 2, 3, 4, 5, 6"
+        )
+        counts = Counter[tuple[int, str]]()
+        for span, status, reason, ending, asks, wakes, runs in self.db.execute(
+            sql, (filter.created_from or 0.0, width, *values)
+        ).fetchall():
+            phase = phase_of(status, reason, ending=ending, asks=bool(asks), wakes=bool(wakes))
+            counts[span, phase.name] += runs
+        return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
+
+    def _where(self, filter: RunFilter, part: str = "true") -> tuple[str, list[Any]]:
+        """The condition of a filter with its values.
 
         For waiting runs, and for the runs of a parent, only the short index of these is used;
         ``+`` excludes the other indices.
         """
-        tests, values = list[str](), list[Any]()
+        tests, values = [part or "true"], list[Any]()
 
         def test(sql: str, *arguments: Any) -> None:
             tests.append(sql)
@@ -244,13 +288,12 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         ):  # fmt: skip
             if at is not None:
                 test(f"{column} {sign} ?", at)
+        if filter.search:
+            text = filter.search.lower()
+            test("(instr(lower(task), ?) > 0 OR instr(lower(run_id), ?) > 0)", text, text)
         if not filter.children:
             test("instr(run_id, ?) = 0", CHILD_MARK)
-        if cursor:
-            test("(created, run_id) < (?, ?)", *read_run_cursor(cursor))
-        where = f"WHERE {' AND '.join(tests)}" if tests else ""
-        sql = f"SELECT {COLUMNS} FROM run {where} ORDER BY created DESC, {order} DESC LIMIT ?"  # noqa: S608
-        return self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
+        return f"WHERE {' AND '.join(tests)}", values
 
     def acquire(self, write: Acquire) -> tuple[RunRow, Acquired]:
         """Raise the run's epoch and write the lease of a claim. `Driven` if it gets none."""
@@ -374,12 +417,13 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         if update is None:
             self.db.execute(_STAYS, (after, chain, row))
         else:
-            status, state, reason, *more = update
-            set_ = (after, chain, state, *more, lines[-1].at if lines else None)
+            status, state, reason, steps, wake_at, ending, message, last, *more = update
+            at = lines[-1].at if lines else None
+            set_ = (after, chain, state, steps, wake_at, *more, at)
             if standing == [status, reason]:
                 self.db.execute(_STANDS, (*set_, row))
             else:
-                self.db.execute(_CHANGES, (*set_, status, reason, row))
+                self.db.execute(_CHANGES, (*set_, status, reason, ending, message, last, row))
         for msg_id in consumed:
             sql = "UPDATE inbox SET seq = ? WHERE run_id = ? AND msg_id = ? AND seq IS NULL"
             self.db.execute(sql, (head, run_id, msg_id))

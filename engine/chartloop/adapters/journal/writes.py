@@ -16,7 +16,7 @@ from chartloop.core.errors import RunError
 from chartloop.core.records import Record
 from chartloop.run.fleet import FleetLimit, Reservation
 from chartloop.run.journal import Check, Event, InboxMessage, Move, RunRow, Snapshot, Update
-from chartloop.run.journal_records import WholeRun
+from chartloop.run.journal_records import WholeRun, brief
 from chartloop.run.lease import Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep
 from chartloop.run.raw_run import RawRun
@@ -340,6 +340,10 @@ class Writer:
 
     def _columns(self, row: RunRow | Update) -> Columns:
         """The columns of a row or its update; both end with the question and the usage."""
+        if isinstance(row, RunRow) and row.task:
+            row = row.replace(task=brief(self.text(row.task)))
+        if row.message:
+            row = row.replace(message=brief(self.text(row.message)))
         question = row.question
         text = None if question is None else self.stored(self.document(question.to_mapping()))
         return (*row.to_tuple()[:-3], text, row.tokens, row.cost)

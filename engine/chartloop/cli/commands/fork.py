@@ -74,7 +74,9 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
     data = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     console.result(console.as_json(data) if options.is_json else made.run_id)
     steps = say_count(made.steps, "step")
-    console.say(f"it is at {made.state}, {made.status}, after {steps}", "dim")
+    console.say(
+        f"it is at {made.stopped_at}, {made.phase(driven=False).word}, after {steps}", "dim"
+    )
     console.say(f"continue with:  {resume_line(journal, made, options)}")
 
 

@@ -15,18 +15,22 @@ from chartloop.cli.options import AGE, FilterOptions, RunOptions, option, pass_o
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import UnknownRunError
-from chartloop.core.units import say_count
+from chartloop.core.phase import PHASES, Phase
+from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.visible import cut
+from chartloop.run.journal_pages import SORTS
 from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
-    from chartloop.run import journal_pages, journal_records, recorded, retention, sync
+    from chartloop.run import journal_pages, journal_records, phases, recorded, retention, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.journal_pages import Sort
+    from chartloop.run.phases import Stand
 
-_STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
 """The default of `--limit`."""
 
@@ -58,23 +62,39 @@ class RunsOptions(FilterOptions):
         "--older", type=AGE, metavar="DURATION",
         help="Only runs whose last record is older than this.",
     )  # fmt: skip
+    phase: str | None = option(
+        "--phase", type=click.Choice(tuple(PHASES)), metavar="PHASE",
+        help="Only runs that stand like this: failed, limited, waiting, unattended...",
+    )  # fmt: skip
+    search: str | None = option(
+        "--search", metavar="TEXT", help="Only runs with this text in their task or id."
+    )
     children: bool = option("--children", is_flag=True, help="Include child runs.")
 
     def filter(self, now: float) -> journal_pages.RunFilter:
         """The filter for a journal, with the ages of the options as points in time."""
         ago: Callable[[float | None], float | None] = lambda age: None if age is None else now - age  # noqa: E731
-        return journal_pages.RunFilter(
+        wanted = journal_pages.RunFilter(
             machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
             session=self.session, tenant=self.tenant, waiting=self.waiting or None,
             created_from=ago(self.since), created_to=ago(self.until),
             updated_from=ago(self.active), updated_to=ago(self.older), children=bool(self.children),
+            search=self.search or None,
         )  # fmt: skip
+        if self.phase is None:
+            return wanted
+        narrowed = phases.in_phase(wanted, self.phase)
+        if narrowed is None:
+            raise click.UsageError(f"--phase {self.phase} and the other filters exclude each other")
+        return narrowed
 
 
 _filters = parameters.together(
     parameters.options_of(RunsOptions, "machine"),
     parameters.of_runs,
-    parameters.options_of(RunsOptions, *"reason waiting since until active older children".split()),
+    parameters.options_of(
+        RunsOptions, *"reason phase search waiting since until active older children".split()
+    ),
 )
 
 
@@ -83,7 +103,8 @@ _filters = parameters.together(
     epilog="""\b
 Examples:
   chartloop runs --waiting
-  chartloop runs --status error --since 7d
+  chartloop runs --phase failed --since 7d
+  chartloop runs --search lithium --sort cost
   chartloop runs --machine agent --limit 100 --format json
   chartloop runs --watch
   chartloop runs rm --older 30d
@@ -101,6 +122,11 @@ Examples:
     help="List at most this many, the newest first.",
 )
 @click.option(
+    "--sort", "by", type=click.Choice(SORTS), default="started", show_default=True,
+    help="The most, or the newest, first.",
+)  # fmt: skip
+@click.option("--reverse", is_flag=True, help="The least, or the oldest, first.")
+@click.option(
     "--after",
     metavar="RUN",
     shell_complete=completion.runs,
@@ -116,7 +142,8 @@ Examples:
 @click.pass_context
 @pass_options(RunsOptions)
 def runs(
-    ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions
+    ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions, *,
+    by: Sort, reverse: bool,
 ) -> None:  # fmt: skip
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
@@ -124,11 +151,19 @@ def runs(
     journal = _open_or_none(options)
     if watch and journal is not None:
         queue_report.watch(journal, as_json=options.is_json)
-    rows, more = _page(journal, options, after, longest) if journal is not None else ([], False)
+    rows: list[RunRow] = []
+    stands: dict[str, Stand] = {}
+    more = False
+    if journal is not None:
+        order = journal_pages.RunOrder(by, reverse)
+        rows, more = _page(journal, options, after, longest, order)
+        stands = sync.by_hand(phases.stands_of(journal, rows))
     if options.is_json:
-        console.result(console.as_json([_public(row) for row in rows]))
+        told = [{**_public(row), "phase": stands[row.run_id].phase.name} for row in rows]
+        console.result(console.as_json(told))
         return
-    print_lines(_table(rows, 0.0 if journal is None else sync.by_hand(journal.now())))
+    now = 0.0 if journal is None else sync.by_hand(journal.now())
+    print_lines(_table(rows, now, stands))
     if more:
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not rows:
@@ -178,7 +213,7 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
 
 
 def _confirm(chosen: list[RunRow], where: str, now: float) -> None:
-    say_lines(_table(chosen[:NEWEST], now))
+    say_lines(_table(chosen[:NEWEST], now, {}))
     unfinished = sum(not r.ended for r in chosen)
     count = say_count(len(chosen), "run")
     more = f" ({unfinished} of them not ended)" if unfinished else ""
@@ -224,17 +259,28 @@ def _open_or_none(options: RunsOptions) -> Journal | None:
 
 
 def _page(
-    journal: Journal, options: RunsOptions, after: str | None, limit: int
-) -> tuple[list[RunRow], bool]:
+    journal: Journal, options: RunsOptions, after: str | None, limit: int,
+    order: journal_pages.RunOrder,
+) -> tuple[list[RunRow], bool]:  # fmt: skip
     """One page of runs, and whether more follow."""
     cursor = ""
     if after is not None:
-        last = find_run(journal, after)
-        cursor = journal_pages.run_cursor(last.created, last.run_id)
-    rows, following = sync.by_hand(
-        journal.page(options.filter(sync.by_hand(journal.now())), cursor, limit)
-    )
-    return rows, bool(following)
+        cursor = journal_pages.run_cursor(*order.place(find_run(journal, after)))
+    wanted = options.filter(sync.by_hand(journal.now()))
+    found: list[RunRow] = []
+    while True:
+        rows, cursor = sync.by_hand(journal.page(wanted, cursor, limit, order=order))
+        found += _standing(journal, rows, options.phase)
+        if len(found) >= limit or not cursor:
+            return found[:limit], bool(cursor) or len(found) > limit
+
+
+def _standing(journal: Journal, rows: list[RunRow], phase: str | None) -> list[RunRow]:
+    """The rows of a phase: some need their leases for it."""
+    if phase is None:
+        return rows
+    stands = sync.by_hand(phases.stands_of(journal, rows))
+    return [row for row in rows if stands[row.run_id].phase.name == phase]
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
@@ -243,7 +289,7 @@ def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
             row async for row in retention.every_run(journal, options.filter(await journal.now()))
         ]
 
-    return sync.by_hand(every())
+    return _standing(journal, sync.by_hand(every()), options.phase)
 
 
 def _public(row: RunRow) -> dict[str, Any]:
@@ -251,8 +297,10 @@ def _public(row: RunRow) -> dict[str, Any]:
     asked = row.question
     return {
         "run": row.run_id, "tenant": row.tenant, "machine": row.machine, "priority": row.priority,
-        "status": row.status, "state": row.state,
+        "status": row.status, "phase": row.phase().name, "state": row.state,
+        "at": row.stopped_at, "task": row.task, "message": row.message,
         "reason": row.reason or None, "steps": row.steps, "created": row.created,
+        "duration": row.duration,
         "updated": row.updated, "wait": None if asked is None else asked.wait,
         "question": None if asked is None else asked.text,
         "answers": None if asked is None else asked.answers,
@@ -261,23 +309,27 @@ def _public(row: RunRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(rows: list[RunRow], now: float) -> list[Line]:
-    wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
-        f" (wait {r.question.wait})" if r.question and r.question.wait else ""
-    )
-    cells: Callable[[RunRow], tuple[str, ...]] = lambda r: (  # noqa: E731
-        r.run_id,
-        r.machine,
-        r.status,
-        f"now {r.moved_to}" if r.moved_to else r.state + wait(r),
-        r.reason,
-        str(r.steps),
-        ago(r.updated, now),
-    )
-    head: tuple[str, ...] = (
-        "run", "machine", "status", "state", "reason", "steps", "last record",
-    )  # fmt: skip
-    coloured = [Row(cells(r), _STATUS.get(r.status, "")) for r in rows]
+def _table(rows: list[RunRow], now: float, stands: Mapping[str, Stand]) -> list[Line]:
+    longest = max(24, (console.width() - 80) // 2)  # of a task or message: about a line
+
+    def short(text: str) -> str:
+        return cut(" ".join(text.split()), longest)
+
+    def cells(row: RunRow) -> tuple[str, ...]:
+        phase = _phase(row, stands)
+        asked = row.question
+        said = row.message or ("" if row.reason == "completed" else row.reason)
+        if asked is not None:
+            said = f"(wait {asked.wait}) {asked.text}" if asked.wait else asked.text
+        elif row.moved_to:
+            said = f"now {row.moved_to}"
+        return (
+            row.run_id, short(row.task), phase.marked, short(said), row.machine, str(row.steps),
+            say_elapsed(max(0.0, row.duration)), ago(row.created, now),
+        )  # fmt: skip
+
+    head = ("run", "task", "phase", "ended with, or asks", "machine", "steps", "took", "started")
+    coloured = [Row(cells(row), _phase(row, stands).ink) for row in rows]
     if any(r.priority != journal_records.PRIORITY for r in rows):
         head = (*head, "priority")
         ranks = ("" if r.priority == journal_records.PRIORITY else str(r.priority) for r in rows)
@@ -285,4 +337,8 @@ def _table(rows: list[RunRow], now: float) -> list[Line]:
             row._replace(cells=(*row.cells, rank))
             for row, rank in zip(coloured, ranks, strict=True)
         ]
-    return table_lines(coloured, head, width=console.width(), right={5}, spare=(3, 5, 1))
+    return table_lines(coloured, head, width=console.width(), right={5, 6}, spare=(4, 5, 3, 6))
+
+
+def _phase(row: RunRow, stands: Mapping[str, Stand]) -> Phase:
+    return stands[row.run_id].phase if row.run_id in stands else row.phase()

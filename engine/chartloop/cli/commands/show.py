@@ -15,11 +15,13 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.cli.terminal_picture import colour_lines
 from chartloop.core.errors import nearest
+from chartloop.core.phase import PHASES
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import cut
 
 with at_first_use(__name__):
-    from chartloop.run import migrate, sync
+    from chartloop.machine import transition_table
+    from chartloop.run import migrate, phases, sync
     from chartloop.ui.view_model import build, state_drawing
     from chartloop.ui.view_model import text as run_text
 
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.core.records import Record
     from chartloop.run.journal import Journal, RunRow
+    from chartloop.run.phases import Stand
     from chartloop.run.result import Result
 
 CHILDREN = 12
 """The most child runs that are listed, the oldest first."""
-_KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
 
 
 @click.command(
@@ -69,15 +71,19 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
         _show_question(opened, options)
         return
     records = opened.records
+    stand = sync.by_hand(phases.stand_of(journal, row))
     if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
-        console.result(console.as_json({**opened.result.to_dict(), "records": listed}))
+        told = {**opened.result.to_dict(), "phase": stand.phase.name, "records": listed}
+        console.result(console.as_json(told))
         return
     beside = [("child", line) for line in _children(journal, row)]
     beside += [("inbox", line) for line in _inbox(journal, opened)]
-    print_table(_head(row, machine, opened, _parent(row, records), beside))
+    print_table(_head(row, machine, opened, _parent(row, records), beside, stand=stand))
     views = [build.record_view(machine.chart, record) for record in records]
-    path = " → ".join(opened.result.path)
+    path = " → ".join(
+        state for state in opened.result.path if state not in transition_table.ENGINE_ENDS
+    )
     table = run_text.record_lines(views, console.width())
     print_lines([Line(""), *table, Line(""), Line(f"path  {path}")])
 
@@ -108,7 +114,7 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
 def _children(journal: Journal, row: RunRow) -> list[str]:
     """Lines about the child runs, the oldest first, with their stop reasons."""
     own = sync.by_hand(build.children_of(journal, row.run_id))
-    lines = [f"{r.run} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
+    lines = [f"{r.run} of {r.machine}: {PHASES[r.phase].word}" for r in own[:CHILDREN]]
     more = len(own) - len(lines)
     return [*lines, *([f"and {more} more: chartloop runs --children"] if more else [])]
 
@@ -122,8 +128,9 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 
 
 def _head(
-    row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
-) -> list[Row]:
+    row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]],
+    *, stand: Stand,
+) -> list[Row]:  # fmt: skip
     result, title = run.result, machine.spec.title
     took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
     calls = costs.calls_and_cost(result.facts, run.session.tally.failed_calls)
@@ -132,7 +139,7 @@ def _head(
     lines = [
         ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
         ("task", _short(result.facts.run.task)),
-        (ended, _how_it_ended(result, row.status)),
+        (ended, _how_it_stands(result, stand)),
         ("began", f"{moment(row.created)}, last record {newest}"),
         ("took", f"{took}, {calls}"),
         ("parent", parent),
@@ -147,7 +154,7 @@ def _head(
         ("error", f"{e['category']}: {e['message']} (step {e['step']}, {e['state']})")
         for e in result.errors
     ]
-    colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
+    colours = {"ended": stand.phase.ink, "error": "red", "warning": "yellow"}
     return [Row((name, text), colours.get(name, "")) for name, text in lines if text]
 
 
@@ -178,13 +185,14 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
     return lines
 
 
-def _how_it_ended(result: Result, status: str) -> str:
-    """Reason, kind and status, without repetitions."""
+def _how_it_stands(result: Result, stand: Stand) -> str:
+    """The phase, the state and the reason, without repetitions."""
+    said = f"{stand.phase.marked} at {result.stopped_at}"
     if result.moved_to:
-        return f"moved to {result.moved_to}, stood at {result.state}"
-    reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
-    kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
-    return f"{reason}{kind}" + (f", {status}" if status != reason else "")
+        return f"{said}: {result.moved_to}"
+    if stand.driver:
+        return f"{said}, {stand.driver}"
+    return said if result.reason in (None, "completed") else f"{said}: {result.reason}"
 
 
 def _short(value: object) -> str:

@@ -84,6 +84,7 @@ def run_schema(output: Json | None = None) -> Json:
                 "enum": ["running", "waiting", "paused", "completed", "error"],
                 "description": "`waiting`: it asks a person. `paused`: `resume` continues it.",
             },
+            "phase": {"type": "string", "description": "How it stands, in one word."},
             "state": {"type": "string", "description": "The state that the run is in."},
             "reason": _or_null({"type": "string", "description": "Why it stopped."}),
             "kind": {"type": "string", "enum": ["natural", "human", "limit", "error", "waiting"]},

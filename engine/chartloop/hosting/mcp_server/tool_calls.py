@@ -324,6 +324,7 @@ class Calls:
             {
                 "run": row.run_id, "machine": row.machine, "state": row.state, "steps": row.steps,
                 "status": "waiting" if row.question is not None else row.status,
+                "phase": row.phase().name, "task": row.task,
                 "reason": row.reason or None,
                 "question": row.question.text if row.question is not None else None,
             }
@@ -367,7 +368,8 @@ def _run_body(run: Run, result: Result, question: Question | None) -> Json:
     if status not in ("completed", "error"):
         status = "waiting" if question is not None else "paused" if is_held(run) else "running"
     return {
-        "run": result.run_id, "machine": result.machine, "status": status, "state": result.state,
+        "run": result.run_id, "machine": result.machine, "status": status,
+        "phase": result.phase.name, "state": result.state,
         "reason": None if result.reason is None else str(result.reason), "kind": result.kind,
         "success": result.success, "steps": result.steps, "output": plain(result.output),
         "explanation": result.explain(), "warnings": list(result.warnings),

@@ -25,7 +25,14 @@ from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Safety
-from chartloop.hosting.server import routes_agent, routes_machines, routes_page, routes_runs
+from chartloop.hosting.server import (
+    routes_agent,
+    routes_conversation,
+    routes_links,
+    routes_machines,
+    routes_page,
+    routes_runs,
+)
 from chartloop.hosting.server.common import (
     ANY,
     READ,
@@ -40,6 +47,7 @@ from chartloop.hosting.server.page import RunPage
 from chartloop.hosting.server.watch import Hub
 from chartloop.hosting.settings import Settings
 from chartloop.hosting.workers import Workers
+from chartloop.run.answer_links import AnswerLink, find_link
 from chartloop.run.redact import Redactor
 
 
@@ -55,6 +63,9 @@ def create_app(settings: Settings) -> FastAPI:
     hub = Hub(journal, settings.limits, redactor)
     workers = Workers(runs, hub.hear, engine_of(journal) if settings.workers else None)
     parts = Parts(settings, journal, machines, runs, workers, Health(workers), hub, Metrics())
+
+    async def find(token: str) -> AnswerLink | None:
+        return await find_link(parts.grouped, token)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -81,11 +92,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
-    rooms = (routes_machines, routes_agent, routes_page, routes_runs)
+    rooms = (
+        routes_machines, routes_agent, routes_page, routes_conversation, routes_links, routes_runs
+    )  # fmt: skip
     routers = [room.router for room in rooms]
     for router in routers:
         app.include_router(router)
-    app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
+    app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics, find=find)
     app.add_middleware(cast("Any", RunPage), views=_views(routers))
     return app
 

@@ -117,8 +117,28 @@ def run_moment(
         **moment.to_dict(),
         "why": past.why(run.machine.chart).to_dict(),
         "full": plain(past.record.to_dict()),
+        "children": parts.runs.children_of_step(run, past),
         "picture": paint(memory.pictures, run, (moment.standing, moment.now), layout),
     }
+
+
+@router.get("/runs/{run_id:path}/children", responses=FOUND)
+def run_children(
+    run_id: RunPath, parts: TheParts,
+    after: Annotated[str, Query(description="`next` of the page before.", max_length=2_000)] = "",
+    limit: Annotated[int, Query(ge=1, le=100)] = 100,
+) -> Json:  # fmt: skip
+    """The run's children, the newest first, each with its phase, times, tokens and cost.
+
+    `seq` is the number of the record whose step started it; null while that is in progress.
+    """
+    return parts.runs.children(run_id, after, limit)
+
+
+@router.get("/runs/{run_id:path}/place", responses=FOUND)
+def run_place(run_id: RunPath, parts: TheParts) -> Json:
+    """The way up from a child run, and its neighbours; `above` is empty for a run of its own."""
+    return parts.runs.place(run_id)
 
 
 @router.get("/runs/{run_id:path}/timeline", responses=FOUND)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
+from chartloop.core.phase import PhaseName
 from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.runs import Caller, public_request
@@ -44,7 +45,10 @@ from chartloop.hosting.server.shapes import (
     ForkBody,
     Me,
     RecordList,
+    RetryBody,
+    RetryPlanBody,
     RunBody,
+    RunCounts,
     RunList,
     SetBody,
     StartBody,
@@ -54,7 +58,8 @@ from chartloop.hosting.server.shapes import (
 from chartloop.hosting.settings import EVERY
 from chartloop.pictures.dot.theme import Theme
 from chartloop.run.journal import RunRow
-from chartloop.run.journal_pages import RunFilter
+from chartloop.run.journal_pages import RunFilter, RunOrder, Sort
+from chartloop.run.phases import in_phase, stand_of
 from chartloop.ui.view_model.two_runs import ROWS, Comparison
 
 router = APIRouter(tags=["runs"])
@@ -64,6 +69,12 @@ Wait = Annotated[
     float,
     Query(ge=0, le=30, description="Seconds to wait for the outcome before the answer is sent."),
 ]
+WIDTHS = (3_600.0, 86_400.0)
+"""The spans by which runs are counted, in seconds: an hour, or a day."""
+SPANS = 192
+"""The most spans in one answer: eight days of hours."""
+PAGES = 10
+"""The most pages that are read for one with a run of a phase that rows do not know."""
 POLL = 0.05
 """Seconds between two polls for an outcome."""
 
@@ -91,27 +102,71 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     ),
     until: Annotated[float | None, Query(description="Begun before then.")] = None,
     children: bool = False,
+    phase: Annotated[PhaseName | None, Query(description="Only runs that stand like this.")] = None,
+    search: Annotated[str, Query(description="A text in the task or the id.", max_length=200)] = "",
+    sort: Annotated[Sort, Query(description="What the runs are sorted by.")] = "started",
+    ascending: Annotated[bool, Query(description="The least or oldest first.")] = False,
     after: Annotated[str, Query(description="`next` of the page before.", max_length=2_000)] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> dict[str, Any]:
-    """Runs, the newest first. With `waiting=true`: each question, its wait and its deadline."""
+    """Runs, the newest first. With `waiting=true`: each question, its wait and its deadline.
+
+    With a `phase` that depends on who drives a run, a page may be shorter than `limit`, and have a
+    `next`.
+    """
     wanted = RunFilter(
         machine=machine, status=status, reason=reason, agent=agent, session=session,
         tenant=tenant if reach.tenant is None else reach.tenant,
         parent=None if parent is None else reach.whole(parent), waiting=waiting,
-        created_from=since, created_to=until, children=children,
+        created_from=since, created_to=until, children=children, search=search or None,
     )  # fmt: skip
-    page = await parts.grouped.page(wanted, after, limit)
-    moving = [row.run_id for row in page.rows if row.status in ("running", "debugging")]
-    leases = await asyncio.gather(*(parts.grouped.living_lease(run_id) for run_id in moving))
-    found = zip(moving, leases, strict=True)
-    drivers = {run_id: str(of[1].driver) for run_id, of in found if of is not None}
-    listed = [
-        {**row.to_mapping(), "run": row.run_id, "tenant": row.tenant, "reason": row.reason or None,
-         "driver": drivers.get(row.run_id)}
-        for row in page.rows
-    ]  # fmt: skip
-    return {"runs": listed, "next": page.next or None}
+    narrowed = wanted if phase is None else in_phase(wanted, phase)
+    if narrowed is None:
+        return {"runs": [], "next": None}  # its filters exclude each other
+    listed: list[dict[str, Any]] = []
+    for _ in range(PAGES):
+        page = await parts.grouped.page(narrowed, after, limit, order=RunOrder(sort, ascending))
+        stands = await asyncio.gather(*(stand_of(parts.grouped, row) for row in page.rows))
+        listed += [
+            {**row.to_mapping(), "run": row.run_id, "tenant": row.tenant,
+             "reason": row.reason or None, "driver": stand.driver, "phase": stand.phase.name,
+             "at": row.stopped_at}
+            for row, stand in zip(page.rows, stands, strict=True)
+            if phase in (None, stand.phase.name)
+        ]  # fmt: skip
+        after = page.next
+        if listed or not after:
+            break
+    return {"runs": listed, "next": after or None}
+
+
+@router.get("/counts", responses=problems(*ANY, 422), response_model=RunCounts, dependencies=[READ])
+async def count_runs(
+    parts: TheParts,
+    reach: TheReach,
+    *,
+    since: Annotated[float, Query(description="Begun then or later, in epoch seconds.")],
+    until: Annotated[float | None, Query(description="Begun before then; by default, now.")] = None,
+    machine: str | None = None,
+    search: Annotated[str, Query(description="A text in the task or the id.", max_length=200)] = "",
+    children: bool = False,
+) -> dict[str, Any]:
+    """How many runs began in each hour or day of a period, by how they stand."""
+    end = await parts.grouped.now() if until is None else until
+    width = next((one for one in WIDTHS if end - since <= SPANS * one), (end - since) / SPANS)
+    start = since // width * width
+    wanted = RunFilter(
+        machine=machine, tenant=reach.tenant, search=search or None, children=children,
+        created_from=start, created_to=end,
+    )  # fmt: skip
+    counts = await parts.grouped.tally(wanted, width)
+    spans: dict[int, dict[str, int]] = {}
+    for span, phase, runs in counts:
+        spans.setdefault(span, {})[phase] = runs
+    return {
+        "since": start, "until": end, "width": width,
+        "spans": [{"at": start + span * width, "runs": of} for span, of in spans.items()],
+    }  # fmt: skip
 
 
 @router.post(
@@ -399,6 +454,34 @@ def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | N
     """Create a run, `made`, from the first records of this one, which stays as it is."""
     at = (body or ForkBody()).at
     return _order(parts, run_id, lambda: parts.runs.fork(run_id, at, caller))
+
+
+@router.get(
+    "/runs/{run_id:path}/retry", response_model=RetryPlanBody, responses=FOUND,
+    dependencies=[READ],
+)  # fmt: skip
+def retry_plan(run_id: RunPath, parts: TheParts) -> Any:
+    """What trying the run again would keep, and which calls it would make again.
+
+    `refusal` says why there is nothing to try; it is empty if there is.
+    """
+    return parts.runs.retry_plan(run_id)
+
+
+@router.post(
+    "/runs/{run_id:path}/retry", status_code=201, response_model=Accepted, responses=ORDERED,
+    dependencies=[EDIT],
+)  # fmt: skip
+def retry(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: RetryBody | None = None
+) -> Any:
+    """Try a run again from where it failed: a new run, `made`, which is driven at once.
+
+    What was done before the failure is kept. Calls that it makes again, and calls in doubt, need
+    the `digest` of the plan as `confirm`; limits that stopped the run need new values.
+    """
+    given = (body or RetryBody()).model_dump()
+    return _order(parts, run_id, lambda: parts.runs.retry(run_id, given, caller))
 
 
 @router.post(

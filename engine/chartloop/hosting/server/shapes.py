@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from chartloop.core.values import Value
+from chartloop.run.answer_links import LONGEST as LONGEST_LINK
+from chartloop.run.answer_links import LONGEST_NAME, WEEK
 from chartloop.run.journal_records import OpenQuestion, RunRow
+from chartloop.run.retry import CallAgain, CallInDoubt, LimitReached, RetryPlan
 
 LONGEST = 200_000
 """The most characters of a task or prompt."""
@@ -107,6 +109,35 @@ class AnswerBody(Body):
     answer without it."""
 
 
+class LinkBody(Body):
+    """For whom a link to the question of a run is."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"to": "eve@example.org"}]}
+    )
+    to: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+    """Who answers with it: the `by` of the answer."""
+    wait: Short = ""
+    """The id of the wait whose question you saw; empty for the present one."""
+    within: Annotated[float, Field(gt=0, le=LONGEST_LINK)] = WEEK
+    """Seconds for which it is valid; at most until the question expires."""
+
+
+class LinkAnswerBody(Body):
+    """The answer of who holds a link: to its question, in the name of the person it is for."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"event": "approve"}]}
+    )
+    event: Short
+    data: dict[str, Any] | None = None
+    """The fields of that event, as in an answer with a token."""
+    typed: bool = False
+    """Whether the data are texts typed by a person."""
+    shown: Short = ""
+    """The `digest` of the question."""
+
+
 class EnqueueBody(Body):
     """Tasks to append to a run's queue."""
 
@@ -132,6 +163,22 @@ class ForkBody(Body):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"at": 3}]})
     at: Annotated[int, Field(ge=1, le=2**31)] | None = None
     """The first record to leave out; null keeps all."""
+
+
+class RetryBody(Body):
+    """How to try a run again."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"confirm": "9f2c7a01b3d4e5f6"}, {"limits": {"steps": 40}}]
+        },
+    )
+    confirm: Short = ""
+    """The `digest` of the plan, from `GET /runs/ID/retry`: needed where calls would be made again,
+    or are in doubt (`needs_confirmation`)."""
+    limits: dict[str, Any] = {}
+    """New values of limits, by name: those that stopped the run would stop it again."""
 
 
 class BackBody(Body):
@@ -229,7 +276,7 @@ class StartedRun(BaseModel):
     drive: str
 
 
-def _fields(record: type[Value], *left_out: str) -> dict[str, Any]:
+def _fields(record: type[Any], *left_out: str) -> dict[str, Any]:
     """The fields of a record, each with its type: an answer gives all of them."""
     types = get_type_hints(record)
     return {name: (type, ...) for name, type in types.items() if name not in left_out}
@@ -247,6 +294,66 @@ class WholeQuestion(Question):
     """
 
     digest: str
+    title: str
+    """The title of the machine that asks, or its name."""
+    task: str
+    place: str
+    """The label of the state that asks."""
+    since: float
+    forms: list[Json]
+    """Each answer with its fields, its `target`, and what happens `next` in words."""
+
+
+class OpenLink(BaseModel):
+    """A link to the question of a run, without its token."""
+
+    link: str
+    """Its id, which opens nothing."""
+    wait: str
+    to: str
+    made_by: str
+    at: float
+    until: float
+    """When it is void; earlier if its question is over before."""
+
+
+class MadeLinkBody(OpenLink):
+    """A link that was made."""
+
+    url: str
+    """What is sent to the person: it is told this once."""
+
+
+class LinkList(BaseModel):
+    """The links of a run."""
+
+    links: list[OpenLink]
+
+
+class Revoked(BaseModel):
+    """How many links were revoked."""
+
+    revoked: int
+
+
+class LinkAnswered(BaseModel):
+    """An answer that a link gave."""
+
+    event: str
+    by: str
+    request: str
+    """Its id: the same for a request that is repeated under its `Idempotency-Key`."""
+
+
+class LinkCard(BaseModel):
+    """What a link shows."""
+
+    to: str
+    """Whose answer it gives."""
+    until: float
+    over: str
+    """Why it takes no answer any more, in words; empty while it does."""
+    question: WholeQuestion | None
 
 
 class Me(BaseModel):
@@ -259,7 +366,7 @@ class Me(BaseModel):
     """Whose runs it sees; empty for those without a tenant, `*` for all."""
 
 
-_INNER = ("run_id", "epoch", "machine_hash", "fork_seq", "question")
+_INNER = ("run_id", "epoch", "machine_hash", "fork_seq", "question", "ending", "last_state")
 
 
 class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
@@ -271,6 +378,40 @@ class RunSummary(create_model("RunRow", **_fields(RunRow, *_INNER))):
     question: Question | None
     driver: str | None
     """The process that drives it now; null if none does."""
+    phase: str
+    """How it stands, in one word: the name of its phase."""
+    at: str
+    """The state of the file at which it is or ended."""
+
+
+class CallAgainBody(create_model("CallAgain", **_fields(CallAgain))):
+    """Calls of one kind that a retry would make again."""
+
+
+class CallInDoubtBody(create_model("CallInDoubt", **_fields(CallInDoubt))):
+    """A paid call of which nobody knows whether it was carried out."""
+
+
+class LimitReachedBody(create_model("LimitReached", **_fields(LimitReached))):
+    """A limit that would stop the retry as it stopped the run."""
+
+
+class RetryPlanBody(create_model("RetryPlan", **_fields(RetryPlan, "calls", "doubts", "limits"))):
+    """What trying a run again would keep, and which calls it would make again."""
+
+    calls: list[CallAgainBody]
+    doubts: list[CallInDoubtBody]
+    limits: list[LimitReachedBody]
+    cost: float | None
+    """What these calls cost before, in USD; null if it is not known."""
+    tokens: int
+    digest: str
+    """What somebody agrees to: the `confirm` of `POST /runs/ID/retry`."""
+    needs_confirmation: bool
+    lines: list[str]
+    """The plan in words."""
+    label: str
+    """The label of the state, as the picture shows it."""
 
 
 class RunList(BaseModel):
@@ -279,6 +420,25 @@ class RunList(BaseModel):
     runs: list[RunSummary]
     next: str | None = None
     """The cursor of the next page; null on the last."""
+
+
+class RunSpan(BaseModel):
+    """The runs that began in a span of time."""
+
+    at: float
+    """Its beginning, in epoch seconds."""
+    runs: dict[str, int]
+    """How many, by the name of their phase."""
+
+
+class RunCounts(BaseModel):
+    """How many runs began when; spans without a run are left out."""
+
+    since: float
+    until: float
+    width: float
+    """The seconds of each span."""
+    spans: list[RunSpan]
 
 
 class RecordList(BaseModel):

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from chartloop.core.phase import PHASES, Colour
 from chartloop.pictures.dot.write import INK, PAINTS, Paint
-from chartloop.pictures.flowchart import Box, Role
+from chartloop.pictures.flowchart import Box
 from chartloop.pictures.live.plan import Plan
-from chartloop.pictures.live.progress import How
 
 NOW = Paint("#fde68a", "#b45309")
 TAKEN = "#2563eb"
@@ -30,9 +30,18 @@ FADE = 0.45
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _BOLD = 24
 """The longest line that has room to be bold, in characters."""
-_BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#92400e", "natural": "#166534"})
+SURVIVED = "#92400e"
+"""The colour of texts about failures after which a run went on, and of where it is now."""
 FAILED = "#b91c1c"
-"""The colour of texts about failures."""
+"""The colour of texts about what failed for good."""
+_ENDS: Mapping[Colour, tuple[Paint, str, float]] = MappingProxyType({
+    "green": (PAINTS["completed"], "#166534", 2.8),
+    "orange": (Paint("#ffedd5", "#c2410c"), "#9a3412", 2.2),
+    "violet": (Paint("#ede9fe", "#7c3aed"), "#5b21b6", 2.2),
+    "red": (PAINTS["stop"], FAILED, 3.4),
+})  # fmt: skip
+"""The box in which a run ended, by the colour of its phase: its paint, the ink of its badge, and
+the width of its border. What failed stands out the most."""
 
 MANY = 200
 """The count above which an arrow was taken by many runs, or by a very long one."""
@@ -58,10 +67,9 @@ FADED = PartLook(PALE, ink=PALE_INK)
 def look_of_box(box: Box, plan: Plan) -> PartLook | None:
     """How a moment shows a box: amber or as the run ended, visited, or faded; None as it is."""
     if box.id == plan.now:
-        ended: Role = "completed" if plan.how == "natural" else "stop"
-        paint = PAINTS[ended] if plan.how else NOW
         bold = max(map(len, box.label.split("\n"))) <= _BOLD  # a longer label would overflow
-        return PartLook(paint.border, 2.8, fill=paint.fill, bold=bold)
+        paint, _, wide = _ENDS[PHASES[plan.how].colour] if plan.how else (NOW, "", 2.8)
+        return PartLook(paint.border, wide, fill=paint.fill, bold=bold)
     if box.id in plan.visited:  # stops keep the colour of a stop
         return PartLook(
             PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN, 1.9
@@ -74,9 +82,9 @@ def look_of_arrow(times: int | None, most: int, *, colour: str = TAKEN) -> PartL
     return FADED if times is None else PartLook(colour, width(times, most))
 
 
-def badge_ink(how: How) -> str:
+def badge_ink(how: str) -> str:
     """The colour of the badge."""
-    return _BADGE_INK.get(how, FAILED)
+    return _ENDS[PHASES[how].colour][1] if how else SURVIVED
 
 
 def width(times: int, most: int = 0) -> float:

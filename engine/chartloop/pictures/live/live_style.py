@@ -26,7 +26,7 @@ from chartloop.pictures.dot.write import (
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, one_line
 from chartloop.pictures.live.colours import (
     FADED,
-    FAILED,
+    SURVIVED,
     TAKEN,
     PartLook,
     badge_ink,
@@ -174,7 +174,7 @@ class PaintedDress(LiveDress):
 
     def ink(self, box: Box) -> str:
         """The colour of a box's badge."""
-        return badge_ink(self._plan.how) if box.id == self._plan.now else FAILED
+        return badge_ink(self._plan.how) if box.id == self._plan.now else SURVIVED
 
     def count(self, arrow: Arrow) -> str:
         """How often an arrow was taken."""

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from chartloop.core.phase import FAILED, PHASES
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, shorten
 from chartloop.pictures.from_graph import rule_boxes
-from chartloop.pictures.live.progress import How, Standing
+from chartloop.pictures.live.progress import Standing
 
-_MARKS: Mapping[How, str] = {"": "●", "natural": "✓", "human": "■", "limit": "■", "error": "✗"}
 _REASON = len("user_requested")
 """The characters of a reason for which an end has room; one with a wide label has more."""
+_SHORT = 9
+"""The most characters of a reason that fit into a box out of which arrows lead."""
 _CAPTION = 60
 """The most characters that fit under the title."""
 
@@ -27,11 +29,12 @@ class Plan(NamedTuple):
 
     now: str
     """The id of the box that the run is in; empty if that is not drawn."""
-    how: How
+    how: str
+    """The name of the phase in which the run ended; empty while it continues."""
     badge: str
     """The text in that box: `● NOW`, or how the run ended."""
     failed: Mapping[str, str]
-    """The texts in the boxes of other states with failures: `✗ 2 failed`."""
+    """The texts in the boxes of other states with failures, after which the run went on."""
     caption: str
     visited: frozenset[str]
     """The boxes that the run visited."""
@@ -65,13 +68,15 @@ class Planner:
     def plan(self, standing: Standing) -> Plan:
         """The plan for a standing."""
         now = standing.state if standing.state in self.boxes else ""
-        if not now and standing.how:  # it ended in a state not drawn: show the rule that ended it
-            now = self._listed.get(standing.by, "")
+        if not now and standing.how:  # it ended in a state not drawn
+            died = standing.last_state if standing.last_state in self.boxes else ""
+            rule = self._listed.get(standing.by, "")  # a limit is not where the run was, but why
+            now = died or rule if standing.how == FAILED.name else rule or died
         visits = standing.visits
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
         failed = {
-            name: f"✗ {n} failed"
+            name: f"↻ {n} survived"
             for name, n in standing.failed.items()
             if name != now and name in self.boxes
         }
@@ -89,15 +94,17 @@ class Planner:
         return counts
 
     def _badge(self, now: str, standing: Standing) -> str:
-        mark = _MARKS[standing.how]
         if not standing.how:
-            return f"{mark} NOW"
-        if now not in self.last or not standing.reason:
-            return f"{mark} END"
-        box = self.boxes[now]
-        room = len("completed") if box.role == "completed" else _REASON
-        widest = max(map(len, box.label.split("\n")))
-        return f"{mark} {shorten(standing.reason, max(room, widest))}"
+            return "● NOW"
+        mark, reason = PHASES[standing.how].sign, standing.reason
+        if now in self.last and reason:
+            box = self.boxes[now]
+            room = len("completed") if box.role == "completed" else _REASON
+            widest = max(map(len, box.label.split("\n")))
+            return f"{mark} {shorten(reason, max(room, widest))}"
+        if standing.how == FAILED.name:
+            return f"{mark} {reason if 0 < len(reason) <= _SHORT else 'error'}"
+        return f"{mark} END"
 
 
 def last_boxes(chart: Flowchart) -> frozenset[str]:

@@ -9,10 +9,7 @@ Source: docs/notebook.md, "A picture that follows the run"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
-
-How = Literal["", "natural", "human", "limit", "error"]
-"""How a run ended, as in `Result.kind`; empty while it continues."""
+from typing import NamedTuple
 
 
 class Standing(NamedTuple):
@@ -24,7 +21,8 @@ class Standing(NamedTuple):
     """How often each state was entered."""
     taken: Mapping[str, int] | None = None
     """How often each edge and rule was taken, by id; None without counts."""
-    how: How = ""
+    how: str = ""
+    """The name of the phase in which it ended; empty while it continues."""
     reason: str = ""
     """Why it ended: the name of a stop reason."""
     by: str = ""
@@ -33,6 +31,8 @@ class Standing(NamedTuple):
     """The failures in each state, of its action or of tool calls."""
     caption: str = ""
     """Its status in words, for the line under the title."""
+    last_state: str = ""
+    """The state of the file at which it is or ended, if `state` is an end of the engine."""
 
 
 class Meter(NamedTuple):

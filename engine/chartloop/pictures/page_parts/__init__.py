@@ -8,15 +8,21 @@ Belongs here: elements made from data. Never: a request, an order, a whole page.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from chartloop.core.phase import PHASES
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("elements.js", "questions.js", "picture.js")
-SCRIPT = "\n".join((_FOLDER / name).read_text("utf-8") for name in _SCRIPTS)
+_TABLE = {name: phase._asdict() for name, phase in PHASES.items()}
+SCRIPT = "\n".join(
+    (f"const PHASES = {json.dumps(_TABLE)};", *((_FOLDER / n).read_text("utf-8") for n in _SCRIPTS))
+)
 STYLE = (_FOLDER / "style.css").read_text("utf-8")
 NAMES = (
-    "Sheet, answerForms, askedParts, columns, decisionRows, factRow, h, isDark, ledLine, part, "
-    "pictureOf, readable, readably, scrolled, text, ticked"
+    "PHASES, Sheet, answerForms, askedParts, columns, decisionRows, factRow, h, isDark, ledLine, "
+    "part, pictureOf, readable, readably, scrolled, showPhase, text, ticked"
 )
 """The exports of the script."""
 MODULE = f"{SCRIPT}\nexport {{ {NAMES} }};\n"

@@ -37,6 +37,15 @@ function ticked(line, tag = "span") {
   return h(tag, {}, ...line.split("`").map((words, place) => (place % 2 ? text("code", words) : words)));
 }
 
+/** Shows how a run stands: the word of its phase, with the sign and the colour of it. */
+function showPhase(chip, name) {
+  const { word = name ?? "", sign = "", colour = "grey", about = "" } = PHASES[name] ?? {};
+  chip.textContent = word;
+  chip.title = about;
+  Object.assign(chip.dataset, { phase: name ?? "", sign, colour });
+  return word;
+}
+
 function columns(...names) {
   const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));
   return h("thead", {}, h("tr", {}, ...heads));
@@ -78,12 +87,12 @@ function decisionRows(why) {
   });
 }
 
-function decisionRow({ mark, text: guard, values, left, share, to, taken, looked, atom }) {
+function decisionRow({ mark, text: guard, values, left, share, to, taken, looked, atom, colour }) {
   const kind = taken ? "cl-taken" : looked ? "" : "cl-unseen";
   const bar = typeof share === "number" && left ? shareBar(share) : null;
   return h(
     "tr",
-    { className: `${kind} ${atom ? "cl-atom" : ""}` },
+    { className: `${kind} ${atom ? "cl-atom" : ""}`, attrs: colour ? { "data-colour": colour } : {} },
     text("td", mark, "cl-sign"),
     text("td", guard, "cl-code"),
     text("td", values, "cl-values"),

@@ -6,6 +6,8 @@ const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{
 const LONG = new Set(["str", "any", "list", "map"]);
 const MOST_ROWS = 12;
 const KEYBOARDS = { int: "numeric", float: "decimal" };
+const UNSIGNED = "`by` is empty: say who answers";
+const SAID = { str: null, bool: null, enum: null, int: "a whole number", float: "a number" }; // types that people need not know
 const PLAIN = { string: "str", integer: "int", number: "float" }; // types of a JSON schema
 
 /** What is asked and below it what it is about, in their lines. Calls stand in cards of their own: the
@@ -20,32 +22,48 @@ function askedParts({ text: asked, about, calls = [] }) {
 }
 
 /** What answers a question: a form for each event, or one in which each call is decided. `send(event, data)` gets
- *  the data as typed. `root` holds the forms; `refuse(message)` puts a refusal where its cause was typed. */
-function answerForms({ answers, calls = [], rest = 0 }, send) {
-  if (calls.length) return new Decisions(answers, calls, send);
+ *  the data as typed. `root` holds the forms; `refuse(message)` puts a refusal where its cause was typed. `signer`
+ *  says once who answers (`name`, `refuse(message)`); without it each form has a field `by`. */
+function answerForms({ answers, calls = [], rest = 0 }, send, signer = null) {
+  if (calls.length) return new Decisions(answers, calls, send, signer);
   // while the calls of a long question are not shown, their decisions are no field to type into
   const asks = ({ name, type }) => !(rest && name === "calls" && type.startsWith("map[any]"));
-  const form = (answer) => answerForm({ ...answer, fields: answer.fields.filter(asks) }, (data) => send(answer.event, data));
-  return { root: h("div", {}, ...answers.map(form)), refuse: () => false };
+  const form = (answer) => answerForm({ ...answer, fields: answer.fields.filter(asks) }, (data) => send(answer.event, data), signer);
+  const refuse = (message) => Boolean(signer && message.includes("`by`") && signer.refuse(message));
+  const signs = answers.some(({ fields }) => fields.some(({ name }) => name === "by"));
+  return { root: h("div", { className: "cl-answers" }, signs ? signer?.root : null, ...answers.map(form)), refuse };
+}
+
+/** The button of an answer: green with a tick if it lets something happen, red with a cross if it holds it back. */
+function answerButton({ event, tone = "" }, type, label = event, on = {}) {
+  return h("button", { type, className: tone ? `cl-tone cl-${tone}` : "", on }, text("span", label, "cl-event"));
 }
 
 /** The form of one event, with a field for each of its data. `send` gets them as they were typed. */
-function answerForm({ event, fields, target }, send) {
+function answerForm({ event, fields: all, target, next, tone }, send, signer) {
+  const signs = signer !== null && all.some(({ name }) => name === "by");
+  const fields = signs ? all.filter(({ name }) => name !== "by") : all;
   const inputs = fields.map((field) => [field.name, Object.assign(fieldInput(field), { name: field.name })]);
   const typed = ([name, input]) => [name, input.type === "checkbox" ? input.checked : input.value];
-  const button = h("button", { type: "submit", textContent: event });
+  const button = answerButton({ event, tone }, "submit");
   const submit = (asked) => {
     asked.preventDefault();
-    if (isOn(button)) send(Object.fromEntries(inputs.map(typed)));
+    if (!isOn(button)) return;
+    if (signs && !signer.name) return signer.refuse(UNSIGNED);
+    send({ ...Object.fromEntries(inputs.map(typed)), ...(signs ? { by: signer.name } : {}) });
   };
   const labels = inputs.map(([name, input], place) => {
     const { kind, type } = fields[place];
-    return h("label", {}, `${name} `, input, kind === "str" ? null : text("span", ` ${type}`, "cl-muted"));
+    return h("label", {}, `${name} `, input, kind in SAID ? SAID[kind] && text("span", ` ${SAID[kind]}`, "cl-muted") : text("span", ` ${type}`, "cl-muted"));
   });
-  return h("form", { className: "cl-answer", on: { submit } }, button, ...labels, target ? text("span", `→ ${target}`, "cl-muted") : null);
+  return h("form", { className: "cl-answer", on: { submit } }, button, ...labels, nextWords(next || target));
 }
 
-function fieldInput({ kind, values, optional }) {
+/** What happens next, beside its answer. */
+const nextWords = (next) => (next ? text("span", `→ ${next}`, "cl-muted cl-next") : null);
+
+function fieldInput({ name, kind, values, optional }) {
+  if (name === "by") return h("input", { type: "text", autocomplete: "off" });
   if (kind === "bool") return h("input", { type: "checkbox" });
   if (kind === "enum") {
     const options = optional ? ["", ...values] : values;
@@ -79,21 +97,23 @@ function textBox(placeholder) {
 /** The calls of a question, each with its choices, and what holds for all of them. Pressing `accept` or `deny`
  *  decides on all alike, until something is chosen for a call: then the event follows from what was chosen. */
 class Decisions {
-  constructor(answers, calls, send) {
-    Object.assign(this, { answers, send });
+  constructor(answers, calls, send, signer = null) {
+    Object.assign(this, { answers, send, signer });
     const all = calls.length > 1 ? " all" : "";
     this.calls = calls.map((call, place) => new HeldCall(call, all ? `${place + 1}. ${call.name}` : call.name, all !== "", () => this.show()));
     const taken = new Map(answers.flatMap(({ fields }) => fields).map((field) => [field.name, field]));
     this.by = labelled("by", h("input", { type: "text", name: "by", autocomplete: "off" }), "who decides");
     this.note = labelled("note", Object.assign(textBox(""), { name: "note" }), "for the model, if denied");
     this.remember = labelled("remember", h("input", { type: "checkbox", name: "remember" }), "accept equal calls of this run as well");
-    this.by.root.hidden = !taken.has("by");
+    this.signs = taken.has("by");
+    this.by.root.hidden = !this.signs || signer !== null;
     this.canRemember = taken.has("remember");
     const press = (event, label) => {
       const click = (pressed) => isOn(pressed.currentTarget) && this.answer(event);
-      return h("button", { type: "button", textContent: `${label}${all}`, on: { click } });
+      const { tone = { accept: "yes", deny: "no" }[event], next } = answers.find((answer) => answer.event === event) ?? {};
+      return h("span", { className: "cl-way" }, answerButton({ event, tone }, "button", `${label}${all}`, { click }), nextWords(next));
     };
-    this.alike = h("span", { className: "cl-choices" }, press("accept", "accept"), press("deny", "deny"));
+    this.alike = h("span", { className: "cl-ways" }, press("accept", "accept"), press("deny", "deny"));
     this.button = h("button", { type: "submit", className: "cl-main" });
     const undo = h("button", { type: "button", className: "cl-link", textContent: "Undo the choices", on: { click: () => this.undo() } });
     this.again = text("span", "Nothing is decided yet: all calls are then shown again, as they were changed.", "cl-muted");
@@ -102,7 +122,7 @@ class Decisions {
       asked.preventDefault();
       if (!this.chosen.hidden && isOn(this.button)) this.decide();
     };
-    const common = h("div", { className: "cl-answer" }, this.by.root, this.note.root, this.remember.root, this.alike, this.chosen);
+    const common = h("div", { className: "cl-answer" }, this.signs ? signer?.root : null, this.by.root, this.note.root, this.remember.root, this.alike, this.chosen);
     this.root = h("form", { className: "cl-calls", on: { submit } }, ...this.calls.map((call) => call.root), common);
     this.show();
   }
@@ -140,9 +160,10 @@ class Decisions {
 
   answer(event, decisions = null) {
     this.refuse("");
+    if (this.signs && this.signer && !this.signer.name) return this.signer.refuse(UNSIGNED);
     const names = this.answers.find((answer) => answer.event === event).fields.map(({ name }) => name);
     const note = this.note.input.value;
-    const values = { by: this.by.input.value, note, remember: this.remember.input.checked };
+    const values = { by: this.signer ? this.signer.name : this.by.input.value, note, remember: this.remember.input.checked };
     const data = Object.fromEntries(names.filter((name) => name in values).map((name) => [name, values[name]]));
     // a gate that asks nobody in particular takes a note for each call only
     if (event === "deny" && note && !names.includes("note")) decisions ??= this.calls.map(({ key }) => `${JSON.stringify(key)}:${JSON.stringify({ decision: event, note })}`);
@@ -154,6 +175,7 @@ class Decisions {
   refuse(message) {
     for (const place of [this.by, ...this.calls]) place.refuse("");
     const call = this.calls.find(({ key }) => message.includes(`\`${readable(key)}\``));
+    if (!call && this.signer && message.includes("`by`")) return this.signer.refuse(message);
     const place = call ?? (message.includes("`by`") ? this.by : null);
     place?.refuse(message);
     return place !== null;
@@ -179,12 +201,13 @@ class HeldCall {
     this.parts = { deny: this.note.root, result: this.result.root, edit: h("div", { className: "cl-changes" }, ...this.fields.map(({ root }) => root)) };
     this.fault = text("p", "", "cl-refused");
     this.fault.setAttribute("role", "alert");
-    const row = ([name, value]) => [text("dt", name.slice(1, -1)), text("dd", value)];
+    const raw = call.shown.map(([name, value]) => ({ name: name.slice(1, -1), text: value, money: false }));
+    const row = ({ name, text: value, money }) => [text("dt", name), text("dd", value, money ? "cl-money" : "")];
     const by = call.edited_by === undefined ? null : text("span", `changed by ${call.edited_by || "a person"}`, "cl-changed");
     this.root = h(
       "fieldset", { className: "cl-call" },
       h("legend", {}, title, " ", by),
-      h("dl", {}, ...call.shown.flatMap(row)),
+      h("dl", {}, ...(call.rows ?? raw).flatMap(row)),
       h("div", { className: "cl-choices" }, ...this.radios.map(({ label, input }) => h("label", {}, input, ` ${label}`))),
       ...Object.values(this.parts), this.fault,
     );

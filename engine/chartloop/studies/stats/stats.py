@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from chartloop.api.machine import Machine
+from chartloop.core.phase import DONE, FAILED, LIMITED, STOPPED, WAITING
 from chartloop.core.reports import Group, Part, Report, Table
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count, say_elapsed, say_number
@@ -28,7 +29,10 @@ from chartloop.studies.whatif.whatif import older_charts
 
 CELLS = 12
 """Width of a bar, in characters."""
-_KINDS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan", "human": ""}
+_KINDS = {
+    "natural": DONE.ink, "error": FAILED.ink, "limit": LIMITED.ink, "human": STOPPED.ink,
+    "waiting": WAITING.ink,
+}  # fmt: skip
 _WORDS = {
     "steps": "steps", "llm_calls": "model calls", "tool_calls": "tool calls", "tokens": "tokens",
     "usd": "USD", "elapsed": "from start to end", "working": "in actions", "waiting": "waiting",

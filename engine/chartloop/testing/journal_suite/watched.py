@@ -17,8 +17,8 @@ from chartloop.run.journal import (
     Update,
     WholeRun,
 )
-from chartloop.run.journal_pages import RunFilter, RunPage, Tail
-from chartloop.run.journal_records import OpenQuestion
+from chartloop.run.journal_pages import SORTS, RunCount, RunFilter, RunOrder, RunPage, Sort, Tail
+from chartloop.run.journal_records import LISTED, OpenQuestion
 from chartloop.testing.journal_suite.desk import Desk, intent, step, written
 
 ASKS = OpenQuestion("7", "Ship «it»?", {"yes": {"note": "str"}, "no": {}}, "b", "gate", 99.5)
@@ -44,6 +44,34 @@ def fill(desk: Desk) -> None:
     for number, (run_id, more, update) in enumerate(columns):
         desk.begin(run_id, **{"machine": "m1", "created": float(number), **more})
         desk.write(run_id, 0, [step(10 * number).replace(seq=0)], update=update)
+
+
+def fill_list(desk: Desk) -> None:
+    """Runs as a list shows them: with tasks, and of every use and length."""
+    ended = Update("completed", "end-completed", "completed", 4, ending="done", cost=0.5, tokens=9)
+    rows: list[tuple[str, float, str, float, Update]] = [
+        ("ask", 1.0, "Where is my parcel?", 4.0, Update("paused", "ask", question=ASKS, cost=2.0)),
+        ("big", 1.5, "A Parcel of parcels", 9.0, ended),
+        (
+            "cut",
+            100.0,
+            "Count",
+            7.0,
+            ended.replace(reason="steps_limit", ending="limited", steps=9),
+        ),
+        (
+            "lost",
+            101.0,
+            "100% done",
+            2.0,
+            ended.replace(status="error", ending="failed", cost=None),
+        ),
+        ("run", 250.0, "Ride", 1.0, Update("running", "act", steps=5, tokens=70)),
+    ]
+    for run_id, created, task, lasted, update in rows:
+        desk.begin(run_id, created=created, task=task)
+        event = step(0).replace(at=created + lasted)
+        desk.write(run_id, 0, [event], update=update)
 
 
 def pages(desk: Desk, filter: RunFilter, limit: int, between: Callable[[], Any]) -> list[str]:
@@ -143,6 +171,58 @@ class WatchedCases:
         assert [row.run_id for row in page.rows] == case.found.split()
         assert page.next == ""
         assert page.rows == [desk.all(run_id)[0] for run_id in case.found.split()]
+
+    @pytest.mark.parametrize("by", SORTS)
+    @pytest.mark.parametrize("ascending", [False, True], ids=["most-first", "least-first"])
+    @pytest.mark.parametrize("limit", [1, 2, 50])
+    def test_pages_in_every_order_have_each_run_once(
+        self, desk: Desk, by: Sort, ascending: bool, limit: int
+    ) -> None:
+        fill_list(desk)
+        order = RunOrder(by, ascending)
+        rows, cursor = list[RunRow](), ""
+        while True:
+            page = desk(desk.journal.page(RunFilter(), cursor, limit, order=order))
+            rows += page.rows
+            if not (cursor := page.next):
+                break
+        assert rows == sorted(rows, key=order.place, reverse=not ascending)
+        assert {row.run_id for row in rows} == {"ask", "big", "cut", "lost", "run"}
+
+    @pytest.mark.parametrize(
+        "case",
+        [
+            Case("task", RunFilter(search="PARCEL"), "big ask"),
+            Case("id", RunFilter(search="Ut"), "cut"),
+            Case("not-a-pattern", RunFilter(search="%"), "lost"),
+            Case("nowhere", RunFilter(search="zzz"), ""),
+            Case("ending", RunFilter(ending="limited"), "cut"),
+            Case("not-ended", RunFilter(ending=""), "run ask"),
+            Case("ended-of-a-search", RunFilter(ending="done", search="parcel"), "big"),
+        ],
+        ids=lambda case: case.id,
+    )
+    def test_a_list_is_searched(self, desk: Desk, case: Case) -> None:
+        fill_list(desk)
+        page = desk(desk.journal.page(case.filter))
+        assert [row.run_id for row in page.rows] == case.found.split()
+
+    def test_runs_are_counted_by_time_and_phase(self, desk: Desk) -> None:
+        fill_list(desk)
+        counts = desk(desk.journal.tally(RunFilter(created_from=0.0, created_to=200.0), 100.0))
+        assert counts == [
+            RunCount(0, "done", 1), RunCount(0, "waiting", 1),
+            RunCount(1, "failed", 1), RunCount(1, "limited", 1),
+        ]  # fmt: skip
+        later = desk(desk.journal.tally(RunFilter(created_from=150.0, search="r"), 100.0))
+        assert later == [RunCount(1, "running", 1)]
+
+    def test_a_row_keeps_the_beginning_of_long_texts(self, desk: Desk) -> None:
+        desk.begin("r", task="two\nlines \0 " + "x" * 999)
+        desk.write("r", 0, [step(0)], update=Update("error", "z", "error", message="y" * 999))
+        row = desk.all()[0]
+        assert row.task == f"two lines \N{REPLACEMENT CHARACTER} {'x' * 287}…"
+        assert (len(row.task), row.message) == (LISTED, "y" * (LISTED - 1) + "…")
 
     def test_a_row_holds_what_the_run_asks_and_has_used(self, desk: Desk) -> None:
         fill(desk)

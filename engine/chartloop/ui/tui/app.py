@@ -20,11 +20,21 @@ from textual.content import Content
 from textual.widgets import Footer, Input, Static
 
 from chartloop.core.approvals import DENY
+from chartloop.core.phase import PHASES
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.pictures.flowchart import one_line
 from chartloop.ui.tui.board import Board, Controls
-from chartloop.ui.tui.panes import Log, Pane, StatePane, facts_of, records_of, why_of
+from chartloop.ui.tui.panes import (
+    Log,
+    MapPane,
+    Pane,
+    StatePane,
+    facts_of,
+    records_of,
+    said_of,
+    why_of,
+)
 from chartloop.ui.tui.screens import (
     EventScreen,
     FieldsScreen,
@@ -32,6 +42,7 @@ from chartloop.ui.tui.screens import (
     PictureScreen,
     StateScreen,
 )
+from chartloop.ui.tui.styles import LINES
 from chartloop.ui.tui.worker import Crashed, Failed, ModelText, News, PictureWanted, Worker
 from chartloop.ui.view_model.run_view import DecisionView
 
@@ -39,14 +50,14 @@ POLL = 1 / 20
 """Seconds between two polls for news from the run."""
 WIDE, HIGH = 116, 28
 """The fewest columns and rows for showing all panes side by side."""
+ROOMY = 164
+"""The fewest columns for the whole picture as a pane beside the others."""
 TALL = 20
 """The fewest rows for showing two panes, one above the other, on a narrow screen."""
-PAGES = ("state", "why", "facts", "records", "log")
+PAGES = ("state", "why", "facts", "records", "log", "said")
 PRINTING = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that print text: a narrow screen then switches to the log."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_SIGNS = {"running": "●", "paused": "‖", "debugging": "◆", "completed": "✓", "error": "✗"}
-_COLOURS = {"paused": "$text-warning", "completed": "$text-success", "error": "$text-error"}
 
 
 class Key(NamedTuple):
@@ -73,7 +84,7 @@ KEYS = (
     Key("k", "type('break ')", "break", "set or remove a breakpoint: a state or a guard", False),
     Key("d", "type('draw ')", "draw", "write the picture into a file", False),
     Key("colon,slash", "type('')", "type", "type a command"),
-    Key("1,2,3,4,5", "", "pane", "state, why, facts, records, log", False),
+    Key("1,2,3,4,5,6", "", "pane", "state, why, facts, records, log, said", False),
     Key("l", "light", "light", "light or dark", False),
     Key("question_mark,f1", "help", "help", "this list"),
     Key("q", "quit_run", "quit", "leave; the run can be resumed"),
@@ -175,8 +186,12 @@ class StepApp(App[None]):
                 yield Pane("why", "2 Why", why_of)
                 yield Pane("facts", "3 Facts that changed", facts_of)
                 yield Pane("records", "4 Records", records_of)
+            with Vertical(id="talk", classes="side"):
+                yield Pane("said", "6 Said", said_of)
+            with Vertical(id="far"):
+                yield MapPane("map", "Map")
         yield Static(id="ticker")
-        yield CommandLine(id="line", placeholder="1 to 5: panes   : a command   ? help")
+        yield CommandLine(id="line", placeholder="1 to 6: panes   : a command   ? help")
         yield KeyLine(compact=True)
 
     def on_mount(self) -> None:
@@ -235,9 +250,9 @@ class StepApp(App[None]):
         self.query_one("#why", Pane).border_title = f"2 {_why_title(board.view.decision)}"
         for pane in self.query(Pane):
             pane.show(board)
-            if pane.id == "records":
+            if pane.id in ("records", "said"):
                 pane.call_after_refresh(pane.scroll_end, animate=False)
-            elif not first:
+            elif not first and pane.id != "map":
                 pane.scroll_home(animate=False)
         if board.view.question is not None and not self.worker.busy:
             self.query_one("#state", Pane).border_subtitle = "the run waits: press a to answer"
@@ -249,11 +264,12 @@ class StepApp(App[None]):
         if board is None:
             return
         head, ended = board.view.head, board.view.ended
-        sign, colour = _SIGNS.get(head.status, "○"), _COLOURS.get(head.status, "$text-primary")
+        phase = PHASES[head.phase]
+        colour = LINES.get(phase.ink, "$text-primary")
         parts: list[tuple[str, str]] = [
             (f" {board.title or head.machine} ", "bold"),
-            (f"  {sign} {head.status} at ", colour),
-            (head.state, f"bold {colour}"),
+            (f"  {phase.marked} at ", colour),
+            (head.at, f"bold {colour}"),
             (f"   after {head.step - 1} steps" if ended else f"   step {head.step}", ""),
             (f"   run {head.run}", "$foreground-muted"),
         ]
@@ -392,6 +408,7 @@ class StepApp(App[None]):
         """Show panes side by side if there is room, else one at a time."""
         narrow = event.size.width < WIDE or event.size.height < HIGH
         self.screen_stack[0].set_class(narrow, "narrow")
+        self.screen_stack[0].set_class(not narrow and event.size.width >= ROOMY, "roomy")
         self.screen_stack[0].set_class(event.size.height < 14, "low")
         self.screen_stack[0].set_class(event.size.height >= TALL, "tall")
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.picture import Picture
 from chartloop.pictures.text.draw import Drawing
+from chartloop.ui.view_model.conversation_report import Conversation
 from chartloop.ui.view_model.run_view import RunView
 from chartloop.ui.view_model.step_display import StepDisplay
 
@@ -20,6 +21,8 @@ class Board(NamedTuple):
 
     view: RunView
     picture: Picture
+    said: Conversation
+    """What was said in it, the newest at the end."""
     around: Callable[[int], Drawing] | None
     """Draws the state and its neighbours in a number of columns; None if the picture lacks it."""
 

@@ -75,6 +75,37 @@ class StatePane(Pane):
         self._drawn.update("" if drawing is None else of_drawing(drawing, board.state))
 
 
+class MapPane(Pane):
+    """The pane with the whole picture. It keeps the current state in sight."""
+
+    def __init__(self, name: str, title: str) -> None:
+        super().__init__(name, title, lambda _board, _width: Content(""))
+        self._drawn = Static(classes="drawing")
+
+    def compose(self) -> ComposeResult:
+        yield self._drawn
+        yield from super().compose()
+
+    def show(self, board: Board) -> None:
+        """Show a board."""
+        self._board, self._laid_out = board, self.room
+        if not self.display or not self.size.width:
+            return  # a narrow screen opens the picture by a key
+        widths = (self.room, 2 * self.room)  # the second is scrolled
+        drawn = (board.picture.drawing(width=width, here=board.state) for width in widths)
+        drawing = next((one for one in drawn if one is not None), None)
+        self._drawn.set_class(drawing is None, "empty")
+        if drawing is None:  # too wide for the pane
+            self._content.update(of_lines(Line(t) for t in board.picture.outline().splitlines()))
+            return
+        self._content.update("")
+        self._drawn.update(of_drawing(drawing, board.state))
+        if (area := drawing.areas.get(board.state)) is not None:
+            middle = (area.top + area.bottom) // 2 - self.size.height // 2
+            beyond = max(0, area.right - self.room)
+            self.call_after_refresh(self.scroll_to, beyond, max(0, middle), animate=False)
+
+
 def standing_of(board: Board, width: int) -> Content:
     """The next action, or how the run ended."""
     view = board.view
@@ -97,6 +128,11 @@ def facts_of(board: Board, width: int) -> Content:
 def records_of(board: Board, width: int) -> Content:
     """The records, in brief."""
     return of_lines(record_lines(board.view.records, width, brief=True))
+
+
+def said_of(board: Board, width: int) -> Content:
+    """What was asked, said, called and answered, with arguments and results."""
+    return of_lines(board.said.lines(width))
 
 
 class Log(VerticalScroll):

@@ -14,7 +14,7 @@ from chartloop.core.text_table import Line
 from chartloop.core.visible import cut
 from chartloop.pictures.text.draw import Drawing
 
-_LINES: Mapping[str, str] = MappingProxyType(
+LINES: Mapping[str, str] = MappingProxyType(
     {
         "red": "$text-error", "green": "$text-success", "yellow": "$text-warning",
         "dim": "$foreground-muted", "bold": "bold", "cyan": "$text-primary",
@@ -34,7 +34,7 @@ HERE = "bold $text-warning"
 
 def of_lines(lines: Iterable[Line]) -> Content:
     """Lines of a table or of the log."""
-    parts = [Content.styled(line.text, _LINES.get(line.colour, "")) for line in lines]
+    parts = [Content.styled(line.text, LINES.get(line.colour, "")) for line in lines]
     return Content("\n").join(parts)
 
 

@@ -5,14 +5,14 @@ Belongs here: which facts, records and limits a view has, and their sources. Nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from chartloop.api import Run
 from chartloop.core.facts import FACTS, Facts
-from chartloop.core.plain import plain
+from chartloop.core.format import json_text
+from chartloop.core.phase import phase_of
 from chartloop.core.records import Record
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import say_count, write_duration
@@ -26,10 +26,10 @@ from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
 from chartloop.run.question import question_of
 from chartloop.run.replay import position_before
-from chartloop.run.result import Result
+from chartloop.run.result import Result, last_state
+from chartloop.ui.view_model.asking import answer_views, label_of, labels_of
 from chartloop.ui.view_model.orders import refusals_of
 from chartloop.ui.view_model.run_view import (
-    AnswerView,
     ChildView,
     DecisionView,
     EdgeView,
@@ -37,7 +37,6 @@ from chartloop.ui.view_model.run_view import (
     EndView,
     EntryView,
     FactView,
-    FieldView,
     NextAction,
     QuestionView,
     RecordView,
@@ -45,7 +44,7 @@ from chartloop.ui.view_model.run_view import (
     RunView,
     StandingView,
 )
-from chartloop.ui.view_model.text import CLOCKS, outcome_lines
+from chartloop.ui.view_model.text import CLOCKS, cure_of, outcome_lines
 
 RECORDS = 200
 """The most records in a view, the newest first to stay."""
@@ -93,6 +92,7 @@ def view_run(
         children=tuple(children),
         editable=tuple(_editable(run)),
         states=tuple(run.machine.spec.states),
+        labels=labels_of(run),
         breakpoints=tuple(point.text for point in run.breakpoints),
         refusals=refusals_of(run, run.session.tally.records),
     )
@@ -115,7 +115,9 @@ def _standing(run: Run, result: Result) -> StandingView:
 
 def head_of(run: Run) -> RunHead:
     """The part of a view that changes while a run is driven."""
-    facts, spec = run.session.position.facts, run.machine.spec
+    position, spec = run.session.position, run.machine.spec
+    facts, status = position.facts, MOVED if run.moved_to else run.status
+    top = position.signals.highest
     usage = facts.usage
     spent = [say_count(facts.run.steps, "step")]
     if usage.llm_calls:
@@ -125,16 +127,23 @@ def head_of(run: Run) -> RunHead:
         title=spec.title or run.machine.name,
         run=run.id,
         state=run.state,
-        status=MOVED if run.moved_to else run.status,
+        status=status,
         step=facts.run.steps + 1,
         spent=", ".join(spent),
-    )
+        phase=phase_of(
+            status, top, lost=facts.queue.failed, asks=position.status == "paused"
+            and question_of(run.session) is not None, wakes=position.wake_at is not None,
+        ).name,
+        at=last_state(run.state, run.session.tally.path),
+    )  # fmt: skip
 
 
 def _end(run: Run, result: Result) -> EndView | None:
     if not (run.ended or run.moved_to):
         return None
-    return EndView(result.kind, result.explain(), tuple(outcome_lines(result)), result.output)
+    return EndView(
+        result.kind, result.explain(), tuple(outcome_lines(result)), result.output, cure_of(result)
+    )
 
 
 # what comes next ----------------------------------------------------------------------------
@@ -144,9 +153,6 @@ def _question(run: Run, result: Result) -> QuestionView | None:
     if run.ended or not (result.events or result.question):
         return None
     question = question_of(run.session)
-    state = run.machine.spec.states.get(run.state)
-    targets = {e.trigger: e.target for e in state.edges_of("on")} if state is not None else {}
-    fields = run.answers.get if question is None else question.fields
     shown = None if question is None else question.begin()
     return QuestionView(
         text=(result.question or "") if shown is None else shown.text,
@@ -155,17 +161,8 @@ def _question(run: Run, result: Result) -> QuestionView | None:
         whole=question,
         wait=result.wait or "",
         due=None if question is None else question.due,
-        answers=tuple(
-            AnswerView(
-                event,
-                tuple(
-                    FieldView(name, str(type), type.kind, tuple(type.values), type.nullable)
-                    for name, type in (fields(event) or dict[str, Type]()).items()
-                ),
-                targets.get(event, ""),
-            )
-            for event in result.events
-        ),
+        answers=tuple(answer_views(run, question)),
+        since=float(run.session.row.updated),
     )
 
 
@@ -192,8 +189,9 @@ def _source_text(arg: Given) -> str:
         return value.text
     if isinstance(value, dict):
         parts = cast("dict[str, Any]", value)
-        return ", ".join(f"{n}: {getattr(v, 'text', v)}" for n, v in parts.items())
-    return str(value)
+        given = {name: Given("constant", part) for name, part in parts.items()}
+        return ", ".join(f"{name}: {_source_text(part)}" for name, part in given.items())
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _edges_after(run: Run) -> Iterator[EdgeView]:
@@ -201,7 +199,8 @@ def _edges_after(run: Run) -> Iterator[EdgeView]:
     event = run.machine.chart.event("advance")
     for edge in event.at(run.state) if event is not None else ():
         guard = " and ".join(g.__name__ for g in edge.guards) or "otherwise"
-        yield EdgeView(guard, edge.dest or "(back)")
+        label = label_of(run.machine.spec, edge.dest, run.facts) if edge.dest else ""
+        yield EdgeView(guard, edge.dest or "(back)", label)
 
 
 # facts --------------------------------------------------------------------------------------
@@ -290,7 +289,7 @@ def _as_typed(type: Type, value: object) -> str:
         return f"{value * 100:.10g}%"
     if isinstance(value, str):
         return value
-    return json.dumps(plain(value), ensure_ascii=False)
+    return json_text(value)
 
 
 # children -----------------------------------------------------------------------------------
@@ -301,7 +300,8 @@ async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
     prefix = f"{run_id}{CHILD_MARK}"
     rows = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
     return tuple(
-        ChildView(row.run_id, row.machine, row.status, row.reason) for row in reversed(rows)
+        ChildView(row.run_id, row.machine, row.status, row.reason, row.phase().name)
+        for row in reversed(rows)
     )
 
 

@@ -7,15 +7,12 @@ Belongs here: views of the past. Never: their look, finding the position before 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import NamedTuple
 
 from chartloop.api import Run
-from chartloop.core.conversation import text_of
 from chartloop.core.facts import Facts
-from chartloop.core.outcome import Message
-from chartloop.core.plain import plain
 from chartloop.core.position import Position
-from chartloop.core.reasoning import say_reasoning
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
@@ -24,6 +21,7 @@ from chartloop.pictures.live.progress import Standing
 from chartloop.run.progress import standing_at
 from chartloop.run.tally import Tally
 from chartloop.ui.view_model.build import fact_views, record_view
+from chartloop.ui.view_model.conversation_view import Item, items_of
 from chartloop.ui.view_model.run_view import DecisionView, FactView, Json, RecordView
 
 POINTS = 400
@@ -44,8 +42,9 @@ class Moment(NamedTuple):
     """All facts at that time: labels of the picture read them."""
     facts: tuple[FactView, ...]
     """The facts that the record changed; the clock is left out."""
-    messages: tuple[Message, ...]
-    """The newest messages before the record: the end of what a model call is sent."""
+    prompt: tuple[Item, ...]
+    """The newest messages before the record, as they are read: the end of what a model call is
+    sent."""
     left_out: int
     """The number of older messages."""
 
@@ -54,7 +53,7 @@ class Moment(NamedTuple):
         return {
             "record": self.record.to_dict(), "caption": self.standing.caption,
             "facts": [fact.to_dict() for fact in self.facts],
-            "messages": plain([shown_message(m) for m in self.messages]),
+            "prompt": [asdict(item) for item in self.prompt],
             "left_out": self.left_out, "steps": self.now.run.steps,
         }  # fmt: skip
 
@@ -75,16 +74,6 @@ class Past(NamedTuple):
         return DecisionView(self.record.seq, explain(chart, self.decision))
 
 
-def shown_message(message: Message) -> Message:
-    """A message as a page shows it: images and files by name, reasoning folded to its size."""
-    if "reasoning" not in message and isinstance(message.get("content"), str):
-        return message
-    shown: dict[str, Any] = {**message, "content": text_of(message)}
-    if "reasoning" in shown:
-        shown["reasoning"] = say_reasoning(shown["reasoning"])
-    return shown
-
-
 def moment_of(run: Run, past: Past) -> Moment:
     """The run as it was after a record."""
     before, after = past.before, past.after
@@ -93,7 +82,7 @@ def moment_of(run: Run, past: Past) -> Moment:
     first = max(0, count - MESSAGES)
     return Moment(
         record_view(run.machine.chart, past.record), standing_at(after, past.tally), after.facts,
-        tuple(changed), before.messages[first:], first,
+        tuple(changed), tuple(items_of(run.machine.chart, before.messages[first:])), first,
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from chartloop.core.format import json_text
+from chartloop.core.phase import PHASES
 from chartloop.core.text_table import Line
 from chartloop.core.visible import cut
 from chartloop.machine.budget_use import Budget
@@ -39,12 +41,17 @@ class RunHead:
     """The number of the next step."""
     spent: str
     """Steps, model calls and tokens so far, in words."""
+    phase: str
+    """The name of its phase, which `core.phase.PHASES` has with its word, colour and sign."""
+    at: str
+    """The state of the file at which it is or ended, for people."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "machine": self.machine, "title": shorten(self.title), "run": self.run,
             "state": self.state, "status": self.status, "step": self.step, "spent": self.spent,
+            "phase": self.phase, "at": self.at,
         }  # fmt: skip
 
 
@@ -55,10 +62,24 @@ class EdgeView:
     guard: str
     """The guards, or `otherwise`."""
     target: str
+    label: str = ""
+    """The label of the target; empty if it is not of the file."""
+
+    @property
+    def words(self) -> str:
+        """What it says, in words: ``if run.steps > 3 it goes on to “Think”``."""
+        if self.target == "(back)":
+            to = "it goes back to where it was called"
+        else:
+            to = f"it goes on to “{self.label or self.target}”"
+        return f"otherwise {to}" if self.guard == "otherwise" else f"if {self.guard} {to}"
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
-        return {"guard": shorten(self.guard), "target": self.target}
+        return {
+            "guard": shorten(self.guard), "target": self.target, "label": self.label,
+            "words": shorten(self.words),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +132,20 @@ class AnswerView:
     fields: tuple[FieldView, ...]
     target: str
     """The state that it leads to; empty if a child machine decides that."""
+    label: str = ""
+    """The label of that state, or its id."""
+    next: str = ""
+    """What happens next, in words: ``goes on to “Use the tools”``; empty if nobody knows."""
+    tone: str = ""
+    """``yes`` if it lets something happen, ``no`` if it holds it back; else empty."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         fields = [field.to_dict() for field in self.fields]
-        return {"event": self.event, "fields": fields, "target": self.target}
+        return {
+            "event": self.event, "fields": fields, "target": self.target, "label": self.label,
+            "next": self.next, "tone": self.tone,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +164,8 @@ class QuestionView:
     """The number of characters that follow, which must be opened before an answer is taken."""
     whole: Question | None = None
     """The question to its end."""
+    since: float = 0.0
+    """When it was asked, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +177,18 @@ class EndView:
     lines: tuple[Line, ...]
     """The explanation in lines, with the last error and its cure."""
     output: Any
+    cure: str = ""
+    """What helps against the failure that ended it; empty without one."""
 
     def to_dict(self) -> Json:
-        """Plain data, for a page."""
+        """Plain data, for a page. An output that is no text is JSON, and so is its name."""
+        output, is_text = self.output, isinstance(self.output, str)
+        shown = "" if output is None else output if is_text else json_text(output, indent=2)
         return {
             "kind": self.kind, "explanation": shorten(self.explanation, 4 * LONGEST_TEXT),
-            "output": shorten(str(self.output), 4 * LONGEST_TEXT) if self.output else "",
+            "output": shorten(shown, 4 * LONGEST_TEXT),
+            "output_kind": "text" if is_text else "json",
+            "output_rest": max(0, len(shown) - 4 * LONGEST_TEXT), "cure": self.cure,
         }  # fmt: skip
 
 
@@ -250,11 +288,14 @@ class ChildView:
     status: str
     reason: str
     """Why it stopped; empty while it continues."""
+    phase: str
+    """The name of its phase."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
             "run": self.run, "machine": self.machine, "status": self.status, "reason": self.reason,
+            "phase": self.phase,
         }  # fmt: skip
 
 
@@ -296,6 +337,8 @@ class RunView(StandingView):
     children: tuple[ChildView, ...]
     editable: tuple[EditableView, ...]
     states: tuple[str, ...]
+    labels: Mapping[str, str]
+    """The labels of states that have one, by id."""
     breakpoints: tuple[str, ...]
     refusals: Mapping[str, str]
     """The reasons why orders are refused now, by order; one without a reason is allowed."""
@@ -304,7 +347,7 @@ class RunView(StandingView):
         """Plain data, for a page."""
         asked, end = self.question, self.end
         whole = asked.whole if asked is not None else None
-        ending = end.to_dict() if end is not None else {"kind": "", "explanation": "", "output": ""}
+        ending = end.to_dict() if end is not None else _NO_END
         listed = sorted(self.facts, key=lambda fact: (not fact.is_news, not fact.guarded))
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
         return {
@@ -317,6 +360,7 @@ class RunView(StandingView):
             "rest": asked.rest if asked is not None else 0,
             "wait": asked.wait if asked is not None else "",
             "due": asked.due if asked is not None else None,
+            "since": asked.since if asked is not None else None,
             "calls": whole.begin().to_dict()["calls"] if whole is not None else [],
             "answers": [one.to_dict() for one in asked.answers] if asked is not None else [],
             "next": self.next.to_dict() if self.next is not None else None,
@@ -334,9 +378,16 @@ class RunView(StandingView):
             "children": [child.to_dict() for child in self.children],
             "editable": [one.to_dict() for one in self.editable],
             "states": list(self.states),
+            "labels": dict(self.labels),
             "breakpoints": list(self.breakpoints),
             "cannot": dict(self.refusals),
         }
+
+
+_NO_END: Json = {
+    "kind": "", "explanation": "", "output": "", "output_kind": "", "output_rest": 0, "cure": "",
+}  # fmt: skip
+"""The ending of a run that continues."""
 
 
 def limit_dict(budget: Budget) -> Json:
@@ -353,6 +404,7 @@ def _row_dicts(row: Row) -> Iterator[Json]:
     yield {
         "mark": row.mark, "text": shorten(row.text), "taken": row.taken,
         "looked": row.holds is not None, "to": row.reason or row.to, **_atom_dict(alone),
+        "colour": PHASES[row.ending].colour if row.ending else "green",
     }  # fmt: skip
     for atom in row.atoms if alone is None else ():
         yield {"mark": "", "text": shorten(atom.text), "taken": False, "looked": True, "to": "",

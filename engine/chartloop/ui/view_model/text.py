@@ -5,11 +5,11 @@ Belongs here: which lines, and their colours. Never: a stream, the codes of a te
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chartloop.core.plain import plain
+from chartloop.core.format import json_text
+from chartloop.core.phase import PHASES
 from chartloop.core.reports import text_lines
 from chartloop.core.text_table import Line, Row
 from chartloop.core.units import say_count
@@ -59,7 +59,7 @@ def headline(view: StandingView) -> list[Line]:
     if view.end is not None:
         return [Line(plain_text(line.text), line.colour) for line in view.end.lines]
     head = view.head
-    return [Line(f"step {head.step}  at {head.state}, {head.status}", "bold")]
+    return [Line(f"step {head.step}  at {head.at}, {PHASES[head.phase].word}", "bold")]
 
 
 def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
@@ -83,7 +83,7 @@ def _question_cells(question: QuestionView) -> Iterator[tuple[str, str]]:
     yield "wait", question.wait
     for answer in question.answers:
         fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)
-        to = f"  → {answer.target}" if answer.target else ""
+        to = f"  → {answer.next}" if answer.next else ""
         yield "answer", f"answer {answer.event}{fields}{to}"
 
 
@@ -129,9 +129,7 @@ def output_lines(view: StandingView) -> list[Line]:
     output = view.end.output if view.end is not None else None
     if output is None:
         return []
-    text = output
-    if not isinstance(text, str):
-        text = json.dumps(plain(output), ensure_ascii=False, indent=2, default=str)
+    text = output if isinstance(output, str) else json_text(output, indent=2)
     return [Line(part, "cyan") for part in ["", *plain_text(text).split("\n")]]
 
 
@@ -141,18 +139,26 @@ def output_lines(view: StandingView) -> list[Line]:
 def outcome_lines(result: Result) -> Iterator[Line]:
     """Why the run stopped, or that it has not; its last error; its warnings."""
     failure = last_failure(result)
-    yield Line(stands(result))
+    yield Line(stands(result), "" if result.reason is None else result.phase.ink)
     yield from map(Line, describe_signals(result, None if failure is None else failure["message"]))
     if failure is not None:
         where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
         yield Line(f"Last error: {where}: {failure['message']}", "red")
-        cure = _NO_TASK if lacks_task(result) else _CURES.get(failure["category"])
-        if result.kind == "error" and cure:
-            yield Line(f" = help: {cure.format(state=failure['state'])}")
+        if cure := cure_of(result):
+            yield Line(f" = help: {cure}")
     if result.reason is not None and (text := withheld_text(result)):
         yield Line(f"The model's last text, which is not the result: {text}", "dim")
     for warning in describe_warnings(result):
         yield Line(warning, "yellow")
+
+
+def cure_of(result: Result) -> str:
+    """What helps against the failure that ended a run; empty without one."""
+    failure = last_failure(result)
+    if failure is None or result.kind != "error":
+        return ""
+    cure = _NO_TASK if lacks_task(result) else _CURES.get(failure["category"], "")
+    return cure.format(state=failure["state"])
 
 
 def withheld_text(result: Result) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chartloop.api import Run
+from chartloop.core.phase import PHASES
 from chartloop.ui.view_model.build import fact_views, record_view, standing_of
 from chartloop.ui.view_model.run_view import LONGEST_TEXT, Json, RecordView, RunHead, shorten
 
@@ -116,7 +117,7 @@ def _same(left: RecordView | None, right: RecordView | None) -> bool:
 
 def _compared_run(run: Run) -> ComparedRun:
     head, end = (view := standing_of(run)).head, view.end
-    message = f"{head.status} at `{head.state}`" if end is None else end.explanation
+    message = f"{PHASES[head.phase].word} at `{head.at}`" if end is None else end.explanation
     return ComparedRun(
         **head.to_dict(), ended=view.ended, explanation=shorten(message, 4 * LONGEST_TEXT)
     )

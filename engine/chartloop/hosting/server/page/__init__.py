@@ -28,6 +28,8 @@ _KINDS = {
 _PREFIX = "/page/"
 _PAGES = ("/", "/inbox", "/compare", "/runs", "/machines")
 """Links of pages; below the last two there is one for each run and machine."""
+LINK = "/answer"
+"""The page of a link to one question. Its token stands behind `#`: only its script sends it."""
 HEADERS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; "
@@ -93,6 +95,8 @@ class RunPage:
             return None
         if path.startswith(_PREFIX):
             return self._files.get(path.removeprefix(_PREFIX))
+        if path == LINK:  # whatever it accepts: it holds nothing, and looking at it does nothing
+            return self._files["answer.html"]
         if path == "/favicon.ico":
             return self._files["icon.svg"]
         return self._files["index.html"] if self._is_page(path) and _wants_html(scope) else None

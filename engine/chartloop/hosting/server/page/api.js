@@ -32,8 +32,13 @@ export const token = {
   set: (secret) => sessionStorage.setItem(TOKEN, secret),
 };
 
+let held = ""; // the token of the link that this page was opened with
+/** From now on this page asks as who holds a link, whatever token the tab has. */
+export const holdLink = (secret) => { held = secret; };
+
 function headers(more = {}) {
   const secret = token.get();
+  if (held) return { Accept: "application/json", Authorization: `Link ${held}`, ...more };
   return { Accept: "application/json", ...(secret ? { Authorization: `Bearer ${secret}` } : {}), ...more };
 }
 

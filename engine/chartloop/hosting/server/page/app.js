@@ -16,17 +16,27 @@ const LOOK = 10; // s between two looks at the inbox on a page that does not hea
 const KEYS = [
   ["j  ↓", "the next step of a run"],
   ["k  ↑", "the step before"],
-  ["g", "the first step"],
+  ["g", "step 0, the start"],
   ["G  Esc", "the newest step, and follow the run"],
   ["s  r  p", "step, run, pause or resume"],
   ["b  f  c", "back, fork here, cancel (press twice)"],
+  ["t", "try a run that failed again from there"],
   ["m", "run until, add tasks, set a limit or a variable"],
-  ["a", "go to the question"],
+  ["v", "the picture, or the conversation beside it"],
   ["z  Esc", "the picture in the whole window, and back"],
+  ["a", "go to the question"],
+  ["j  k  Enter", "in a list and in the inbox: the next, the one before, open it"],
+  ["x", "in the list of runs: tick a run"],
+  ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
+  ["/  Esc", "in a list: search; in the inbox: fold the open question"],
   ["h", "on a machine's page: the flowchart, or where its runs went"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
 ];
+
+// Fields in which one types: they keep their keys. Boxes to tick and buttons do not.
+const TYPED = "textarea, select, dialog:not(.cl-whole), [contenteditable], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
+const isTyped = (target) => Boolean(target.closest?.(TYPED));
 
 const at = (id) => document.getElementById(id);
 
@@ -123,8 +133,7 @@ class App {
   }
 
   key(event) {
-    const typing = event.target.closest?.("input, select, textarea, dialog:not(.cl-whole)");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (isTyped(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
     if (page) this.go(page);
     else if (event.key === "?") this.showKeys();

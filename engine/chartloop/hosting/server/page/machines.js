@@ -3,9 +3,9 @@
 // Belongs here: machines. Never: a run, but for links to runs.
 
 import { get, getText, machinePath, post, query, runPath } from "./api.js";
-import { columns, h, isDark, part, text, ticked } from "./parts.js";
+import { PHASES, columns, h, isDark, part, showPhase, text, ticked } from "./parts.js";
 import { RunPicture } from "./run_picture.js";
-import { ago, count, statusWords } from "./words.js";
+import { ago, count } from "./words.js";
 
 const NEWEST = 8; // runs that a machine's page lists
 const COUNTED = 100; // runs that are counted by how they stand
@@ -155,17 +155,21 @@ function runPart(found, machine) {
   if (!found) return null;
   const all = h("a", { href: `/runs${query({ machine })}`, textContent: found.next ? `all, more than ${COUNTED}` : `all ${count(found.runs.length)}` });
   if (!found.runs.length) return part("Runs", "", text("p", "It has no runs yet.", "cl-muted"));
-  const words = (row) => statusWords(row.status, Boolean(row.question));
   const counts = {};
-  for (const row of found.runs) counts[words(row)] = (counts[words(row)] ?? 0) + 1;
-  const told = text("p", Object.entries(counts).map(([name, number]) => `${count(number)} ${name}`).join(" · "), "cl-muted");
-  const failed = found.runs.find(({ status }) => status === "error");
-  const last = failed ? h("p", {}, "The last that failed: ", h("a", { href: runPath(failed.run), textContent: failed.run }), `, ${ago(failed.updated)}`) : null;
-  const rows = found.runs.slice(0, NEWEST).map((row) =>
-    h("tr", {}, h("th", { attrs: { scope: "row" } }, h("a", { href: runPath(row.run), textContent: row.run })), text("td", words(row)), text("td", row.reason ?? row.state), text("td", ago(row.updated), "cl-muted")),
-  );
-  const table = h("table", { className: "words" }, columns("newest", "status", "at", "changed"), h("tbody", {}, ...rows));
-  return part("Runs", h("span", { className: "cl-about" }, all), told, ...[last].filter(Boolean), h("div", { className: "cl-scroll" }, table));
+  for (const { phase } of found.runs) counts[phase] = (counts[phase] ?? 0) + 1;
+  const told = Object.values(PHASES).filter(({ name }) => counts[name]).flatMap(({ name, sign, word }, at) => [
+    at ? " · " : "", h("a", { href: `/runs${query({ machine, phase: name })}`, textContent: `${sign} ${count(counts[name])} ${word}` }),
+  ]);
+  const link = (row) => h("a", { href: runPath(row.run), textContent: row.task || row.run, title: row.run });
+  const failed = found.runs.find(({ phase }) => phase === "failed");
+  const last = failed ? h("p", {}, "The last that failed: ", link(failed), `, ${ago(failed.updated)}: ${failed.message || failed.reason || failed.state}`) : null;
+  const rows = found.runs.slice(0, NEWEST).map((row) => {
+    const phase = text("span", "", "cl-status");
+    showPhase(phase, row.phase);
+    return h("tr", {}, h("th", { attrs: { scope: "row" } }, link(row)), h("td", {}, phase), text("td", row.message || row.state), text("td", ago(row.updated), "cl-muted"));
+  });
+  const table = h("table", { className: "words" }, columns("newest", "phase", "ended with, or at", "changed"), h("tbody", {}, ...rows));
+  return part("Runs", h("span", { className: "cl-about" }, all), h("p", { className: "cl-muted" }, ...told), ...[last].filter(Boolean), h("div", { className: "cl-scroll" }, table));
 }
 
 const EFFECTS = { pure: "changes nothing", local: "changes this run only", paid: "acts outside, or costs" };

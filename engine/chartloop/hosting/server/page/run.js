@@ -3,14 +3,18 @@
 // Belongs here: what is loaded when, the chosen step, the orders. Never: what a step looks like (`step.js`).
 
 import { Question } from "./answers.js";
+import { Children } from "./children.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
-import { h, ledLine, part, text, ticked } from "./parts.js";
+import { PHASES, h, ledLine, part, showPhase, text, ticked } from "./parts.js";
+import { output } from "./output.js";
 import { Refresh } from "./refresh.js";
+import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
-import { Timeline } from "./timeline.js";
-import { ago, count, money, span, statusWords } from "./words.js";
+import { Timeline, named } from "./timeline.js";
+import { ago, count, money, span } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
@@ -24,7 +28,7 @@ const ABOUT = {
   back: "A new run without the newest step, or up to the chosen one",
   cancel: "Stop before the next action, for good",
 };
-const NAMES = { step: "Step", run: "Run", pause: "Pause", resume: "Resume", fork: "Fork here", back: "Back", cancel: "Cancel" };
+const NAMES = { step: "Step", run: "Run", pause: "Pause", resume: "Resume", fork: "Fork here", back: "Back", cancel: "Cancel", retry: "Try again" };
 
 export function openRun(main, { id, given, app }) {
   return new RunPage(main, id, given, app);
@@ -38,7 +42,12 @@ class RunPage {
     this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
     this.picture = new RunPicture((state) => this.timeline.find(state));
     this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
-    this.step = new Step();
+    const show = (seq) => this.open(seq);
+    this.family = new Children({ path: this.path, app, choose: show });
+    this.repair = new Repair({ path: this.path, app, choose: show, send: (name, body, order) => this.send(name, body, order) });
+    this.talk = new Conversation({ run: id, app, choose: (seq) => this.choose(seq, false), sent: (made) => this.written(made) });
+    this.step = new Step(this.talk.lines);
+    this.shows = given.get("view") === "conversation" ? "conversation" : "picture";
     main.append(this.build());
     app.title(`Run ${id}`);
     this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
@@ -52,7 +61,9 @@ class RunPage {
     this.head.close();
     this.moment.close();
     this.curves.close();
+    this.family.close();
     this.picture.close();
+    this.talk.close();
   }
 
   failed(error) {
@@ -65,10 +76,12 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
+    if (own && ["text", "reasoning", "tool_call"].includes(name)) this.talk.hear(name, data);
     if (name === "text") return own && this.showLive(data);
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
-    if (own) this.hideLive();
+    // what the next action writes may come before the record of the one before
+    if (own && !((data.started ?? data.at) < this.begun?.at - 0.001)) this.hideLive();
     this.again();
   }
 
@@ -76,6 +89,7 @@ class RunPage {
     this.head.want();
     this.curves.want();
     this.moment.want();
+    this.talk.want();
   }
 
   tick() {
@@ -111,29 +125,30 @@ class RunPage {
     this.doing = text("span", "", "cl-busy");
     this.when = text("p", "", "when");
     this.curveBox = h("div", { className: "curves" });
-    this.children = h("ul", { className: "children" });
-    this.childPart = part("Children", "", this.children);
-    this.childPart.hidden = true;
+    this.above = h("div", {});
     this.follow = h("button", { type: "button", className: "follow", hidden: true, on: { click: () => this.choose(null) } });
     const about = h("p", { className: "about" }, text("span", `run ${this.id}`, "cl-code"), " of ", this.machine, " ", this.driver);
     this.root = h(
       "div", { className: "page run" },
+      this.above,
       h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
-      about, this.task, this.banner, h("div", { className: "drive" }, this.buildBar(), this.meters),
+      about, this.task, this.banner, h("div", { className: "drive" }, this.buildTabs(), this.buildBar(), this.meters),
       h(
         "div", { className: "cl-columns" },
-        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
+        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.family.root, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
+        this.talk.root,
       ),
     );
+    this.turn(this.shows);
     return this.root;
   }
 
   buildBar() {
     this.buttons = {};
-    for (const [name, label] of Object.entries(NAMES)) {
+    for (const name of Object.keys(ABOUT)) {
       const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
-      const made = h("button", { type: "button", textContent: label, on: { click: () => this.press(name) } });
+      const made = h("button", { type: "button", textContent: NAMES[name], on: { click: () => this.press(name) } });
       if (key) made.setAttribute("aria-keyshortcuts", key);
       this.buttons[name] = made;
     }
@@ -142,6 +157,31 @@ class RunPage {
     const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
     const compare = opens("Compare…", "Beside another run", () => this.compare());
     return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  buildTabs() {
+    const tab = (name, label) => h("button", { type: "button", textContent: label, attrs: { "aria-keyshortcuts": "v" }, on: { click: () => this.turn(name) } });
+    this.tabs = { picture: tab("picture", "Picture"), conversation: tab("conversation", "Conversation") };
+    return h("div", { className: "tabs", attrs: { role: "group", "aria-label": "View" } }, ...Object.values(this.tabs));
+  }
+
+  /** The picture with the steps, or beside it what was said. */
+  turn(shows) {
+    this.shows = this.root.dataset.view = shows;
+    for (const [name, tab] of Object.entries(this.tabs)) tab.setAttribute("aria-pressed", String(name === shows));
+    this.talk.show(shows === "conversation");
+    this.relink();
+    if (this.chosen !== null) this.talk.reveal(this.chosen);
+  }
+
+  relink() {
+    this.app.relink(this.path + query({ step: this.chosen, view: this.shows === "picture" ? "" : this.shows }));
+  }
+
+  /** Something was written in the conversation: the run goes on, or a new one does. */
+  written(made) {
+    if (made) this.app.go(`${runPath(made)}?view=conversation`);
+    else this.taken("Sent");
   }
 
   /** The orders that need words: each a form, with the reason where it cannot be given now. */
@@ -197,11 +237,13 @@ class RunPage {
     this.showStatus(view);
     this.showBanner(view);
     this.showMeters(view);
-    this.showChildren(view);
+    this.family.see(view.children);
+    this.talk.compose(view);
+    this.timeline.labels = view.labels;
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
-    if (first) await this.reach();
+    if (first) await Promise.all([this.reach(), this.findParents()]);
     if (this.chosen === null && this.step.seq !== this.newest) this.moment.want();
     this.tick();
   }
@@ -272,15 +314,14 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const words = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? statusWords(view.status) : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     this.task.textContent = view.task;
-    this.status.textContent = words;
-    this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
-    this.state.textContent = view.state;
+    const words = showPhase(this.status, view.phase);
+    this.state.replaceChildren(...named(view.at, view.labels));
+    this.state.dataset.ended = String(view.ended);
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
-    const heading = `${words} at ${view.state}`;
+    const heading = `${words} at ${view.labels[view.at] ?? view.at}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
   }
@@ -293,12 +334,13 @@ class RunPage {
     if (known === this.asked) return;
     this.asked = known;
     this.question = null;
-    this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
+    this.banner.dataset.kind = view.ended ? "end" : view.answers.length ? "question" : "next";
+    this.banner.dataset.colour = view.ended ? PHASES[view.phase].colour : "";
     if (view.ended) return this.banner.replaceChildren(...this.ending(view));
     if (view.answers.length) {
-      const { wait, question, about, rest, due, calls, answers } = view;
+      const { wait, question, about, rest, due, calls, answers, since } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, about, rest, due, calls, answers },
+        { run: this.id, wait, text: question, about, rest, due, calls, answers, since },
         { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);
@@ -308,10 +350,12 @@ class RunPage {
 
   ending(view) {
     const [first, ...rest] = view.explanation.split("\n");
-    const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
-    const stopped = view.kind === "error" || view.kind === "limit";
-    const faults = stopped ? failures({ errors: view.errors.slice(-1) }) : [];
-    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), ...faults, output].filter(Boolean);
+    const came = view.output ? output({ content: view.output, kind: view.output_kind, open: view.kind === "natural", rest: view.output_rest, path: this.path, name: this.id.replaceAll("/", "-"), failed: (error) => this.app.fail(error) }) : null;
+    const mends = view.kind === "natural" ? null : this.repair.root;
+    if (mends) this.mend(view);
+    const said = mends && view.errors.at(-1)?.message; // the error is shown whole below
+    const more = rest.filter((line) => !said || !line.includes(said)).map((line) => ticked(line, "p"));
+    return [ticked(first, "h2"), ...more, mends, came].filter(Boolean);
   }
 
   coming({ next, status, request, errors, warnings }) {
@@ -321,9 +365,26 @@ class RunPage {
     if (next) {
       const what = next.action ? [text("strong", next.action), next.about ? ` ${next.about}` : ""] : ["no action: only its edges are looked at"];
       lines.push(h("p", {}, status === "paused" ? "It rests. Next: " : "Next: ", ...what));
-      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ guard, target }) => `${guard} → ${target}`).join(" · ")));
+      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ words }) => words).join("; ")));
     }
     return [...lines, ...failures({ errors, warnings })];
+  }
+
+  /** A run that failed opens at its failure, unless the link names another step. */
+  async mend(view) {
+    const first = this.chosen === null;
+    await this.repair.load(view);
+    const { plan } = this.repair;
+    if (!plan?.error || !first || this.chosen !== null) return;
+    this.step.unfold("Error");
+    if (plan.failed !== this.newest) this.open(plan.failed);
+  }
+
+  /** The way up from a child. */
+  async findParents() {
+    if (!this.id.includes("/")) return;
+    const place = await get(`${this.path}/place`);
+    if (place.above.length) this.above.replaceChildren(wayUp(place, this.view.title));
   }
 
   showMeters({ limits, spent }) {
@@ -336,16 +397,6 @@ class RunPage {
     });
     const all = [h("div", {}, text("dt", "spent"), text("dd", spent)), h("div", {}, text("dt", "cost"), text("dd", money(cost))), ...tiles];
     this.meters.replaceChildren(...all);
-  }
-
-  showChildren({ children }) {
-    this.childPart.hidden = children.length === 0;
-    const known = JSON.stringify(children);
-    if (known === this.known) return;
-    this.known = known;
-    const line = ({ run, machine, status, reason }) =>
-      h("li", {}, h("a", { href: runPath(run), textContent: run }), ` ${machine}: `, text("span", reason || statusWords(status), "cl-muted"));
-    this.children.replaceChildren(...children.map(line));
   }
 
   showCurves() {
@@ -377,6 +428,7 @@ class RunPage {
   showBegun({ action, at }) {
     this.begun = { action, at };
     this.live = "";
+    this.talk.quiet();
     this.tick();
   }
 
@@ -384,21 +436,35 @@ class RunPage {
     this.begun = null;
     this.live = "";
     this.writing.hidden = true;
+    this.talk.quiet();
   }
 
   // the chosen step ----------------------------------------------------------------------------------
 
-  choose(seq) {
+  choose(seq, reveal = true) {
     this.chosen = seq;
+    if (reveal) this.talk.reveal(seq);
     if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
-    this.app.relink(this.path + query({ step: seq }));
+    this.relink();
     this.showChosen();
     this.showButtons();
     this.moment.want();
   }
 
-  /** By keys: `by` steps further, or to one of the ends. */
+  /** A step that may not be loaded yet. */
+  async open(seq) {
+    this.choose(seq);
+    try {
+      await this.reach();
+      this.showChosen();
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  /** By keys: `by` steps further, or to the first of all. */
   move(by) {
+    if (by === -Infinity) return this.open(0);
     const at = this.timeline.beside(this.chosen ?? this.newest, by);
     if (at === null) return;
     this.choose(at);
@@ -412,9 +478,11 @@ class RunPage {
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "v") this.turn(this.shows === "picture" ? "conversation" : "picture");
     else if (key === "z") this.picture.spread();
     else if (key === "m") this.more();
-    else if (key === "a") this.banner.querySelector("button:not([hidden]), input, textarea")?.focus();
+    else if (key === "t") this.repair.ask();
+    else if (key === "a") [...this.banner.querySelectorAll("form :is(input, button, textarea, select)")].find((one) => one.checkVisibility())?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
     return true;

@@ -1,19 +1,33 @@
-// The list of runs: filters in the link, new runs as they come, older ones by the page.
+// The list of runs: filters, order and period in the link, new runs as they come, older ones by the page,
+// and what is done to several of them.
 //
-// Belongs here: rows and filters. Never: a run by itself.
+// Belongs here: rows, filters, what happened when. Never: a run by itself, how a run stands (`PHASES`).
 
+import { cancelRuns, retryRuns } from "./batch.js";
 import { get, isLive, post, query, runPath } from "./api.js";
-import { columns, h, text } from "./parts.js";
+import { PHASES, h, showPhase, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { ago, count, left, moment, money, statusWords } from "./words.js";
+import { ago, count, left, moment, money, span } from "./words.js";
 
 const PAGE = 50;
-const STATUSES = ["idle", "running", "paused", "debugging", "completed", "error", "moved"];
-const HEADS = ["", "run", "machine", "status", "at", "asks, or ended with", "steps", "tokens", "cost", "changed"];
 const TEXTS = ["reason", "agent", "session"];
+const FILTERS = ["search", "machine", "phase", "period", "since", "until", "waiting", "sort", "ascending", ...TEXTS];
+const PERIODS = { "": "any time", today: "today", "24h": "the last 24 hours", "7d": "the last 7 days", between: "from … to" };
+const HEADS = [["", ""], ["task", ""], ["phase", ""], ["ended with, or asks", ""], ["machine", ""], ["started", "started"], ["took", "duration"], ["steps", "steps"], ["tokens", "tokens"], ["cost", "cost"]];
+const NUMBERS = new Set(["took", "steps", "tokens", "cost"]);
+const CHOOSING = "the newest hundred at most are done at once";
+const MOST = 100;
 
 export function openRuns(main, { given, app }) {
   return new Runs(main, given, app);
+}
+
+/** The seconds at which a period begins and ends; null for no bound. */
+function bounds({ period, since, until }, now = Date.now() / 1000) {
+  if (period === "today") return [new Date(new Date().setHours(0, 0, 0, 0)) / 1000, null];
+  if (period === "24h") return [Math.floor(now) - 86_400, null];
+  if (period === "7d") return [Math.floor(now) - 7 * 86_400, null];
+  return [since ? Number(since) : null, until ? Number(until) : null];
 }
 
 class Runs {
@@ -22,29 +36,37 @@ class Runs {
     this.rows = new Map(); // by id: what is known and its row
     this.next = null;
     this.chosen = new Set();
-    this.filters = Object.fromEntries(["machine", "status", "waiting", ...TEXTS].map((name) => [name, given.get(name) ?? ""]));
+    this.at = null; // the row that the keys are at
+    this.filters = Object.fromEntries(FILTERS.map((name) => [name, given.get(name) ?? ""]));
+    if (this.filters.since || this.filters.until) this.filters.period = "between";
     app.title("Runs");
     main.append(this.build());
     this.refresh = new Refresh((signal) => this.load(signal), { failed: (e) => app.fail(e), pace: 500 });
-    this.refresh.want();
+    this.counts = new Refresh((signal) => this.loadCounts(signal), { failed: (e) => app.fail(e), pace: 5_000 });
+    this.again();
     this.loadMachines();
   }
 
   close() {
     this.refresh.close();
+    this.counts.close();
+    clearTimeout(this.typing);
   }
 
   hear(name) {
-    if (!isLive(name)) this.refresh.want();
+    if (!isLive(name)) this.again();
   }
 
   again() {
     this.refresh.want();
+    this.counts.want();
   }
 
   tick() {
     for (const { row, cells } of this.rows.values()) {
-      cells.changed.textContent = ago(row.updated);
+      cells.begun.textContent = ago(row.created);
+      const going = row.phase === "running" || row.phase === "stepped";
+      cells.took.textContent = span(Math.max(0, (going ? Date.now() / 1000 : row.updated) - row.created));
       if (row.question?.due) cells.due.textContent = left(row.question.due);
     }
   }
@@ -54,38 +76,77 @@ class Runs {
   build() {
     this.body = h("tbody");
     this.empty = h("p", { className: "empty", hidden: true }, "No run is like this.");
-    this.more = h("button", { type: "button", textContent: "Older runs", hidden: true, on: { click: () => this.older() } });
+    this.more = h("button", { type: "button", textContent: "More runs", hidden: true, on: { click: () => this.older() } });
     this.compare = h("button", { type: "button", on: { click: () => this.openCompare() } });
-    this.showCompare();
-    const table = h("table", { className: "runs" }, columns(...HEADS), this.body);
-    const title = h("div", { className: "title" }, text("h1", "Runs"), this.compare);
-    return h("div", { className: "page" }, title, this.buildStart(), this.buildFilters(), h("div", { className: "cl-scroll" }, table), this.empty, this.more);
+    this.cancel = h("button", { type: "button", on: { click: () => cancelRuns(this) } });
+    this.retry = h("button", { type: "button", on: { click: () => retryRuns(this) } });
+    this.bar = h("div", { className: "when-bar", attrs: { role: "group", "aria-label": "Runs by the time of their start" } });
+    const table = h("table", { className: "runs" }, this.buildHeads(), this.body);
+    this.showChosen();
+    const batch = h("div", { className: "batch", attrs: { role: "toolbar", "aria-label": "The ticked runs" } }, this.compare, this.cancel, this.retry);
+    const title = h("div", { className: "title" }, text("h1", "Runs"), batch);
+    return h("div", { className: "page" }, title, this.buildStart(), this.buildFilters(), this.bar, h("div", { className: "cl-scroll" }, table), this.empty, this.more);
+  }
+
+  buildHeads() {
+    this.all = h("input", { type: "checkbox", attrs: { "aria-label": "Tick every run that is shown" }, on: { change: () => this.tickAll() } });
+    this.sorts = new Map();
+    const heads = HEADS.map(([name, sort]) => {
+      const attrs = { scope: "col" };
+      const className = NUMBERS.has(name) ? "number" : "";
+      if (!name) return h("td", { className: "pick" }, this.all);
+      if (!sort) return h("th", { textContent: name, attrs });
+      const made = h("button", { type: "button", textContent: name, on: { click: () => this.sort(sort) } });
+      const head = h("th", { className, attrs }, made);
+      this.sorts.set(sort, { head, made, name });
+      return head;
+    });
+    this.showSort();
+    return h("thead", {}, h("tr", {}, ...heads));
+  }
+
+  showSort() {
+    const by = this.filters.sort || "started";
+    const up = this.filters.ascending === "true";
+    for (const [sort, { head, made, name }] of this.sorts) {
+      const here = sort === by;
+      head.setAttribute("aria-sort", here ? (up ? "ascending" : "descending") : "none");
+      made.textContent = here ? `${name} ${up ? "▴" : "▾"}` : name;
+      made.title = here ? "Turn the order round" : `Sort by ${sort === "started" ? "the start" : `the ${sort}`}, the most first`;
+    }
+  }
+
+  sort(by) {
+    const same = (this.filters.sort || "started") === by;
+    this.filters.ascending = same && this.filters.ascending !== "true" ? "true" : "";
+    this.filters.sort = by === "started" ? "" : by;
+    this.showSort();
+    this.filter();
   }
 
   buildFilters() {
-    const change = () => this.filter();
-    const choice = (name, label, options) => {
-      const made = h("select", { name, on: { change } }, ...options);
-      return h("label", {}, `${label} `, made);
-    };
-    const option = (value, label = value) => h("option", { value, textContent: label, selected: false });
+    const change = () => this.read();
+    const choice = (name, label, options) => h("label", {}, `${label} `, h("select", { name, on: { change } }, ...options));
+    const option = (value, label = value) => h("option", { value, textContent: label });
+    const { filters } = this;
+    const search = h("input", { type: "search", name: "search", value: filters.search, placeholder: "words of a task, or an id", attrs: { "aria-label": "Search in tasks and ids", "aria-keyshortcuts": "/", maxlength: "200" }, on: { input: () => this.later(), change } });
+    this.search = search;
     this.machines = choice("machine", "machine", [option("", "any")]);
-    const statuses = choice("status", "status", [option("", "any"), ...STATUSES.map((one) => option(one, statusWords(one)))]);
-    const waits = h("input", { type: "checkbox", name: "waiting", checked: this.filters.waiting === "true", on: { change } });
-    const texts = TEXTS.map((name) => {
-      const field = h("input", { type: "search", name, value: this.filters[name], attrs: { size: "10" }, on: { change } });
-      return h("label", {}, `${name} `, field);
-    });
-    statuses.querySelector("select").value = this.filters.status;
+    const phases = choice("phase", "phase", [option("", "any"), ...Object.values(PHASES).map(({ name, sign, word }) => option(name, `${sign} ${word}`))]);
+    const periods = choice("period", "started", Object.entries(PERIODS).map(([value, label]) => option(value, label)));
+    const time = (name, label) => h("input", { type: "datetime-local", name, value: localTime(filters[name]), attrs: { "aria-label": label }, on: { change } });
+    this.between = h("span", { className: "between" }, time("since", "From"), " – ", time("until", "To"));
+    const waits = h("input", { type: "checkbox", name: "waiting", checked: filters.waiting === "true", on: { change } });
+    const texts = TEXTS.map((name) => h("label", {}, `${name} `, h("input", { type: "search", name, value: filters[name], attrs: { size: "10" }, on: { change } })));
+    const rare = h("details", { className: "rare", open: Boolean(filters.waiting) || TEXTS.some((name) => filters[name]) }, text("summary", "More filters"), h("span", {}, ...texts, h("label", {}, waits, " waits for an answer")));
     const submit = (event) => {
       event.preventDefault();
-      this.filter();
+      this.read();
     };
-    this.form = h(
-      "form",
-      { className: "filters", attrs: { role: "search", "aria-label": "Filter runs" }, on: { submit } },
-      this.machines, statuses, ...texts, h("label", {}, waits, " waits for an answer"),
-    );
+    this.form = h("form", { className: "filters", attrs: { role: "search", "aria-label": "Filter runs" }, on: { submit } }, search, phases, this.machines, periods, this.between, rare);
+    phases.querySelector("select").value = filters.phase;
+    periods.querySelector("select").value = filters.period;
+    this.between.hidden = filters.period !== "between";
     return this.form;
   }
 
@@ -125,28 +186,69 @@ class Runs {
     }
   }
 
+  // filters ----------------------------------------------------------------------------------------
+
+  later() {
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => this.read(), 300);
+  }
+
+  /** Reads the form. */
+  read() {
+    clearTimeout(this.typing);
+    const times = new Set(["since", "until"]);
+    for (const field of this.form.elements) {
+      if (!field.name) continue;
+      if (times.has(field.name)) this.filters[field.name] = field.value ? String(new Date(field.value) / 1000) : "";
+      else this.filters[field.name] = field.type === "checkbox" ? (field.checked ? "true" : "") : field.value.trim();
+    }
+    if (this.filters.period !== "between") this.filters.since = this.filters.until = "";
+    this.between.hidden = this.filters.period !== "between";
+    this.filter();
+  }
+
+  /** Only what began in a span of the bar. */
+  narrow(since, until) {
+    Object.assign(this.filters, { period: "between", since: String(since), until: String(until) });
+    this.form.elements.period.value = "between";
+    for (const name of ["since", "until"]) this.form.elements[name].value = localTime(this.filters[name]);
+    this.between.hidden = false;
+    this.filter();
+  }
+
   filter() {
-    for (const field of this.form.elements) this.filters[field.name] = field.type === "checkbox" ? field.checked && "true" : field.value.trim();
-    this.app.relink(`/runs${query(this.filters)}`);
+    const { period, ...rest } = this.filters;
+    this.app.relink(`/runs${query({ ...rest, period: period === "between" ? "" : period })}`);
     this.rows.clear();
     this.body.replaceChildren();
-    this.next = null;
-    this.refresh.want();
+    this.next = this.at = null;
+    this.chosen.clear();
+    this.showChosen();
+    this.again();
+  }
+
+  /** What the server is asked for. */
+  get wanted() {
+    const { period, since, until, ...rest } = this.filters;
+    const [from, to] = bounds(this.filters);
+    return { ...rest, since: from, until: to };
   }
 
   // loading ----------------------------------------------------------------------------------------
 
   async load(signal) {
     const filters = JSON.stringify(this.filters);
-    const page = await get(`/runs${query({ ...this.filters, limit: PAGE })}`, signal);
+    const page = await get(`/runs${query({ ...this.wanted, limit: PAGE })}`, signal);
     if (filters !== JSON.stringify(this.filters)) return this.refresh.want();
     const first = this.rows.size === 0;
+    const sorted = Boolean(this.filters.sort) || this.filters.ascending === "true"; // then rows change places
     const oldest = page.runs.at(-1);
     const seen = new Set(page.runs.map(({ run }) => run));
     for (const [id, { row, element }] of this.rows) {
-      if (seen.has(id) || (oldest && page.next && row.created < oldest.created)) continue;
+      if (seen.has(id) || (page.next && (sorted || (oldest && row.created < oldest.created)))) continue;
       element.remove(); // it is not like the filters any more
       this.rows.delete(id);
+      this.chosen.delete(id);
     }
     let before = null;
     for (const row of page.runs) {
@@ -156,41 +258,80 @@ class Runs {
       before = element;
     }
     if (first || this.next === null) this.next = page.next;
-    this.more.hidden = !this.next;
-    this.empty.hidden = this.rows.size > 0;
-    this.tick();
+    this.showRest();
   }
 
   async older() {
     try {
-      const page = await get(`/runs${query({ ...this.filters, limit: PAGE, after: this.next })}`);
+      const page = await get(`/runs${query({ ...this.wanted, limit: PAGE, after: this.next })}`);
       page.runs.forEach((row) => this.body.append(this.show(row)));
       this.next = page.next;
-      this.more.hidden = !this.next;
-      this.tick();
+      this.showRest();
     } catch (error) {
       this.app.fail(error);
     }
   }
+
+  showRest() {
+    this.more.hidden = !this.next;
+    this.empty.hidden = this.rows.size > 0;
+    this.showChosen();
+    this.tick();
+  }
+
+  /** How many runs began when, and how they stand: one request, whatever their number. */
+  async loadCounts(signal) {
+    const now = Date.now() / 1000;
+    const [from, to] = bounds(this.filters, now);
+    const { machine, search } = this.filters;
+    const found = await get(`/counts${query({ since: from ?? Math.floor(now) - 86_400, until: to, machine, search })}`, signal);
+    const whole = (runs) => Object.values(runs).reduce((sum, one) => sum + one, 0);
+    const most = Math.max(1, ...found.spans.map(({ runs }) => whole(runs)));
+    const by = new Map(found.spans.map(({ at, runs }) => [Math.round((at - found.since) / found.width), runs]));
+    const number = Math.max(1, Math.ceil((found.until - found.since) / found.width));
+    const bars = [...Array(Math.min(number, 400)).keys()].map((place) => {
+      const runs = by.get(place) ?? {};
+      const at = found.since + place * found.width;
+      const of = Object.entries(runs).map(([name, one]) => `${count(one)} ${PHASES[name]?.word ?? name}`);
+      const about = `${moment(at)}: ${of.join(", ") || "no run"}`;
+      const parts = Object.values(PHASES).filter(({ name }) => runs[name]).map(({ name, colour }) => {
+        const made = h("span");
+        made.dataset.colour = colour;
+        made.style.flexGrow = runs[name];
+        return made;
+      });
+      const full = h("span", { className: "full" }, ...parts);
+      full.style.height = `${Math.round((100 * whole(runs)) / most)}%`;
+      return h("button", { type: "button", title: about, disabled: of.length === 0, attrs: { "aria-label": about }, on: { click: () => this.narrow(at, at + found.width) } }, full);
+    });
+    const total = found.spans.reduce((sum, { runs }) => sum + whole(runs), 0);
+    const each = found.width === 3_600 ? "each hour" : found.width === 86_400 ? "each day" : `each ${span(found.width)}`;
+    const words = `${count(total)} began ${from === null ? "in the last 24 hours" : PERIODS[this.filters.period] ?? ""}, by ${each}`.replace("from … to", "in this period");
+    this.bar.replaceChildren(h("div", { className: "spans" }, ...bars), text("span", words, "cl-muted"));
+  }
+
+  // rows -------------------------------------------------------------------------------------------
 
   /** The row of a run: the same element for as long as the run is shown, so that the focus stays. */
   show(row) {
     const known = this.rows.get(row.run);
     if (known && JSON.stringify(known.row) === JSON.stringify(row)) return known.element;
     const cells = known?.cells ?? this.cells(row.run);
-    const waits = Boolean(row.question);
+    cells.link.textContent = row.task || row.run;
+    cells.link.title = row.task;
+    cells.id.textContent = row.task ? row.run : "";
     cells.machine.textContent = row.machine;
-    cells.status.textContent = statusWords(row.status, waits, row.driver);
-    cells.status.title = row.driver ? `driven by ${row.driver}` : "";
-    const rests = row.status === "running" && row.driver === null;
-    cells.status.dataset.status = waits ? "waits" : rests ? "idle" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
-    cells.state.textContent = row.state;
-    cells.reason.textContent = waits ? row.question.text : row.moved_to ? `continues as ${row.moved_to}` : (row.reason ?? "");
+    showPhase(cells.phase, row.phase);
+    if (row.driver) cells.phase.title = `driven by ${row.driver}`;
+    cells.state.textContent = row.at;
+    const ended = row.message || (row.reason === "completed" ? "" : row.reason);
+    cells.reason.textContent = row.question ? row.question.text : row.moved_to ? `continues as ${row.moved_to}` : (ended ?? "");
     cells.due.textContent = "";
+    cells.begun.title = moment(row.created);
+    cells.took.title = `last record ${moment(row.updated)}`;
     cells.steps.textContent = count(row.steps);
     cells.tokens.textContent = row.tokens === null || row.tokens === undefined ? "" : count(row.tokens);
     cells.cost.textContent = row.cost === null || row.cost === undefined ? "" : money(row.cost);
-    cells.changed.title = moment(row.updated);
     const element = known?.element ?? this.row(row.run, cells);
     if (known) element.classList.add("fresh");
     this.rows.set(row.run, { row, element, cells });
@@ -198,37 +339,104 @@ class Runs {
   }
 
   cells(id) {
-    const names = ["machine", "state", "steps", "tokens", "cost", "changed"];
-    const made = Object.fromEntries(names.map((name) => [name, text("td", "", name)]));
-    made.status = text("span", "", "cl-status");
-    made.reason = text("span", "");
-    made.due = text("span", "", "due");
-    made.link = h("a", { href: runPath(id), textContent: id });
+    const made = Object.fromEntries(["machine", "begun"].map((name) => [name, text("td", "", name)]));
+    for (const name of NUMBERS) made[name] = text("td", "", `${name} number`);
+    for (const name of ["phase", "state", "reason", "due", "id"]) made[name] = text("span", "");
+    made.phase.className = "cl-status";
+    made.state.className = "cl-muted";
+    made.due.className = "due";
+    made.id.className = "id cl-muted";
+    made.link = h("a", { href: runPath(id) });
     const choose = (event) => {
       if (event.target.checked) this.chosen.add(id);
       else this.chosen.delete(id);
-      this.showCompare();
+      this.showChosen();
     };
-    made.box = h("input", { type: "checkbox", attrs: { "aria-label": `Compare run ${id}` }, on: { change: choose } });
+    made.box = h("input", { type: "checkbox", attrs: { "aria-label": `Tick run ${id}` }, on: { change: choose } });
     return made;
   }
 
-  row(id, { box, link, machine, status, state, reason, due, steps, tokens, cost, changed }) {
+  row(id, { box, link, id: small, machine, phase, state, reason, due, begun, took, steps, tokens, cost }) {
     return h(
       "tr", { on: { animationend: (event) => event.currentTarget.classList.remove("fresh") } },
-      h("td", { className: "pick" }, box), h("th", { attrs: { scope: "row" } }, link), machine,
-      h("td", {}, status), state, h("td", { className: "reason" }, reason, due), steps, tokens, cost, changed,
+      h("td", { className: "pick" }, box), h("th", { className: "task", attrs: { scope: "row" } }, link, small),
+      h("td", { className: "stands" }, phase, state), h("td", { className: "reason" }, reason, due), machine, begun, took, steps, tokens, cost,
     );
   }
 
-  showCompare() {
-    const ready = this.chosen.size === 2;
-    this.compare.textContent = ready ? "Compare these two" : "Compare two: tick them";
-    this.compare.setAttribute("aria-disabled", String(!ready));
+  // what is ticked ---------------------------------------------------------------------------------
+
+  tickAll() {
+    for (const [id, { cells }] of this.rows) {
+      cells.box.checked = this.all.checked;
+      if (this.all.checked) this.chosen.add(id);
+      else this.chosen.delete(id);
+    }
+    this.showChosen();
+  }
+
+  /** The ticked runs as they are now, of which something can be done. */
+  ticked(fits) {
+    const known = [...this.chosen].map((id) => this.rows.get(id)?.row).filter((row) => row && fits(row));
+    return known.slice(0, MOST);
+  }
+
+  untick() {
+    for (const id of this.chosen) if (this.rows.has(id)) this.rows.get(id).cells.box.checked = false;
+    this.chosen.clear();
+    this.showChosen();
+    this.again();
+  }
+
+  showChosen() {
+    const say = (button, words, ready, why) => {
+      button.textContent = words;
+      button.title = ready ? "" : why;
+      button.setAttribute("aria-disabled", String(!ready));
+    };
+    const two = this.chosen.size === 2;
+    say(this.compare, two ? "Compare these two" : "Compare two: tick them", two, "Tick two runs");
+    const living = this.ticked(isLiving).length;
+    const ended = this.ticked(canRetry).length;
+    say(this.cancel, living ? `Cancel ${count(living)}…` : "Cancel…", living > 0, `Tick runs that have not ended: ${CHOOSING}`);
+    say(this.retry, ended ? `Try ${count(ended)} again…` : "Try again…", ended > 0, `Tick runs that failed, gave up or reached a limit: ${CHOOSING}`);
+    this.all.checked = this.rows.size > 0 && this.chosen.size === this.rows.size;
+    this.all.indeterminate = this.chosen.size > 0 && !this.all.checked;
   }
 
   openCompare() {
     const [a, b] = this.chosen;
     if (this.chosen.size === 2) this.app.go(`/compare${query({ a, b })}`);
   }
+
+  // keys -------------------------------------------------------------------------------------------
+
+  key({ key, target }) {
+    const rows = [...this.body.children];
+    const here = rows.indexOf(this.at);
+    const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[key];
+    if (step) this.go(rows[here < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, here + step))]);
+    else if (key === "/") this.search.focus();
+    else if (key === "x" && here >= 0) this.at.querySelector("input").click();
+    else if (key === "Enter" && here >= 0 && !target.closest("a, button, summary")) this.at.querySelector("a").click();
+    else return false;
+    return true;
+  }
+
+  go(row) {
+    if (!row) return;
+    this.at = row;
+    row.querySelector("a").focus();
+    row.scrollIntoView({ block: "nearest" });
+  }
+}
+
+export const isLiving = ({ phase }) => PHASES[phase] && !["done", "limited", "stopped", "gave_up", "failed", "moved", "damaged"].includes(phase);
+export const canRetry = ({ phase }) => ["limited", "gave_up", "failed"].includes(phase);
+
+/** Epoch seconds as a field of local time has them. */
+function localTime(seconds) {
+  if (!seconds) return "";
+  const at = new Date(Number(seconds) * 1000);
+  return new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }

@@ -8,10 +8,16 @@ import { count } from "./words.js";
 const MOST = 400; // lines of a run that is followed
 const SPARE = 100; // lines more, before some leave at once
 
+/** A state as people know it: its label first, and its id small; its id alone where the file gives no label. */
+export function named(state, labels = {}) {
+  return labels[state] ? [labels[state], " ", text("small", state, "id")] : [state];
+}
+
 export class Timeline {
   /** `choose(seq)` is told the step that was pressed, `older(before)` and `newer(after)` ask for those beside one. */
   constructor({ choose, older, newer }) {
     this.choose = choose;
+    this.labels = {}; // of states, by id
     this.apart = false; // it shows steps far from the newest
     this.later = h("button", { type: "button", className: "cl-link", hidden: true, textContent: "newer steps", on: { click: () => newer(this.last) } });
     this.records = new Map(); // by number, in order
@@ -105,14 +111,19 @@ export class Timeline {
       "li", { className: failed ? "cl-failed" : "" },
       h(
         "button", { type: "button", on: { click: () => this.choose(seq) } },
-        text("span", seq, "seq"), text("span", state || "start", "state"), text("span", what, "action"),
+        text("span", seq, "seq"), h("span", { className: "state" }, ...named(state || "start", this.labels)), text("span", what, "action"),
         text("span", outcome === "ok" ? "" : outcome, "cl-col-outcome"),
-        text("span", path ? `→ ${path}` : "", "path"), text("span", duration, "duration"),
+        text("span", path ? `→ ${this.way(path)}` : "", "path"), text("span", duration, "duration"),
         because ? text("span", because, "because") : null,
       ),
     );
     made.dataset.seq = seq;
     return made;
+  }
+
+  /** A path in labels. */
+  way(path) {
+    return path.split(" → ").map((state) => this.labels[state] ?? state).join(" → ");
   }
 
   mark(seq) {
@@ -139,7 +150,7 @@ export class Timeline {
 
   words(seq) {
     const { state, action, outcome, path } = this.records.get(seq) ?? {};
-    return [state, action, outcome, path && `to ${path}`].filter(Boolean).join(", ");
+    return [this.labels[state] ?? state, action, outcome, path && `to ${this.way(path)}`].filter(Boolean).join(", ");
   }
 
   reveal(seq) {

@@ -1,4 +1,4 @@
-// Numbers, times and statuses as people read them.
+// Numbers and times as people read them.
 //
 // Belongs here: words made of values. Never: an element.
 
@@ -31,11 +31,4 @@ export function money(usd) {
   if (usd === null || usd === undefined) return "–";
   if (usd === 0) return "$0";
   return `$${usd < 0.01 ? usd.toPrecision(2) : usd.toFixed(usd < 1 ? 3 : 2).replace(/(\.\d\d)0$/, "$1")}`;
-}
-
-/** What a status means to somebody who looks for ten seconds. */
-export function statusWords(status, waits, driver) {
-  if (waits) return "waits for you";
-  if (status === "running" && driver === null) return "not driven";
-  return { idle: "not begun", running: "running", paused: "paused", debugging: "stepped", completed: "ended", error: "error" }[status] ?? status;
 }

@@ -278,13 +278,12 @@ class Panel {
   }
 
   showBoard() {
-    const { machine, title, state, status, spent, run, ended, kind } = this.board;
+    const { machine, title, at: state, phase, spent, run } = this.board;
     this.root.setAttribute("aria-label", `Run of ${machine ?? "a machine"}`);
     this.sheet.frame.setAttribute("aria-label", `Flowchart of ${title}, now at ${state}`);
     this.title.textContent = title ?? "…";
     this.state.textContent = state ?? "";
-    this.status.textContent = status ?? "";
-    this.status.dataset.status = (ended ? kind : status) ?? "";
+    showPhase(this.status, phase);
     this.spent.textContent = spent ?? "";
     this.run.textContent = run ? `run ${run}` : "";
     this.showGoals();
@@ -354,9 +353,9 @@ class Panel {
   }
 
   showEnding() {
-    const { ended, kind, output, explanation } = this.board;
+    const { ended, phase, output, explanation } = this.board;
     this.ending.hidden = !ended;
-    this.ending.dataset.kind = kind ?? "";
+    this.ending.dataset.colour = PHASES[phase]?.colour ?? "";
     this.ending.replaceChildren(output ? text("p", output, "cl-output") : "", text("p", explanation ?? ""));
   }
 

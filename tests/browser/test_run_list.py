@@ -1,0 +1,205 @@
+"""The list of runs, as somebody uses it who watches forty of them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chartloop.core.phase import PHASES
+from tests.browser.lab import SLOW, Tab, expect_text
+from tests.browser.population import Populated
+from tests.browser.test_run_page import Seen, pytestmark, refused
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator
+
+__all__ = ["pytestmark", "refused"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
+    started = Populated(tmp_path_factory.mktemp("served"))
+    yield started
+    started.kill(signal.SIGTERM)
+
+
+@pytest.fixture
+def seen(page: Tab, server: Populated) -> Seen:
+    return Seen(page, server)
+
+
+def row(seen: Seen, run: str) -> Locator:
+    """The row of a run."""
+    return seen.page.locator(".runs tbody tr", has=seen.page.locator(f'a[href="/runs/{run}"]'))
+
+
+def listed(seen: Seen) -> list[str]:
+    """The ids of the runs that are shown, from the top."""
+    links = seen.page.locator(".runs tbody a").all()
+    return [(link.get_attribute("href") or "").removeprefix("/runs/") for link in links]
+
+
+def wait_for_rows(seen: Seen, number: int) -> None:
+    """Wait until that many runs are shown."""
+    seen.page.wait_for_function(
+        "number => document.querySelectorAll('.runs tbody tr').length === number",
+        arg=number, timeout=SLOW,
+    )  # fmt: skip
+
+
+def test_a_row_says_what_was_asked_and_what_came_of_it(seen: Seen) -> None:
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    for run, task, phase, said in (
+        ("fails", "Fail, please.", "failed", "503 Service Unavailable"),
+        ("loops", "Keep adding one for ever.", "stopped by a limit", "12 against 12"),
+        ("sum-1", "What is 2 + 1?", "done", r"2 \+ 1 is 3"),
+        ("stopped", "What is 7 + 7?", "stopped by a person", "wrong question"),
+        ("ticket-0", "Ticket 0: my parcel is late.", "waits for someone", "Send this"),
+    ):
+        cells = row(seen, run)
+        assert cells.locator(".task a").inner_text() == task
+        assert cells.locator(".task .id").inner_text() == run
+        assert cells.locator(".cl-status").inner_text() == phase
+        assert re.search(said, cells.locator(".reason").inner_text())
+        assert "end-" not in cells.inner_text()
+
+
+def test_page_terminal_and_program_read_the_same_phase(seen: Seen) -> None:
+    told = {one["run"]: one["phase"] for one in seen.server.ask("/runs")["runs"]}
+    assert {"done", "failed", "limited", "stopped", "waiting"} <= {*told.values()}
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    for run, phase in told.items():
+        chip = row(seen, run).locator(".cl-status")
+        shown = [chip.get_attribute(f"data-{name}") for name in ("phase", "sign", "colour")]
+        assert shown == [phase, PHASES[phase].sign, PHASES[phase].colour]
+        assert seen.server.ask(f"/runs/{run}")["phase"] == phase
+
+
+def test_heads_sort_and_the_link_keeps_the_order(seen: Seen) -> None:
+    seen.open("/runs")
+    steps = seen.page.get_by_role("columnheader", name="steps")
+    steps.get_by_role("button").click()
+    seen.page.wait_for_function(
+        "() => document.querySelector('.runs tbody a')?.pathname === '/runs/long'"
+    )
+    assert steps.get_attribute("aria-sort") == "descending"
+    assert "sort=steps" in seen.page.url
+    steps.get_by_role("button").click()
+    seen.page.wait_for_function(
+        "() => document.querySelector('.runs tbody a')?.pathname !== '/runs/long'"
+    )
+    assert steps.get_attribute("aria-sort") == "ascending"
+    link = seen.page.url
+    seen.open(link.removeprefix(seen.server.address))
+    row(seen, "fails").wait_for()
+    numbers = [int(one.inner_text()) for one in seen.page.locator("td.steps").all()]
+    assert numbers == sorted(numbers)
+
+
+def test_words_of_a_task_find_it_and_the_link_keeps_them(seen: Seen) -> None:
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    seen.page.keyboard.press("/")
+    seen.page.keyboard.type("PARCEL")
+    wait_for_rows(seen, 3)
+    assert sorted(listed(seen)) == ["ticket-0", "ticket-1", "ticket-2"]
+    assert "search=PARCEL" in seen.page.url
+    seen.open("/runs?search=parcel&phase=failed")
+    seen.page.get_by_text("No run is like this.").wait_for()
+    seen.open("/runs?phase=stopped&search=7")
+    wait_for_rows(seen, 1)
+    assert listed(seen) == ["stopped"]
+
+
+def test_a_period_is_a_link_and_a_span_of_the_bar_narrows_it(seen: Seen) -> None:
+    seen.open("/runs?period=24h")
+    row(seen, "fails").wait_for()
+    every = len(listed(seen))
+    spans = seen.page.locator(".spans button:not([disabled])")
+    spans.first.wait_for()
+    assert "failed" in " ".join(one.get_attribute("title") or "" for one in spans.all())
+    spans.last.click()
+    seen.page.wait_for_function("() => location.search.includes('since=')")
+    wait_for_rows(seen, every)
+    seen.page.get_by_label("started").select_option("between")
+    assert seen.page.get_by_label("From", exact=True).is_visible()
+    seen.open("/runs?until=1000")
+    seen.page.get_by_text("No run is like this.").wait_for()
+
+
+def test_keys_go_through_the_list_also_from_a_box(seen: Seen) -> None:
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    first, second = listed(seen)[:2]
+    press = seen.page.keyboard.press
+    press("j")
+    press("x")
+    assert row(seen, first).locator("input").is_checked()
+    row(seen, first).locator("input").focus()
+    press("j")
+    press("x")
+    assert row(seen, second).locator("input").is_checked()
+    press("k")
+    press("?")
+    expect_text(seen.page, seen.page.locator("dialog"), "tick")
+    press("Escape")
+    press("Enter")
+    seen.page.wait_for_url(f"**/runs/{first}")
+
+
+def test_several_are_cancelled_after_it_is_said_how_many(seen: Seen) -> None:
+    runs = [seen.server.start("triage", task=f"Leave it {n}", drive="none") for n in range(2)]
+    seen.open("/runs?search=leave+it")
+    wait_for_rows(seen, 2)
+    cancel = seen.page.get_by_role("button", name="Cancel…")
+    assert cancel.get_attribute("aria-disabled") == "true"
+    seen.page.get_by_label("Tick every run that is shown").check()
+    seen.press("Cancel 2…")
+    dialog = seen.page.locator("dialog")
+    expect_text(seen.page, dialog, "Cancel 2 runs.*Leave it 0|Cancel 2 runs.*Leave it 1")
+    seen.press("Close", dialog)
+    assert [seen.server.ask(f"/runs/{run}")["ended"] for run in runs] == [False, False]
+    seen.press("Cancel 2…")
+    seen.press("Cancel 2 runs", dialog)
+    for run in runs:
+        expect_text(seen.page, row(seen, run).locator(".cl-status"), "stopped by a person")
+
+
+def test_a_failed_run_is_tried_again_after_its_calls_are_counted(seen: Seen) -> None:
+    seen.open("/runs?search=fail")
+    wait_for_rows(seen, 1)
+    row(seen, "fails").locator("input").check()
+    seen.press("Try 1 again…")
+    dialog = seen.page.locator("dialog")
+    expect_text(seen.page, dialog, "1 paid call is made again")
+    before = len(seen.server.ask("/runs?search=fail")["runs"])
+    seen.press("Try 1 run again", dialog)
+    wait_for_rows(seen, before + 1)
+    assert row(seen, "fails").locator(".cl-status").inner_text() == "failed"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_fits_and_numbers_stand_under_their_heads(
+    chromium: Browser, server: Populated, width: int
+) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    page.goto(f"{server.address}/runs")
+    page.locator(".runs tbody tr").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if width > 390:
+        for name in ("steps", "took"):
+            ends = page.evaluate(
+                """name => ['th.number', `td.${name}`].map(what => [...document.querySelectorAll(what)]
+                   .find(one => one.tagName === 'TD' || one.textContent.startsWith(name)))
+                   .map(one => getComputedStyle(one).textAlign)""",
+                name,
+            )
+            assert ends == ["right", "right"]
+    context.close()
