@@ -301,9 +301,9 @@ def test_the_step_shows_what_was_decided_changed_sent_and_received(seen: Seen) -
     expect_text(seen.page, step, r"usage\.total_tokens0 → 100")
     assert not step.get_by_text("window.hit = 1", exact=False).last.is_visible()
     step.locator("summary", has_text="Prompt").click()
-    expect_text(seen.page, step.locator(".message").first, f"user{re.escape(HOSTILE)}")
+    expect_text(seen.page, step.locator(".said").first, f"To the model{re.escape(HOSTILE)}")
     step.locator("summary", has_text="Reply").click()
-    expect_text(seen.page, step.locator("details[open] pre").last, "Draft <script>")
+    expect_text(seen.page, step.locator("details[open] .md").last, "Draft <script>")
 
 
 def test_the_inbox_is_answered_in_place(seen: Seen) -> None:
