@@ -7,7 +7,7 @@ import { cancelRuns, retryRuns } from "./batch.js";
 import { get, isLive, post, query, runPath } from "./api.js";
 import { PHASES, h, showPhase, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { ago, count, left, moment, money, span } from "./words.js";
+import { ago, asks, count, left, moment, money, span } from "./words.js";
 
 const PAGE = 50;
 const TEXTS = ["reason", "agent", "session"];
@@ -325,7 +325,7 @@ class Runs {
     if (row.driver) cells.phase.title = `driven by ${row.driver}`;
     cells.state.textContent = row.at;
     const ended = row.message || (row.reason === "completed" ? "" : row.reason);
-    cells.reason.textContent = row.question ? row.question.text : row.moved_to ? `continues as ${row.moved_to}` : (ended ?? "");
+    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to ? `continues as ${row.moved_to}` : (ended ?? "");
     cells.due.textContent = "";
     cells.begun.title = moment(row.created);
     cells.took.title = `last record ${moment(row.updated)}`;
