@@ -543,7 +543,7 @@ def test_a_picture_that_could_act_cannot(seen: Seen, refused: list[str]) -> None
 def test_orders_that_need_words(seen: Seen) -> None:
     run = seen.server.start(drive="none")
     seen.open(f"/runs/{run}")
-    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "driven by nobody")
     seen.page.keyboard.press("m")
     form = seen.page.locator("form.order", has_text="Another value")
     form.locator("select").select_option("limits.steps")
@@ -555,7 +555,7 @@ def test_orders_that_need_words(seen: Seen) -> None:
     form.locator("input").fill("draft")
     form.locator("button").click()
     expect_text(seen.page, seen.page.locator(".cl-state"), "draft")
-    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "driven by nobody")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

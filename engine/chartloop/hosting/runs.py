@@ -277,7 +277,7 @@ class Runs:
         asked = run.question
         if asked is None:
             raise StatusError("the run waits for nothing")
-        return {**asked.to_dict(), "digest": asked.digest, **card_of(run, asked)}
+        return card_of(run, asked)
 
     def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
         """Make a link to the question of a run. `WaitError` if it asks nothing."""
