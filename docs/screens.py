@@ -36,6 +36,7 @@ class Shot(NamedTuple):
 SHOTS = (
     Shot("step-screen", (130, 40), ("s", "s"), "▶ use_tools"),
     Shot("step-map", (84, 26), ("s", "s", "m"), "▶ Use the tools"),
+    Shot("step-said", (130, 40), ("s", "s", "s", "6"), "✓ add(a=2, b=3)"),
     Shot("step-small", (80, 24), ("s", "s", "2"), "edges of think"),
 )
 

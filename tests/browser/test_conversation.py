@@ -269,7 +269,9 @@ def test_nothing_in_a_text_turns_it_round(seen: Seen, server: TalkServer) -> Non
 class Slowly(Scripted):
     """A scripted model that writes its reply piece by piece."""
 
-    suspends = True
+    @property
+    def suspends(self) -> bool:
+        return True
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         if on_text is not None and request.number == 0:
@@ -333,7 +335,6 @@ def test_the_next_message_continues_the_same_conversation(seen: Seen, talk: str)
     run = page.url.partition("/runs/")[2].partition("?")[0]
     assert seen.server.ask(f"/runs/{run}/conversation")["earlier"] == talk
     assert page.locator(".talk .said").first.inner_text().endswith("And\nthen?")
-    page.get_by_role("button", name="Earlier").click()
     page.wait_for_function(
         "() => document.querySelectorAll('.talk .said').length >= 7", timeout=SLOW
     )
@@ -431,6 +432,29 @@ def test_it_follows_the_newest_at_the_foot_only(seen: Seen, server: TalkServer) 
     assert scroll.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight") < 2
 
 
+def test_who_reads_older_messages_is_not_moved_by_many_new_ones(
+    seen: Seen, server: TalkServer
+) -> None:
+    folder = server.folder
+    turn = {"text": "Round", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 1}}]}
+    run = server_machine(folder).start(
+        "line\n" * 80, script=[*[turn] * 200, "The end."], journal=str(folder / "journal.db")
+    )
+    for _ in range(20):
+        run.step()
+    page = opened(seen, run.id)
+    scroll = page.locator(".talk-scroll")
+    scroll.evaluate("box => { box.scrollTop = 50; }")
+    page.get_by_role("button", name="Newest").wait_for()
+    run.run()
+    seen.status("done")
+    page.get_by_role("button", name="Later").wait_for()
+    assert scroll.evaluate("box => box.scrollTop") == 50
+    assert said(page)[0] == "1.0 task"
+    page.get_by_role("button", name="Newest").click()
+    expect_text(page, page.locator(".talk .said").last, "The end.")
+
+
 ALLOWED = set(
     "DIV P H3 H4 H5 H6 UL OL LI STRONG EM CODE PRE TABLE THEAD TBODY TR TH TD BLOCKQUOTE A HR SPAN".split()
 )
@@ -495,3 +519,58 @@ def test_a_hostile_text_makes_few_elements(markdown_page: Page, name: str) -> No
     assert len(found["names"]) < 4_200
     assert set(found["names"]) <= ALLOWED
     assert letters(found["text"]) == letters(HOSTILE[name])
+
+
+def test_a_reply_of_a_megabyte_is_shown_cut_then_whole(seen: Seen) -> None:
+    folder = seen.server.folder
+    huge = ">" * 10_000 + "\n\n" + "word **b** " * 90_000 + "the very end"
+    run = server_machine(folder).start("Much", script=[huge], journal=str(folder / "journal.db"))
+    run.run()
+    page = opened(seen, run.id)
+    reply = page.locator('.talk .said[data-kind="reply"]')
+    assert len(reply.inner_text()) < 5_000
+    reply.get_by_role("button", name="Show all").click()
+    expect_text(page, reply.locator(".md > pre"), "the very end")
+    assert reply.locator("*").count() < 4_200
+    assert seen.fits()
+
+
+CONTRAST = """() => {
+  const parse = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+    .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+  const behind = (one) => { for (let at = one; at; at = at.parentElement) {
+    const found = parse(getComputedStyle(at).backgroundColor); if (found.length === 3 || found[3] > 0) return found; } return [255, 255, 255]; };
+  const low = [];
+  const walker = document.createTreeWalker(document.querySelector(".talk"), NodeFilter.SHOW_TEXT);
+  let seen = 0;
+  while (walker.nextNode()) {
+    const one = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !one.checkVisibility() || one.closest(".unseen")) continue;
+    seen += 1;
+    const [a, b] = [light(parse(getComputedStyle(one).color)), light(behind(one))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(walker.currentNode.data.slice(0, 40));
+  }
+  return { seen, low };
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_text_of_it_can_be_read(
+    chromium: Browser, server: TalkServer, talk: str, scheme: Any, width: int
+) -> None:
+    asks = server.start("asks", task="Begin")
+    server.waiting(asks)
+    context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    seen = Seen(Tab(context), server)
+    for run in (talk, asks):
+        page = opened(seen, run)
+        page.locator(".talk textarea").wait_for()
+        for fold in page.locator(".talk summary").all():
+            fold.click()
+        found = page.evaluate(CONTRAST)
+        assert found["low"] == []
+        assert found["seen"] > 5
+        assert seen.fits()
+    context.close()

@@ -142,6 +142,7 @@ def test_answers_differ_by_more_than_their_colour(seen: Seen, desk: Desk) -> Non
 def test_who_answers_is_said_once_a_tab_and_never_left_out(seen: Seen, desk: Desk) -> None:
     run = desk.asks()
     seen.open(f"/runs/{run}")
+    seen.banner.locator("[name=by]").wait_for()
     assert seen.banner.locator("[name=by]").evaluate_all("all => all.map(one => one.tagName)") == [
         "INPUT"
     ]

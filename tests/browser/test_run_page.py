@@ -301,9 +301,9 @@ def test_the_step_shows_what_was_decided_changed_sent_and_received(seen: Seen) -
     expect_text(seen.page, step, r"usage\.total_tokens0 → 100")
     assert not step.get_by_text("window.hit = 1", exact=False).last.is_visible()
     step.locator("summary", has_text="Prompt").click()
-    expect_text(seen.page, step.locator(".message").first, f"user{re.escape(HOSTILE)}")
+    expect_text(seen.page, step.locator(".said").first, f"To the model{re.escape(HOSTILE)}")
     step.locator("summary", has_text="Reply").click()
-    expect_text(seen.page, step.locator("details[open] pre").last, "Draft <script>")
+    expect_text(seen.page, step.locator("details[open] .md").last, "Draft <script>")
 
 
 def test_the_inbox_is_answered_in_place(seen: Seen) -> None:
@@ -543,7 +543,7 @@ def test_a_picture_that_could_act_cannot(seen: Seen, refused: list[str]) -> None
 def test_orders_that_need_words(seen: Seen) -> None:
     run = seen.server.start(drive="none")
     seen.open(f"/runs/{run}")
-    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "driven by nobody")
     seen.page.keyboard.press("m")
     form = seen.page.locator("form.order", has_text="Another value")
     form.locator("select").select_option("limits.steps")
@@ -555,7 +555,7 @@ def test_orders_that_need_words(seen: Seen) -> None:
     form.locator("input").fill("draft")
     form.locator("button").click()
     expect_text(seen.page, seen.page.locator(".cl-state"), "draft")
-    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "driven by nobody")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

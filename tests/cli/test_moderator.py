@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chartloop.core.phase import PHASES
 from chartloop.scenarios import load_scenario
 from tests.cases.test_moderator import ENDINGS, SCENARIOS, Ending
 from tests.cli.shell import Shell
@@ -36,7 +37,8 @@ def test_an_ending_and_its_report(sh: Shell, ending: Ending) -> None:
     assert done.code == CODES[result["kind"]], done.err
     assert {s["reason"]: s["message"] for s in result["signals"]} == dict(ending.signals)
     reason = next(iter(ending.signals))
-    assert f"Stopped for `{reason}` ({result['kind']}) at `end`" in done.err
+    why = "" if reason == "completed" else f" (`{reason}`)"
+    assert f"{PHASES[result['phase']].word.capitalize()}{why} at `end`" in done.err
     assert done.out.startswith("# Report: moderator\n")
     assert f"| Stopped for | {reason} |" in done.out.replace("\\_", "_")
     assert f"- `{reason}`" in done.out

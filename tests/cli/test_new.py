@@ -24,7 +24,7 @@ def test_the_three_commands_work_as_printed(tmp_path: Path) -> None:
     done = [program(*shlex.split(line)[1:], cwd=folder) for line in printed[1:]]
     assert [d.code for d in done] == [0, 0, 0]
     assert done[0].out == "It has 4 words.\n"
-    assert "Done at" in done[1].out
+    assert "✓ done" in done[1].out
     assert done[2].out == "✓ hello.scenario.yaml\n1 passed\n"
     assert not (tmp_path / ".chartloop").exists()
 

@@ -165,7 +165,7 @@ def test_nothing_can_be_sent_to_a_run_that_has_ended(sh: Shell) -> None:
     for verb in ("pause", "cancel"):
         done = sh(verb, "r")
         assert done.code == 1
-        assert "error[CL601]: run `r` has ended (completed)" in done.err
+        assert "error[CL601]: run `r` has ended (done)" in done.err
 
 
 ENDS = [

@@ -166,7 +166,7 @@ def test_answers(sh: Shell) -> None:
     )  # fmt: skip
     waits = said(done, "run", "asker> ")
     assert "asks Is forty-one right?" in waits
-    assert "answer answer fix note=STR count=INT sure=BOOL → think" in waits
+    assert "answer answer fix note=STR count=INT sure=BOOL → goes on to “think”" in waits
     assert "the run waits" in said(done, "do", "asker> ")[0]
     assert "`sure` of `fix` is bool" in done.out
     assert "Done at" in "\n".join(said(done, "answer ok", "asker> "))

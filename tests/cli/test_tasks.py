@@ -163,7 +163,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     at("resume", "r")
     ended = at("enqueue", "r", "too late")
     assert ended.code == 1
-    assert "error[CL601]: run `r` has ended (completed)" in ended.err
+    assert "error[CL601]: run `r` has ended (done)" in ended.err
 
 
 @pytest.mark.slow("starts processes for seconds")

@@ -18,8 +18,7 @@ from chartloop.ui.view_model.conversation_view import (
     NEAR,
     Item,
     Talk,
-    page_after,
-    page_before,
+    page_of,
     passage,
     talk_of,
 )
@@ -155,7 +154,8 @@ def gated(event: str) -> Run:
 
 
 def continued() -> Run:
-    first = machine().start("I am Ann.", script=[calls(("add", {"a": 1, "b": 1})), "Nice."])
+    both = calls(("add", {"a": 1, "b": 1}), ("burn", {"what": "it"}))
+    first = machine().start("I am Ann.", script=[both, "Nice."])
     first.run()
     second = machine().start("Who am I?", script=["Ann."], continues=first, run_id="r")
     second.run()
@@ -230,7 +230,8 @@ CASES = [
     Case(
         "two-turns",
         continued,
-        ["0.0 message I am Ann.", "0.1 call add(a=1, b=1) ✓ 2", "0.2 reply Nice.",
+        ["0.0 message I am Ann.", "0.1 call add(a=1, b=1) ✓ 2",
+         '0.2 call burn(what="it") ✗ error: ValueError: it does not burn', "0.3 reply Nice.",
          "1.0 task Who am I?", "2.0 reply Ann."],
     ),
     Case(
@@ -243,7 +244,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_run_is_read_in_the_order_in_which_it_was_said(case: Case) -> None:
-    page = page_before(talk_of(case.run()), None, 200)
+    page = page_of(talk_of(case.run()), None, 200)
     assert list(map(line, page.items)) == list(case.items)
     assert (page.before, page.after) == (None, None)
 
@@ -252,11 +253,11 @@ def test_a_run_is_read_in_the_order_in_which_it_was_said(case: Case) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_joined_are_the_whole(case: Case, limit: int) -> None:
     talk = talk_of(case.run())
-    whole = page_before(talk, None, 200).items
+    whole = page_of(talk, None, 200).items
     older: tuple[Item, ...] = ()
     before = None
     while True:
-        page = page_before(talk, before, limit)
+        page = page_of(talk, before, limit)
         assert len(page.items) <= limit
         older = page.items + older
         if (before := page.before) is None:
@@ -265,14 +266,14 @@ def test_pages_joined_are_the_whole(case: Case, limit: int) -> None:
     newer: tuple[Item, ...] = ()
     after: str | None = "start"
     while after is not None:
-        page = page_after(talk, after, limit)
+        page = page_of(talk, None, limit, after=after)
         newer += page.items
         after = page.after
     assert newer == whole
 
 
 def test_what_is_continued_elsewhere_is_not_repeated() -> None:
-    page = page_before(talk_of(continued(), earlier="first"), None)
+    page = page_of(talk_of(continued(), earlier="first"), None)
     assert list(map(line, page.items)) == ["1.0 task Who am I?", "2.0 reply Ann."]
     assert page.earlier == "first"
 
@@ -294,7 +295,7 @@ def test_a_page_reads_a_few_records_however_long_the_run(rounds: int, place: str
         return found
 
     talk = Talk(whole.chart, counted, whole.count)
-    page = page_after(talk, place, 20) if place == "start" else page_before(talk, place, 20)
+    page = page_of(talk, None, 20, after=place) if place == "start" else page_of(talk, place, 20)
     assert len(page.items) == 20
     assert sum(read) <= CHUNK + NEAR
 
@@ -304,7 +305,7 @@ def test_a_long_text_is_cut_and_read_to_its_end() -> None:
     talk = talk_of(
         ran([calls(("burn", {"what": long}), text=long), {"text": long, "reasoning": long}])
     )
-    first, call, last = page_before(talk, None).items[1:]
+    first, call, last = page_of(talk, None).items[1:]
     for item, name, text in (
         (first, "text", first.text), (call, "result", call.call and call.call.result),
         (call, "arguments", call.call and call.call.arguments), (last, "reasoning", last.reasoning),
@@ -329,18 +330,18 @@ def test_an_image_is_given_by_its_name() -> None:
 @pytest.mark.parametrize("place", ["", "1", "1.x", "-1.0", "1.0.0", "9" * 40 + ".0"])
 def test_what_is_no_place(place: str) -> None:
     with pytest.raises(ValueError, match="no place of a conversation"):
-        page_before(talk_of(ran(["x"])), place)
+        page_of(talk_of(ran(["x"])), place)
 
 
 def test_it_is_printed_and_folded_in_a_notebook() -> None:
     script = [calls(("add", {"a": 1, "b": 2}), ("burn", {"what": "<b>water</b>"})), "See *this*."]
     shown = conversation(ran(script))
     assert str(shown).splitlines() == [
-        "#1 Task Read it", "  Hi", "#2 ✓ add(a=1, b=2)", "  result", "  3",
+        "#1 Task · Read it", "  Hi", "#2 ✓ add(a=1, b=2)", "  result", "  3",
         '#2 ✗ burn(what="<b>water</b>")', "  result",
-        "  error: ValueError: <b>water</b> does not burn", "#4 Model scripted", "  See *this*.",
+        "  error: ValueError: <b>water</b> does not burn", "#4 Model · scripted", "  See *this*.",
     ]  # fmt: skip
-    html = shown._repr_mimebundle_()["text/html"]
+    html = shown._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert html.count("<details>") == 2
     assert "&lt;b&gt;water&lt;/b&gt; does not burn" in html
     assert "<b>" not in html

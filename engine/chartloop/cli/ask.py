@@ -26,6 +26,7 @@ from chartloop.core.visible import visible_json
 
 with at_first_use(__name__):
     from chartloop.run import sync
+    from chartloop.ui.view_model import asking
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -63,9 +64,11 @@ def ask(run: Run) -> bool:
         console.say(console.plain(shown.about))
     if question.rest and not _opened(run, question):
         return False
+    follows = {answer.event: answer.next for answer in asking.answer_views(run, question)}
     for number, event in enumerate(question.answers, 1):
         fields = fields_of({n: t.without_none() for n, t in question.fields(event).items()})
-        console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
+        then = f"   → {follows[event]}" if follows.get(event) else ""
+        console.say(console.plain(f"  {number}  {event}{f'   {fields}' if fields else ''}{then}"))
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
         console.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")

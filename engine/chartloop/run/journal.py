@@ -22,7 +22,6 @@ Source: docs/design.md, "The journal"; 004 "Step checkpointing and recovery".
 from __future__ import annotations
 
 import hashlib
-import heapq
 import math
 import secrets
 import time
@@ -59,8 +58,7 @@ from chartloop.run.journal_pages import (
     Wanted,
     check_page,
     count_runs,
-    read_run_cursor,
-    run_cursor,
+    page_of,
 )
 from chartloop.run.journal_records import (
     DAMAGED,
@@ -207,10 +205,7 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         ...
 
     async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
-        """How many matching runs were begun in each span of `width` seconds, by how they stand.
-
-        The spans begin at the filter's `created_from`, which it must have.
-        """
+        """How many matching runs began in each `width` seconds from `created_from` on, by phase."""
         ...
 
     async def tail(
@@ -601,23 +596,11 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
         order: RunOrder = NEWEST_FIRST,
     ) -> RunPage:  # fmt: skip
-        check_page(limit)
-        behind: Any = read_run_cursor(cursor) if cursor else None
-        place, least = order.place, order.ascending
         rows = (log.row for log in [*self._logs.values()])
-        matches = (
-            r
-            for r in rows
-            if filter.fits(r)
-            and (not behind or (place(r) > behind if least else place(r) < behind))
-        )
-        first = (heapq.nsmallest if least else heapq.nlargest)(limit + 1, matches, place)
-        more = len(first) > limit
-        return RunPage(first[:limit], run_cursor(*place(first[limit - 1])) if more else "")
+        return page_of(rows, filter, cursor, limit, order)
 
     async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
-        rows = (log.row for log in [*self._logs.values()])
-        return count_runs((row for row in rows if filter.fits(row)), filter, width)
+        return count_runs([log.row for log in [*self._logs.values()]], filter, width)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""

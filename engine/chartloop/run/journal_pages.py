@@ -19,6 +19,7 @@ Belongs here: filters, pages and cursors, for every journal. Never: tables.
 from __future__ import annotations
 
 import binascii
+import heapq
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
@@ -148,9 +149,10 @@ class RunCount(NamedTuple):
 
 
 def count_runs(rows: Iterable[RunRow], filter: RunFilter, width: float) -> list[RunCount]:
-    """Rows counted by the span in which they began, and by their phase."""
+    """The rows that match, counted by the span in which they began, and by their phase."""
     start = filter.created_from or 0.0
-    counts = Counter((int((row.created - start) // width), row.phase().name) for row in rows)
+    matches = (row for row in rows if filter.fits(row))
+    counts = Counter((int((row.created - start) // width), row.phase().name) for row in matches)
     return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
 
 
@@ -181,6 +183,24 @@ class Tail(NamedTuple):
     """The cursor after the last of these; that of the request if there are none."""
     newest: str
     """The cursor after the newest event of the journal."""
+
+
+def page_of(
+    rows: Iterable[RunRow], filter: RunFilter, cursor: str, limit: int, order: RunOrder
+) -> RunPage:
+    """A page of rows in memory."""
+    check_page(limit)
+    behind: Any = read_run_cursor(cursor) if cursor else None
+    place, least = order.place, order.ascending
+    matches = (
+        row
+        for row in rows
+        if filter.fits(row)
+        and (not behind or (place(row) > behind if least else place(row) < behind))
+    )
+    first = (heapq.nsmallest if least else heapq.nlargest)(limit + 1, matches, place)
+    more = len(first) > limit
+    return RunPage(first[:limit], run_cursor(*place(first[limit - 1])) if more else "")
 
 
 def check_page(limit: int, least: int = 1) -> None:

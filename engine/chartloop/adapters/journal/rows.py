@@ -15,8 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,12 +33,12 @@ from chartloop.adapters.journal.raw_rows import (
     REFER,
     RawRows,
 )
+from chartloop.adapters.journal.run_lists import ListRows, beyond, row_of
 from chartloop.adapters.journal.texts import UNREAD, TextRows, read_text
 from chartloop.adapters.journal.writes import (
     Acquire,
     Append,
     ClaimRuns,
-    Columns,
     Connection,
     Create,
     CreateWhole,
@@ -75,7 +74,6 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.facts import EMPTY
-from chartloop.core.phase import phase_of
 from chartloop.core.records import KINDS, Record
 from chartloop.run.chain import SIZE, START, follow
 from chartloop.run.journal import (
@@ -94,31 +92,18 @@ from chartloop.run.journal import (
 )
 from chartloop.run.journal_pages import (
     EventCursors,
-    RunCount,
     RunFilter,
-    RunOrder,
-    RunPage,
-    Sort,
     Tail,
     TailEvent,
-    read_run_cursor,
-    run_cursor,
 )
 from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_row
 from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
 from chartloop.run.tenants import MARK, refuse_stranger
-from chartloop.run.validate_record import as_row, wrong_with, wrong_with_message
+from chartloop.run.validate_record import wrong_with, wrong_with_message
 
 _RUN_ID, _HEAD, _PARENT, _QUESTION = map(NAMES.index, ("run_id", "head", "parent", "question"))
-_KEYS: Mapping[Sort, str] = {
-    "started": "created", "duration": "(updated - created)", "steps": "steps",
-    "cost": "coalesce(cost, -1)", "tokens": "coalesce(tokens, -1)",
-}  # fmt: skip
-"""What runs are sorted by, as their indices have it."""
-_SELDOM = ("reason", "tenant", "parent", "ending")
-"""The columns that are empty in most rows; their indices omit these rows."""
 KEEP_NUMBER = (
     "UPDATE OR REPLACE event SET run_id = '', seq = -1, epoch = 0, type = 'removed', "
     "record = NULL, at = 0, digest = NULL, data = '{}' "
@@ -165,7 +150,7 @@ _READ = "seq, type, at, data, record, epoch"
 _KINDS = frozenset(KINDS)
 
 
-class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
+class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     """The tables of a database. `now` is its clock."""
 
     def __init__(
@@ -198,7 +183,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         """One run's row, or None."""
         sql = f"SELECT {COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
         found = self.db.execute(sql, (run_id,)).fetchone()
-        return _row(found) if found else None
+        return row_of(found) if found else None
 
     def require_row(self, run_id: str) -> RunRow:
         """One run's row. Raises `UnknownRunError` if it is missing, `JournalCorrupt` if damaged."""
@@ -207,93 +192,6 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             raise UnknownRunError(f"there is no run `{run_id}` in this journal")
         refuse_damaged(found)
         return found
-
-    def rows(self, filter: RunFilter, limit: int | None) -> list[RunRow]:
-        """The matching runs, the newest first; of equally old ones the last created."""
-        where, values = self._where(filter)
-        sql = f"SELECT {COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
-        found = self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
-        return [_row(columns) for columns in found]
-
-    def page(self, filter: RunFilter, cursor: str, limit: int, order: RunOrder) -> RunPage:
-        """A page of the matching runs after a cursor, in an order.
-
-        By anything but the start, runs that have ended come from an index that holds only these,
-        so that a step need not write it. Those that have not ended are sorted.
-        """
-        key, way = _KEYS[order.by], "ASC" if order.ascending else "DESC"
-        parts = ("",) if order.by == "started" else ("ending != ''", "ending = ''")
-        found: list[Columns] = []
-        for part in parts:
-            where, values = self._where(filter, part)
-            if cursor:
-                where += f" AND ({key}, run_id) {'>' if order.ascending else '<'} (?, ?)"
-                values.extend(read_run_cursor(cursor))
-            sql = (
-                f"SELECT {COLUMNS}, {key} FROM run {where} "  # noqa: S608
-                f"ORDER BY {key} {way}, run_id {way} LIMIT ?"
-            )
-            found += self.db.execute(sql, (*values, limit + 1)).fetchall()
-        if len(parts) > 1:
-            found.sort(key=lambda row: (row[-1], row[_RUN_ID]), reverse=not order.ascending)
-        rows = [_row(columns[:-1]) for columns in found[:limit]]
-        if len(found) <= limit:
-            return RunPage(rows)
-        last = found[limit - 1]
-        return RunPage(rows, run_cursor(last[-1], last[_RUN_ID]))
-
-    def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
-        """How many matching runs began in each span of time, by how they stand."""
-        where, values = self._where(filter)
-        sql = (
-            "SELECT CAST((created - ?) / ? AS INTEGER), status, reason, ending, "  # noqa: S608
-            f"question IS NOT NULL, wake_at IS NOT NULL, count(*) FROM run {where} "
-            "GROUP BY 1, 2, 3, 4, 5, 6"
-        )
-        counts = Counter[tuple[int, str]]()
-        for span, status, reason, ending, asks, wakes, runs in self.db.execute(
-            sql, (filter.created_from or 0.0, width, *values)
-        ).fetchall():
-            phase = phase_of(status, reason, ending=ending, asks=bool(asks), wakes=bool(wakes))
-            counts[span, phase.name] += runs
-        return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
-
-    def _where(self, filter: RunFilter, part: str = "true") -> tuple[str, list[Any]]:
-        """The condition of a filter with its values.
-
-        For waiting runs, and for the runs of a parent, only the short index of these is used;
-        ``+`` excludes the other indices.
-        """
-        tests, values = [part or "true"], list[Any]()
-
-        def test(sql: str, *arguments: Any) -> None:
-            tests.append(sql)
-            values.extend(arguments)
-
-        own = "+" if filter.waiting else ""
-        for column, wanted in filter.columns():
-            test(f"{own}{column} = ?", wanted)
-            if column in _SELDOM and wanted:
-                test(f"{own}{column} != ''")
-        if filter.prefix:
-            own = "+" if filter.waiting or filter.parent else ""
-            test(f"{own}run_id >= ?", filter.prefix)
-            if (beyond := _beyond(filter.prefix)) is not None:
-                test(f"{own}run_id < ?", beyond)
-        if filter.waiting is not None:
-            test("question IS NOT NULL" if filter.waiting else "question IS NULL")
-        for column, sign, at in (
-            ("created", ">=", filter.created_from), ("created", "<", filter.created_to),
-            ("updated", ">=", filter.updated_from), ("updated", "<", filter.updated_to),
-        ):  # fmt: skip
-            if at is not None:
-                test(f"{column} {sign} ?", at)
-        if filter.search:
-            text = filter.search.lower()
-            test("(instr(lower(task), ?) > 0 OR instr(lower(run_id), ?) > 0)", text, text)
-        if not filter.children:
-            test("instr(run_id, ?) = 0", CHILD_MARK)
-        return f"WHERE {' AND '.join(tests)}", values
 
     def acquire(self, write: Acquire) -> tuple[RunRow, Acquired]:
         """Raise the run's epoch and write the lease of a claim. `Driven` if it gets none."""
@@ -498,7 +396,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         if run.endswith(MARK):
             where, values = f"number > ? AND {TENANT} = ?", (after, run[: -len(MARK)])
         elif run:
-            where, values = chosen, (after, run, below, _beyond(below), limit)
+            where, values = chosen, (after, run, below, beyond(below), limit)
         sql = (
             f"SELECT number, run_id, seq, type, at, data, record, epoch FROM event WHERE {where} "  # noqa: S608
             "AND type != 'removed' ORDER BY number LIMIT ?"
@@ -540,7 +438,7 @@ class Rows(TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         """Whether the inbox of the run or a child ever had a message with that id."""
         below = run_id + CHILD_MARK
         sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
-        return self.db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
+        return self.db.execute(sql, (msg_id, run_id, below, beyond(below))).fetchone() is not None
 
     def inbox(self, run_id: str) -> list[InboxMessage]:
         """The messages that are not yet consumed, in order of arrival."""
@@ -624,31 +522,6 @@ _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     SettleCall: Rows.settle_call,
 }  # fmt: skip
 """The method of each write."""
-
-
-def _row(columns: Columns) -> RunRow:
-    """The row of a run. The question is JSON text."""
-    stored = columns[_QUESTION]
-    if stored is None:
-        return as_row(columns)
-    question: Any = stored
-    with contextlib.suppress(*UNREAD):  # `as_row` reports the invalid value
-        question = json.loads(read_text(stored))
-    return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 :]))
-
-
-def _beyond(prefix: str) -> str | None:
-    """The first text after all that start with `prefix`, in the order of code points.
-
-    A range needs no escaping, unlike a pattern, and can use the index.
-    """
-    while prefix:
-        following = ord(prefix[-1]) + 1
-        prefix = prefix[:-1]
-        if following <= 0x10FFFF:
-            # the skipped code points are surrogates, which columns cannot contain
-            return prefix + chr(0xE000 if following == 0xD800 else following)
-    return None
 
 
 def _bytes(stored: Stored) -> bytes:

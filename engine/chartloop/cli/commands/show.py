@@ -22,7 +22,7 @@ from chartloop.core.visible import cut
 with at_first_use(__name__):
     from chartloop.machine import transition_table
     from chartloop.run import migrate, phases, sync
-    from chartloop.ui.view_model import build, state_drawing
+    from chartloop.ui.view_model import asking, build, state_drawing
     from chartloop.ui.view_model import text as run_text
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _show_question(run: Run, options: RunOptions) -> None:
     if asked is None:
         raise MisuseError(f"run `{run.id}` waits for nothing")
     if options.is_json:
-        console.result(console.as_json({**asked.to_dict(), "digest": asked.digest}))
+        console.result(console.as_json(asking.card_of(run, asked)))
         return
     for line in (*asked.text.splitlines(), *asked.about.splitlines()):
         console.result(console.plain(line))

@@ -18,8 +18,7 @@ from chartloop.ui.view_model.conversation_view import (
     PAGE,
     ConversationPage,
     Talk,
-    page_after,
-    page_before,
+    page_of,
     passage,
     talk_of,
 )
@@ -62,9 +61,7 @@ def conversation(
     Long texts are cut: `rest` is the number of characters that follow, which `passage` gives.
     """
     talk = _talk(parts, run_id)
-    if after is not None:
-        return page_after(talk, after, limit)
-    return page_before(talk, before, limit)
+    return page_of(talk, before, limit, after=after)
 
 
 @router.get("/runs/{run_id:path}/passage", responses=FOUND, response_model=Passage)

@@ -165,6 +165,7 @@ class EventScreen(ModalScreen[str | None]):
     def _option(self, answer: AnswerView) -> Option:
         fields = ", ".join(f"{field.name} ({field.type})" for field in answer.fields)
         text = f"{answer.event}   {fields}" if fields else answer.event
+        text += f"   → {answer.next}" if answer.next else ""
         return Option(Content(text), id=answer.event)
 
     @on(OptionList.OptionSelected)
@@ -246,7 +247,10 @@ class FieldsScreen(ModalScreen[str | None]):
                     yield Checkbox(f"accept {title}", True, compact=True, id=f"call-{number}")
                 else:
                     yield Label(Content(title))
-                lines = (f"  {name[1:-1]} {value}" for name, value in call["shown"])
+                lines = (
+                    f"  {row['name']}: {row['text']}".replace("\n", "\n    ")
+                    for row in call["rows"]
+                )
                 yield Label(Content("\n".join(lines)), classes="call")
             for number, name in enumerate((*self._fields, *self._given)):
                 field = self._fields.get(name)

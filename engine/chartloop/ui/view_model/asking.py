@@ -31,6 +31,10 @@ NO = frozenset("deny denied reject rejected no decline refuse abort cancel stop 
 every machine. Other answers have no colour."""
 
 
+DOUBT = {"retry": "makes the call again", "fail": "counts it as failed"}
+"""What follows the answers about a paid call in doubt."""
+
+
 def label_of(spec: MachineSpec, state: str, facts: Facts) -> str:
     """The label of a state in one line; its id if the file gives it none."""
     found = spec.states.get(state)
@@ -65,7 +69,7 @@ def answer_views(run: Run, question: Question | None) -> Iterator[AnswerView]:
             ),
             target if own else "",
             label=label_of(chart.spec, target, facts) if target else "",
-            next=_doubt_words(event) if doubt else _next_words(chart, state, event, target, facts),
+            next=DOUBT.get(event, "") if doubt else _next_words(chart, state, event, target, facts),
             tone="yes" if event.lower() in YES else "no" if event.lower() in NO else "",
         )
 
@@ -80,10 +84,6 @@ def _place_of(run: Run) -> tuple[Chart, str, Facts]:
             chart = chart.child(name)
         state = asked.state
     return chart, state, run.facts
-
-
-def _doubt_words(event: str) -> str:
-    return "the call is made again" if event == "retry" else "it counts as failed"
 
 
 def _next_words(chart: Chart, state: str, event: str, target: str, facts: Facts) -> str:
@@ -107,10 +107,12 @@ def _next_words(chart: Chart, state: str, event: str, target: str, facts: Facts)
 
 
 def card_of(run: Run, question: Question) -> dict[str, Any]:
-    """What a card shows of a question besides its text: who asks, since when, and the answers."""
+    """A question whole, with its digest, who asks and since when, and what each answer leads to."""
     spec = run.machine.spec
     chart, state, facts = _place_of(run)
     return {
+        **question.to_dict(),
+        "digest": question.digest,
         "title": shorten(spec.title or run.machine.name),
         "task": shorten(run.facts.run.task),
         "place": label_of(chart.spec, state, facts),

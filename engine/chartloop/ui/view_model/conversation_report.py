@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from chartloop.api import Run
 from chartloop.core.reports import Group, Note, Part, Report
 from chartloop.core.text_table import Line
-from chartloop.ui.view_model.conversation_view import Item, Text, page_before, talk_of
+from chartloop.ui.view_model.conversation_view import Item, Text, page_of, talk_of
 
 LONGEST = 1_000
 """The characters of a text that are shown."""
@@ -28,7 +28,7 @@ def conversation(run: Run, limit: int = 50) -> Conversation:
 
     In a notebook each call, with its arguments and result, is a fold. `print` shows it as text.
     """
-    page = page_before(talk_of(run), None, limit, longest=LONGEST)
+    page = page_of(talk_of(run), None, limit, longest=LONGEST)
     return Conversation(page.items, more=page.before is not None)
 
 
@@ -74,7 +74,8 @@ def _parts(item: Item) -> Iterator[Part]:
         title, about = f"{item.who or 'Somebody'} answered {item.state}", ""
     elif item.kind == "task" and item.who:
         title = f"Task of {item.who}"
-    yield Line(f"{number} {title} {about}".rstrip(), _COLOURS.get(item.kind, "bold"))
+    head = " · ".join(filter(None, (f"{number} {title}", about)))
+    yield Line(head, _COLOURS.get(item.kind, "bold"))
     if item.reasoning is not None:
         thoughts = list(_notes(item.reasoning, "dim"))
         yield Group(Line("  reasoning", "dim"), thoughts, folded="Reasoning")

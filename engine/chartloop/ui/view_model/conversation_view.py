@@ -176,17 +176,36 @@ def talk_of(run: Run, read: Read | None = None, *, earlier: str | None = None) -
     return Talk(run.machine.chart, read, session.tally.records, question, earlier)
 
 
-def page_before(
-    talk: Talk, before: str | None = None, limit: int = PAGE, *, longest: int = LONGEST
+def page_of(
+    talk: Talk,
+    before: str | None = None,
+    limit: int = PAGE,
+    *,
+    after: str | None = None,
+    longest: int = LONGEST,
 ) -> ConversationPage:
-    """The newest items, or the newest of those before a place. `ValueError` for no place."""
+    """The newest items, the newest of those before a place, or the oldest of those after one.
+
+    `after` may be ``start``. `ValueError` for what is no place.
+    """
+    found: list[Item] = []
+    if after is not None:
+        begin, number = (0, -1) if after == "start" else _place(after)
+        start = begin
+        while start < talk.count and len(found) < limit and start - begin < MOST_READ:
+            end = min(talk.count, start + CHUNK)
+            reader = _Reader(talk, longest).after(end)
+            parts = [(r.seq, reader.items(r)) for r in reversed(talk.read(start, end - start))]
+            for seq, items in reversed(parts):
+                found += items[number + 1 :] if seq == begin else items
+            start = end
+        more, found = len(found) > limit or start < talk.count, found[:limit]
+        last = found[-1].place if len(found) == limit else f"{start - 1}.{_NO_ITEM}"
+        oldest = found[0].place if found else after
+        return ConversationPage(tuple(found), oldest, last if more else None, talk.earlier)
     end, number = (talk.count, 0) if before is None else _place(before)
-    reader = _Reader(talk, longest)
-    start = min(end + 1, talk.count)
-    for record in reversed(talk.read(start, NEAR)):
-        reader.items(record)
-    first_read = start
-    found: list[Item] = []  # the newest first
+    start = first_read = min(end + 1, talk.count)
+    reader = _Reader(talk, longest).after(start)
     while start > 0 and len(found) < limit and first_read - start < MOST_READ:
         first = max(0, start - CHUNK)
         for record in reversed(talk.read(first, start - first)):
@@ -194,33 +213,9 @@ def page_before(
             found += reversed(items[:number] if record.seq == end else items)
         start = first
     more, found = len(found) > limit or start > 0, found[:limit][::-1]
-    first_place = found[0].place if found else f"{start}.0"
-    if len(found) < limit:
-        first_place = f"{start}.0"
+    oldest = found[0].place if len(found) == limit else f"{start}.0"
     newer = None if before is None or not found else found[-1].place
-    return ConversationPage(tuple(found), first_place if more else None, newer, talk.earlier)
-
-
-def page_after(
-    talk: Talk, after: str, limit: int = PAGE, *, longest: int = LONGEST
-) -> ConversationPage:
-    """The oldest items after a place, or after the ``start``. `ValueError` for no place."""
-    begin, number = (0, -1) if after == "start" else _place(after)
-    found: list[Item] = []
-    start = begin
-    while start < talk.count and len(found) < limit and start - begin < MOST_READ:
-        end = min(talk.count, start + CHUNK)
-        reader = _Reader(talk, longest)
-        for record in reversed(talk.read(end, NEAR)):
-            reader.items(record)
-        parts = [(r.seq, reader.items(r)) for r in reversed(talk.read(start, end - start))]
-        for seq, items in reversed(parts):
-            found += items[number + 1 :] if seq == begin else items
-        start = end
-    more, found = len(found) > limit or start < talk.count, found[:limit]
-    last = found[-1].place if len(found) == limit else f"{start - 1}.{_NO_ITEM}"
-    oldest = found[0].place if found else after
-    return ConversationPage(tuple(found), oldest, last if more else None, talk.earlier)
+    return ConversationPage(tuple(found), oldest if more else None, newer, talk.earlier)
 
 
 def passage(talk: Talk, place: str, name: str) -> str | None:
@@ -229,7 +224,7 @@ def passage(talk: Talk, place: str, name: str) -> str | None:
     Names are ``text``, ``reasoning``, ``arguments``, ``result``, ``output`` and those of parts.
     """
     seq, number = _place(place)
-    page = page_before(talk, f"{seq}.{number + 1}", 1, longest=2**40)
+    page = page_of(talk, f"{seq}.{number + 1}", 1, longest=2**40)
     found = next((item for item in page.items if item.place == place), None)
     if found is None:
         return None
@@ -275,20 +270,34 @@ class _Reader:
         self._received: list[str] = []
         """Tasks that the run took up in the records just read."""
 
+    def after(self, end: int) -> _Reader:
+        """The reader, with what the records from a number on say of those before."""
+        for record in reversed(self._talk.read(end, NEAR)):
+            self.items(record)
+        return self
+
     def items(self, record: Record) -> list[Item]:
         """The items of a record, in their order."""
         self._record = record
         self._items: list[Item] = []
         self._state = self._label(record.state)
-        match record.kind:
-            case "start":
-                self._start(record.input.data)
-            case "answer":
-                self._answer(record)
-            case _ if record.outcome is not None:
-                self._step(record.outcome)
-            case _:
-                pass
+        data = dict(record.input.data)
+        if record.kind == "start":
+            task, files = str(data.get("task") or ""), data.get("files") or ()
+            self._messages(() if self._talk.earlier else data.get("messages") or ())
+            if (task or files) and task not in self._received:
+                who = str(data.get("submitter") or "")
+                self._add("task", who=who, text=self._cut(task), parts=_parts(files))
+        elif record.kind == "answer":
+            who, via = str(data.pop("by", "") or ""), record.input.via
+            if via:
+                who = f"{who} by link" if who and who in via else f"{who} via {via}".strip()
+            texts = [value for value in data.values() if isinstance(value, str)]
+            rows = [f"{n}: {_say(value)}" for n, value in data.items() if value not in ("", None)]
+            text = texts[0] if len(data) == 1 and texts else "\n".join(rows)
+            self._add("answer", who=who, state=record.input.event, text=self._cut(text))
+        elif record.outcome is not None:
+            self._step(record.outcome)
         self._asked(record)
         return self._items
 
@@ -306,22 +315,6 @@ class _Reader:
         spec = self._talk.chart.spec.states.get(state)
         label = spec.label if spec is not None else None
         return _static(label.text) if label is not None else state
-
-    def _start(self, data: Mapping[str, Any]) -> None:
-        task, files = str(data.get("task") or ""), data.get("files") or ()
-        self._messages(() if self._talk.earlier else data.get("messages") or ())
-        if (task or files) and task not in self._received:
-            who = str(data.get("submitter") or "")
-            self._add("task", who=who, text=self._cut(task), parts=_parts(files))
-
-    def _answer(self, record: Record) -> None:
-        data = dict(record.input.data)
-        who = str(data.pop("by", "") or "")
-        texts = [value for value in data.values() if isinstance(value, str)]
-        lone = texts[0] if len(data) == 1 and texts else ""
-        rows = [f"{name}: {_say(value)}" for name, value in data.items() if value not in ("", None)]
-        text = lone or "\n".join(rows)
-        self._add("answer", who=who, state=record.input.event, text=self._cut(text))
 
     def _step(self, outcome: Outcome) -> None:
         record, reply = self._record, outcome.reply
@@ -469,8 +462,9 @@ def _text(message: Message) -> str:
 
 
 def _result_of(message: Message) -> CallResult:
-    call, name = str(message.get("tool_call_id") or ""), str(message.get("name") or "")
-    return CallResult(call, name, True, _text(message))
+    """The result of a call, of which only the message is left: it says whether the call failed."""
+    call, name, text = message.get("tool_call_id"), message.get("name"), _text(message)
+    return CallResult(str(call or ""), str(name or ""), not text.startswith("error: "), text)
 
 
 def _media(content: Any) -> Iterator[Mapping[str, Any]]:

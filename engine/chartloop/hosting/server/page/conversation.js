@@ -82,13 +82,19 @@ export class Conversation {
     const page = await this.get(this.run, {}, signal);
     const known = page.items.some(({ place }) => this.items.has(`${this.run} ${place}`));
     if (this.apart) return;
+    if (!known && this.items.size && !this.following) {
+      this.apart = true; // more came than a page holds, while older items are read: these stay
+      return this.showEnds();
+    }
     if (!known) this.reset(page);
     else this.keep(() => {
       this.put(page.items);
       this.thin("first");
     });
     if (this.following) this.toFoot();
+    const first = !this.loaded;
     this.loaded = true;
+    if (first) this.scrolled(); // earlier turns come at once where there is room for them
     this.mark();
     if (this.wanted !== undefined) this.reveal(this.wanted);
   }
@@ -339,7 +345,8 @@ export class Conversation {
   compose(view) {
     const lone = view.answers.filter(({ fields }) => fields.filter(({ name }) => name !== "by").length === 1 && fields.some(({ name, type }) => name !== "by" && /^str\b/.test(type)));
     const asked = view.answers.length === 1 && lone.length === 1 && !view.calls.length ? lone[0] : null;
-    const kind = view.ended && !view.moved ? "next" : asked ? `answer ${asked.event} ${view.wait}` : "";
+    const next = view.ended && view.status !== "moved" && !this.run.includes("/"); // a child goes on with its parent only
+    const kind = next ? "next" : asked ? `answer ${asked.event} ${view.wait}` : "";
     if (kind === this.kind) return;
     this.kind = kind;
     if (!kind) return this.foot.replaceChildren();

@@ -90,6 +90,7 @@ class Inbox {
 
   async load(signal) {
     const { machine, agent, search, due } = this.wanted;
+    const filter = JSON.stringify(this.wanted);
     const { runs, next } = await get(`/runs${query({ waiting: true, limit: MOST, machine, agent })}`, signal);
     const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (row) => {
@@ -104,9 +105,10 @@ class Inbox {
     const shown = new Set(asked.map(keyOf));
     for (const [key, one] of this.rows) {
       if (shown.has(key)) continue;
-      if (keys.has(key)) this.drop(key, one);
+      if (keys.has(key) || filter !== this.known) this.drop(key, one); // it waits still, and is not asked for
       else this.leave(key, one);
     }
+    this.known = filter;
     const first = this.rows.size === 0;
     let before = null; // a new one takes its place; those that are shown are not moved
     for (const row of asked.toReversed()) {

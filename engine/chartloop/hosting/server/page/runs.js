@@ -129,7 +129,7 @@ class Runs {
     const choice = (name, label, options) => h("label", {}, `${label} `, h("select", { name, on: { change } }, ...options));
     const option = (value, label = value) => h("option", { value, textContent: label });
     const { filters } = this;
-    const search = h("input", { type: "search", name: "search", value: filters.search, placeholder: "words of a task, or an id", attrs: { "aria-label": "Search in tasks and ids", "aria-keyshortcuts": "/", maxlength: "200" }, on: { input: () => this.later(), change } });
+    const search = h("input", { type: "search", name: "search", value: filters.search, placeholder: "words of a task, or an id", attrs: { "aria-label": "Search", "aria-keyshortcuts": "/", maxlength: "200" }, on: { input: () => this.later(), change } });
     this.search = search;
     this.machines = choice("machine", "machine", [option("", "any")]);
     const phases = choice("phase", "phase", [option("", "any"), ...Object.values(PHASES).map(({ name, sign, word }) => option(name, `${sign} ${word}`))]);

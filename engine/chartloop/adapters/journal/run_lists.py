@@ -1,0 +1,155 @@
+"""Lists of runs: which, in which order, page by page, and how many began when.
+
+Belongs here: the SQL of lists. Never: one run by itself (`rows`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.adapters.journal.raw_rows import COLUMNS, NAMES
+from chartloop.adapters.journal.texts import UNREAD, read_text
+from chartloop.adapters.journal.writes import Columns, Connection
+from chartloop.core.phase import phase_of
+from chartloop.run.journal import CHILD_MARK, RunRow
+from chartloop.run.journal_pages import (
+    RunCount,
+    RunFilter,
+    RunOrder,
+    RunPage,
+    Sort,
+    read_run_cursor,
+    run_cursor,
+)
+from chartloop.run.validate_record import as_row
+
+_RUN_ID, _QUESTION = map(NAMES.index, ("run_id", "question"))
+_KEYS: Mapping[Sort, str] = {
+    "started": "created", "duration": "(updated - created)", "steps": "steps",
+    "cost": "coalesce(cost, -1)", "tokens": "coalesce(tokens, -1)",
+}  # fmt: skip
+"""What runs are sorted by, as their indices have it."""
+_SELDOM = ("reason", "tenant", "parent", "ending")
+"""The columns that are empty in most rows; their indices omit these rows."""
+
+
+class ListRows:
+    """The table `run`, read as lists."""
+
+    db: Connection
+
+    def rows(self, filter: RunFilter, limit: int | None) -> list[RunRow]:
+        """The matching runs, the newest first; of equally old ones the last created."""
+        where, values = self._where(filter)
+        sql = f"SELECT {COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
+        found = self.db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
+        return [row_of(columns) for columns in found]
+
+    def page(self, filter: RunFilter, cursor: str, limit: int, order: RunOrder) -> RunPage:
+        """A page of the matching runs after a cursor, in an order.
+
+        By anything but the start, runs that have ended come from an index that holds only these,
+        so that a step need not write it. Those that have not ended are sorted.
+        """
+        key, way = _KEYS[order.by], "ASC" if order.ascending else "DESC"
+        parts = ("",) if order.by == "started" else ("ending != ''", "ending = ''")
+        found: list[Columns] = []
+        for part in parts:
+            where, values = self._where(filter, part)
+            if cursor:
+                where += f" AND ({key}, run_id) {'>' if order.ascending else '<'} (?, ?)"
+                values.extend(read_run_cursor(cursor))
+            sql = (
+                f"SELECT {COLUMNS}, {key} FROM run {where} "  # noqa: S608
+                f"ORDER BY {key} {way}, run_id {way} LIMIT ?"
+            )
+            found += self.db.execute(sql, (*values, limit + 1)).fetchall()
+        if len(parts) > 1:
+            found.sort(key=lambda row: (row[-1], row[_RUN_ID]), reverse=not order.ascending)
+        rows = [row_of(columns[:-1]) for columns in found[:limit]]
+        if len(found) <= limit:
+            return RunPage(rows)
+        last = found[limit - 1]
+        return RunPage(rows, run_cursor(last[-1], last[_RUN_ID]))
+
+    def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
+        """How many matching runs began in each span of time, by how they stand."""
+        where, values = self._where(filter)
+        sql = (
+            "SELECT CAST((created - ?) / ? AS INTEGER), status, reason, ending, "  # noqa: S608
+            f"question IS NOT NULL, wake_at IS NOT NULL, count(*) FROM run {where} "
+            "GROUP BY 1, 2, 3, 4, 5, 6"
+        )
+        counts = Counter[tuple[int, str]]()
+        for span, status, reason, ending, asks, wakes, runs in self.db.execute(
+            sql, (filter.created_from or 0.0, width, *values)
+        ).fetchall():
+            phase = phase_of(status, reason, ending=ending, asks=bool(asks), wakes=bool(wakes))
+            counts[span, phase.name] += runs
+        return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
+
+    def _where(self, filter: RunFilter, part: str = "true") -> tuple[str, list[Any]]:
+        """The condition of a filter with its values.
+
+        For waiting runs, and for the runs of a parent, only the short index of these is used;
+        ``+`` excludes the other indices.
+        """
+        tests, values = [part or "true"], list[Any]()
+
+        def test(sql: str, *arguments: Any) -> None:
+            tests.append(sql)
+            values.extend(arguments)
+
+        own = "+" if filter.waiting else ""
+        for column, wanted in filter.columns():
+            test(f"{own}{column} = ?", wanted)
+            if column in _SELDOM and wanted:
+                test(f"{own}{column} != ''")
+        if filter.prefix:
+            own = "+" if filter.waiting or filter.parent else ""
+            test(f"{own}run_id >= ?", filter.prefix)
+            if (end := beyond(filter.prefix)) is not None:
+                test(f"{own}run_id < ?", end)
+        if filter.waiting is not None:
+            test("question IS NOT NULL" if filter.waiting else "question IS NULL")
+        for column, sign, at in (
+            ("created", ">=", filter.created_from), ("created", "<", filter.created_to),
+            ("updated", ">=", filter.updated_from), ("updated", "<", filter.updated_to),
+        ):  # fmt: skip
+            if at is not None:
+                test(f"{column} {sign} ?", at)
+        if filter.search:
+            text = filter.search.lower()
+            test("(instr(lower(task), ?) > 0 OR instr(lower(run_id), ?) > 0)", text, text)
+        if not filter.children:
+            test("instr(run_id, ?) = 0", CHILD_MARK)
+        return f"WHERE {' AND '.join(tests)}", values
+
+
+def row_of(columns: Columns) -> RunRow:
+    """The row of a run. The question is JSON text."""
+    stored = columns[_QUESTION]
+    if stored is None:
+        return as_row(columns)
+    question: Any = stored
+    with contextlib.suppress(*UNREAD):  # `as_row` reports the invalid value
+        question = json.loads(read_text(stored))
+    return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 :]))
+
+
+def beyond(prefix: str) -> str | None:
+    """The first text after all that start with `prefix`, in the order of code points.
+
+    A range needs no escaping, unlike a pattern, and can use the index.
+    """
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        prefix = prefix[:-1]
+        if following <= 0x10FFFF:
+            # the skipped code points are surrogates, which columns cannot contain
+            return prefix + chr(0xE000 if following == 0xD800 else following)
+    return None
