@@ -67,11 +67,14 @@ def take(path: Path) -> None:
     with TemporaryDirectory() as home, server(Path(home, "journal.db")) as address:
         start(address)
         with browser() as chromium:
-            page = chromium.new_context(viewport={"width": WIDE, "height": HIGH}).new_page()
+            context = chromium.new_context(
+                viewport={"width": WIDE, "height": HIGH}, device_scale_factor=2
+            )
+            page = context.new_page()
             page.goto(f"{address}/runs/lithium")
-            expect_text(page, page.locator(".title .cl-status"), "^waits for you$")
+            expect_text(page, page.locator(".title .cl-status"), "waits for someone$")
             page.locator(".cl-picture svg").wait_for()
-            page.locator(".banner button").first.wait_for()
+            page.locator(".banner button:visible").first.wait_for()
             page.screenshot(path=path, animations="disabled")
 
 

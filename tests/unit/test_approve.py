@@ -335,20 +335,25 @@ states:
 """
 
 
+LONG = "Dear customer,\n\n" + "we are sorry. " * 60 + "\n\nYours"
+
+
 @pytest.mark.parametrize(
-    ("reply", "about"),
+    ("reply", "text", "about"),
     [
-        ("Dear customer,\n\nwe are sorry.\n\nYours", "Dear customer,\n\nwe are sorry.\n\nYours"),
-        ("pay \u202e001\nnow", "pay \\u202e001\nnow"),
-        ("Sorry.", ""),  # the question has all of it
+        ("Dear customer,\n\nwe are sorry.", "Send this?\n\nDear customer,\n\nwe are sorry.", ""),
+        ("Sorry.", "Send this?\n\nSorry.", ""),
+        (LONG, "Send this?", LONG),
+        ("f(\n  1)", "Send this?", "f(\n  1)"),
+        ("pay \u202e001\nnow", "Send this?\n\npay \\u202e001\nnow", ""),
     ],
+    ids=["lines", "short", "long", "indented", "turned"],
 )
-def test_the_newest_reply_stands_below_the_question_whole(reply: str, about: str) -> None:
+def test_the_newest_reply_is_read_whole_and_once(reply: str, text: str, about: str) -> None:
     run = load(REVIEW).start("t", script=[reply])
     run.run()
     assert run.question is not None
-    assert "\u202e" not in run.question.text
-    assert run.question.about == about
+    assert (run.question.text, run.question.about) == (text, about)
 
 
 # who answers ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ pytestmark = [
         "pygraphviz", install='pip install -e ".[diagrams]"'
     ),
 ]
+DOCS = Path(__file__).parents[2] / "docs"
 OPEN = """
 from pathlib import Path
 from chartloop import live, load
@@ -107,3 +108,23 @@ def test_after_a_restart_of_the_kernel_the_run_goes_on(tmp_path: Path) -> None:
     assert "▶ llm_inference  ● NOW" in text(before[0])
     assert "▶ done  ✓ completed" in text(after[0])
     assert "×1" in text(after[0])
+
+
+@pytest.mark.slow("starts a kernel")
+@pytest.mark.extra("nbconvert", install="pip install nbconvert")  # noqa: S610 - no Django
+def test_an_exported_panel_is_its_picture_as_the_page_says(tmp_path: Path) -> None:
+    """Without the state of widgets, of which nbconvert would make one that needs a network."""
+    import nbformat  # noqa: PLC0415 - an extra
+    from nbconvert.exporters import HTMLExporter  # noqa: PLC0415 - an extra
+    from nbconvert.preprocessors import ExecutePreprocessor  # noqa: PLC0415 - an extra
+
+    assert "store_widget_state=False" in (DOCS / "panel.md").read_text("utf-8")
+    made: Any = nbformat.v4
+    cells = [OPEN + START, "from chartloop import panel\npanel(run)"]
+    notebook = made.new_notebook(cells=[made.new_code_cell(cell) for cell in cells])
+    resources = {"metadata": {"path": str(tmp_path)}}
+    ExecutePreprocessor(timeout=100, store_widget_state=False).preprocess(notebook, resources)
+    page, _ = HTMLExporter().from_notebook_node(notebook)
+    shown = page[page.index("jp-OutputArea-output") :]
+    assert "widget-view" not in page
+    assert 'alt="Flowchart of Step-based agent' in shown or "<svg" in shown

@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from chartloop import Run, live, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
 from chartloop.extras import install
+from chartloop.pictures.live.bundle import part_around
+from chartloop.pictures.live.live_picture import LivePicture
+from chartloop.pictures.live.progress import Standing
 from chartloop.pictures.picture import Picture
 from chartloop.testing import ManualClock
 from chartloop.ui.notebook import live as live_module
@@ -318,6 +322,36 @@ class TestOutside:
         shown = bundle["text/html"]
         assert re.sub("<style>.*</style>", "", shown).startswith(
             '<div class="cl-live"><img alt="Flowchart of loop: idle at work'
+        )
+
+    @pytest.mark.system("dot", install="apt-get install graphviz")
+    def test_with_a_height_it_is_the_part_where_the_run_is(self) -> None:
+        run = load("agent").start("x", script=["Done."], clock=ManualClock())
+        shown, moved = live(run, height=240), set[float]()
+        for _ in range(4):
+            html = shown._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
+            (data,) = re.findall(r"base64,([^\"]+)", html)
+            svg = b64decode(data).decode()
+            (high,) = re.findall(r' height="([\d.]+)pt"', svg)
+            assert float(high) == 180  # 240 pixels
+            (top, seen) = map(float, re.findall(r'viewBox="0 ([\d.]+) [\d.]+ ([\d.]+)"', svg)[0])
+            (shift,) = re.findall(r"translate\([\d.]+ ([\d.]+)\)", svg)
+            now = shown.picture.ids.boxes[run.state]
+            group = re.findall(rf'<g id="{now}" class="node">(.*?)</g>', svg, re.DOTALL)[0]
+            ys = [float(shift) + float(y) for y in re.findall(r"\d,(-?[\d.]+)", group)]
+            assert top <= min(ys) and max(ys) <= top + seen  # noqa: PT018 - one box
+            moved.add(top)
+            if not run.ended:
+                run.advance()
+        assert len(moved) > 1
+
+    @pytest.mark.system("dot", install="apt-get install graphviz")
+    def test_a_picture_that_is_less_high_is_whole(self) -> None:
+        run = load(LOOP).start("x", clock=ManualClock())
+        picture = LivePicture(run.draw().chart, prefix="p-")
+        svg = picture.svg(Standing())
+        assert re.findall(r'viewBox="0 0.00 ([\d.]+ [\d.]+)"', part_around(svg, "", 5_000)) == (
+            re.findall(r'viewBox="0.00 0.00 ([\d.]+ [\d.]+)"', svg)
         )
 
     @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.txt"])

@@ -251,3 +251,30 @@ def told(svg: str) -> dict[str, str]:
         for group in root.iter(f"{SVG}g")
         if group.attrib.get("class") in ("node", "edge")
     }
+
+
+@DOT
+def test_the_moving_picture_of_the_readme_is_a_run_that_was_approved() -> None:
+    drawing = runpy.run_path(str(PICTURES / "hero.py"))
+    fresh = cast(Callable[[object], str], drawing["draw"])(drawing["moments"]())
+    committed = (PICTURES / "hero.svg").read_text("utf-8")
+    assert told(committed) == told(fresh), "draw it anew: python docs/pictures/hero.py"
+    assert beside(committed) == beside(fresh), "draw it anew: python docs/pictures/hero.py"
+    assert "May it call buy_report?" in beside(committed)
+    assert beside(committed)[-2] == "Demand for lithium rises by 12 % a year."
+    assert len(committed.encode()) < 300_000
+    assert (
+        re.search(r"<script|<a |href=|url\(|@import|<image", committed) is None
+    )  # a forge drops it
+    assert "prefers-color-scheme:dark" in committed.replace(" ", "")
+    assert "prefers-reduced-motion" in committed
+
+
+def beside(svg: str) -> list[str]:
+    """What stands beside the pictures."""
+    root = ET.fromstring(svg)  # noqa: S314 - our own
+    return [
+        text.text or ""
+        for text in root.iter(f"{SVG}text")
+        if text.attrib.get("class") in ("did", "new") or text.attrib.get("font-size") == "13"
+    ]

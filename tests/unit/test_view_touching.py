@@ -100,7 +100,7 @@ BOXES = """<svg>
     "case",
     [
         Case("past", "M20,20C20,40 20,80 20,100", []),
-        Case("through", "M20,20C220,50 120,30 20,100", ["box"]),
+        Case("through", "M20,20C120,90 120,30 20,100", ["box"]),
         Case("beside-a-corner-of-a-diamond", "M20,20C60,40 100,30 120,44", []),
         Case("along-its-border", "M20,20C70,60 70,60 20,100", []),
         Case("at-its-border", "M20,20C40,50 60,50 69,60", ["box"]),

@@ -3,7 +3,7 @@
 Belongs here: the fork, the raised limits, the outcome that is kept. Never: the decision what to
 keep (`run.retry`), driving.
 
-Source: docs/retry.md.
+Source: docs/stuck.md, "Try it again".
 """
 
 from __future__ import annotations
@@ -29,32 +29,31 @@ CHILDREN = 1_000
 """The most children whose calls are counted."""
 
 
-async def aretry_plan(run: Run) -> RetryPlan:
-    """What trying the run again would keep and do again."""
-    session = run.session
-    row = await session.journal.row(run.id) or session.row
-    head, size = session.head, PAGE
-    tail: list[Event] = []
-    while head and not is_enough(tail) and len(tail) < head:
-        tail = await session.journal.events(run.id, max(0, head - size), min(size, head))
-        size *= 4
-    names = session.names
-    tail = [
-        event if event.record is None else event.replace(record=as_now(event.record, *names))
-        for event in tail
-    ]
-    children = await session.journal.rows(
-        parent=run.id, prefix=f"{run.id}{CHILD_MARK}", limit=CHILDREN
-    )
-    return plan_retry(
-        run.machine.chart, row, tail, kind=run.result.kind,
-        facts=session.position.facts, children=children, now=session.ports.clock.now(),
-    )  # fmt: skip
-
-
 def retry_plan(run: Run) -> RetryPlan:
     """What trying the run again would keep and do again."""
-    return wait(aretry_plan(run), suspends=run.suspends)
+
+    async def plan() -> RetryPlan:
+        session = run.session
+        row = await session.journal.row(run.id) or session.row
+        head, size = session.head, PAGE
+        tail: list[Event] = []
+        while head and not is_enough(tail) and len(tail) < head:
+            tail = await session.journal.events(run.id, max(0, head - size), min(size, head))
+            size *= 4
+        names = session.names
+        tail = [
+            event if event.record is None else event.replace(record=as_now(event.record, *names))
+            for event in tail
+        ]
+        children = await session.journal.rows(
+            parent=run.id, prefix=f"{run.id}{CHILD_MARK}", limit=CHILDREN
+        )
+        return plan_retry(
+            run.machine.chart, row, tail, kind=run.result.kind,
+            facts=session.position.facts, children=children, now=session.ports.clock.now(),
+        )  # fmt: skip
+
+    return wait(plan(), suspends=run.suspends)
 
 
 def check_retry(
@@ -79,46 +78,37 @@ def check_retry(
     return {name: limit_value(run.machine.spec, name, value) for name, value in limits.items()}
 
 
-async def aretry_run(
+def retry_run(
     run: Run, plan: RetryPlan, limits: Mapping[str, Any], *, run_id: str | None = None
 ) -> Run:
     """The fork that a plan makes, with limits raised; it is not driven yet.
 
     With the id of a fork that was begun before, by a process that died, it is finished.
     """
-    run_id = run_id or new_run_id()
-    row = await run.session.journal.row(run_id)
-    made: Run
-    if row is None:
-        made = await run.afork(plan.at, run_id=run_id)
-    else:
-        made = cast("Machine", run.machine).open(run_id, journal=run.session.journal)
-    session = made.session
-    asks_again = session.row.fork_seq != plan.at  # an approval: its answer is asked for again
-    values = {f"limits.{name}": value for name, value in limits.items()}
-    begun = session.tally.records - (session.row.fork_seq or 0)
-    if values and not begun:
-        for name, value in values.items():
-            await made.aset(name, value)
-    if plan.keeps_outcome and not asks_again and begun <= len(values):
-        (last,) = await run.session.journal.records(run.id, plan.at, 1)
-        await _decide_again(made, as_now(last, *run.session.names).input)
-    return made
+    journal, fork_id = run.session.journal, run_id or new_run_id()
 
+    async def made() -> Run:
+        fork: Run
+        if await journal.row(fork_id) is None:
+            fork = await run.afork(plan.at, run_id=fork_id)
+        else:
+            fork = cast("Machine", run.machine).open(fork_id, journal=journal)
+        session = fork.session
+        begun = session.tally.records - (session.row.fork_seq or 0)
+        if not begun:
+            for name, value in limits.items():
+                await fork.aset(f"limits.{name}", value)
+        # not behind an approval: its answer is asked for again, and comes first
+        is_next = session.row.fork_seq == plan.at and begun <= len(limits)
+        if plan.keeps_outcome and is_next:
+            (last,) = await journal.records(run.id, plan.at, 1)
+            given = as_now(last, *run.session.names).input
+            with session.turn:  # its outcome once more, under the limits of now
+                await session.become_driver()
+                try:
+                    await record(session, given.replace(opaque=()))
+                finally:
+                    await leave(session)
+        return fork
 
-async def _decide_again(made: Run, given: Any) -> None:
-    """Record the outcome of a step once more, under the limits of now."""
-    session = made.session
-    with session.turn:
-        await session.become_driver()
-        try:
-            await record(session, given.replace(opaque=()))
-        finally:
-            await leave(session)
-
-
-def retry_run(
-    run: Run, plan: RetryPlan, limits: Mapping[str, Any], *, run_id: str | None = None
-) -> Run:
-    """The fork that a plan makes, with limits raised; it is not driven yet."""
-    return wait(aretry_run(run, plan, limits, run_id=run_id), suspends=run.suspends)
+    return wait(made(), suspends=run.suspends)

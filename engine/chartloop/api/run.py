@@ -20,10 +20,10 @@ from chartloop.api.continuing import (
 )
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
-from chartloop.api.tables import KnownFacts, Records
+from chartloop.api.tables import KnownFacts, KnownRecord, Records
 from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
-from chartloop.core.facts import EMPTY
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Message
 from chartloop.core.position import SUBMITTER
 from chartloop.core.reasons import Continuation
@@ -257,7 +257,8 @@ class Run:
         """Do the current action; see `step`."""
         if self._prepare is not None or self._moved or self._listeners.callbacks:  # else ready
             await self._ready()
-        return await act_once(self.session)
+        asked = self.session.position.facts.last.tool_calls
+        return self._known(await act_once(self.session), asked)
 
     def advance(self) -> Record | None:
         """Make one record of any kind: the start, an answer, an action. None as for `step`."""
@@ -267,7 +268,11 @@ class Run:
         """Make one record; see `advance`."""
         if self._prepare is not None or self._moved or self._listeners.callbacks:
             await self._ready()
-        return await advance(self.session)
+        asked = self.session.position.facts.last.tool_calls
+        return self._known(await advance(self.session), asked)
+
+    def _known(self, record: Record | None, asked: tuple[ToolCall, ...]) -> Record | None:
+        return None if record is None else KnownRecord.of(record, self.machine.chart, asked)
 
     def run(self, *, until: str | None = None) -> Result:
         """Run to the end, to a breakpoint, or to where the run waits for a person.

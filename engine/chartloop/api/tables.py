@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, ClassVar, SupportsIndex, overload
 
-from chartloop.core.facts import Facts
+from msgspec.structs import astuple
+
+from chartloop.core.facts import Facts, ToolCall
 from chartloop.core.records import Record
 from chartloop.core.reports import Part, Report
+from chartloop.core.text_table import Cell
 from chartloop.core.visible import printable
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
-from chartloop.run.record_text import RecordRow, record_table
+from chartloop.run.record_text import RecordRow, because, call_lines, record_table
 
 
 class Records(Report, list[Record]):
@@ -71,6 +74,54 @@ class Records(Report, list[Record]):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+class KnownRecord(Record, frozen=True, gc=False):
+    """A record that a step returned: its notebook view has guards, labels and calls.
+
+    Equal to the plain record. Pickled and stored as that.
+    """
+
+    chart: Chart | None = None
+    asked: tuple[ToolCall, ...] = ()
+    """The calls of the newest reply before it."""
+
+    @classmethod
+    def of(cls, record: Record, chart: Chart, asked: tuple[ToolCall, ...]) -> KnownRecord:
+        """The record with what its view needs besides."""
+        return cls(*astuple(record), chart=chart, asked=asked)
+
+    def card(self) -> dict[str, str]:
+        """What a notebook shows of it, by name."""
+        card, chart = super().card(), self.chart
+        if chart is None:
+            return card
+        calls = call_lines(self, self.asked)
+        return {
+            **card, "at": Cell(_named(chart, self.state), "code"),
+            "calls": Cell("\n".join(calls), "code") if calls else card["calls"],
+            "taken": Cell(because(chart, self), "code"),
+            "next": Cell(_named(chart, self.next), "code"),
+        }  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the records are equal; plain ones may be equal too."""
+        size = len(Record.__struct_fields__)
+        return isinstance(other, Record) and astuple(self)[:size] == astuple(other)[:size]
+
+    __hash__ = Record.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        size = len(Record.__struct_fields__)
+        return Record(*astuple(self)[:size]).__reduce__()
+
+
+def _named(chart: Chart, state: str) -> str:
+    known = chart.spec.states.get(state)
+    label = (
+        " ".join(known.label.text.split()) if known is not None and known.label is not None else ""
+    )
+    return f"{state}: {label}" if label and label != state else state
 
 
 class KnownFacts(Facts, frozen=True, gc=False):

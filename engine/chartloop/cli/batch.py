@@ -147,20 +147,14 @@ class Batch:
             cause = done.error.message if done.error is not None else done.kind
             console.say(console.plain(f"line {done.job.line}: {cause}"))
         elif console.is_terminal(sys.stderr):
-            self._show_progress()
-
-    def _show_progress(self) -> None:
-        totals, running = self.totals(), len(self.started) - self.finished
-        failed = sum(done.error is not None or _has_failed(done) for done in self.started)
-        progress = BatchProgress(
-            self.finished, len(self.jobs), running, failed, int(totals.tokens or 0), totals.cost,
-            time.monotonic() - self.begun,
-        )  # fmt: skip
-        console.repaint(progress.line((console.columns(sys.stderr) or 80) - 1))
-
-
-def _has_failed(done: Done) -> bool:
-    return done.run is not None and done.run.ended and done.kind == "error"
+            totals, running = self.totals(), len(self.started) - self.finished
+            ended = [done for done in self.started if done.error or (done.run and done.run.ended)]
+            progress = BatchProgress(
+                self.finished, len(self.jobs), running,
+                sum(done.kind == "error" for done in ended), int(totals.tokens or 0), totals.cost,
+                time.monotonic() - self.begun,
+            )  # fmt: skip
+            console.repaint(progress.line((console.columns(sys.stderr) or 80) - 1))
 
 
 def run_all(source: str, options: RunCommandOptions) -> int:

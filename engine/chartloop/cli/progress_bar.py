@@ -44,10 +44,14 @@ class BatchProgress(NamedTuple):
 
     @property
     def time_left(self) -> float | None:
-        """Seconds until all are done, if the others take as long; None while too few are."""
+        """Whole seconds until all are done, if the others take as long; None while too few are.
+
+        From two minutes on, whole minutes.
+        """
         if self.done < SURE_OF or self.done >= self.total or self.elapsed <= 0:
             return None
-        return self.elapsed / self.done * (self.total - self.done)
+        left = self.elapsed / self.done * (self.total - self.done)
+        return round(left / 60) * 60 if left >= 120 else max(1, round(left))
 
     def line(self, columns: int) -> str:
         """One line of at most so many columns: what matters least is left out first."""
@@ -58,7 +62,7 @@ class BatchProgress(NamedTuple):
             "done": f"{self.done:,} of {self.total:,}",
             "running": f"{self.running} running",
             "failed": f"{self.failed} failed",
-            "left": "" if left is None else f"about {_roughly(left)} left",
+            "left": "" if left is None else f"about {say_duration(left)} left",
             "cost": "cost not known" if self.cost is None else costs.say_cost(self.cost),
             "tokens": say_count(self.tokens, "token"),
         }
@@ -70,11 +74,6 @@ class BatchProgress(NamedTuple):
                 if len(whole) <= columns:
                     return whole
         return text[:columns]
-
-
-def _roughly(seconds: float) -> str:
-    """A time that is estimated: whole seconds, and whole minutes from two on."""
-    return say_duration(round(seconds / 60) * 60 if seconds >= 120 else max(1, round(seconds)))
 
 
 @contextmanager

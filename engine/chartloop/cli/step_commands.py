@@ -18,6 +18,7 @@ from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
 from chartloop.core.text_table import Line, Row
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
+from chartloop.run.record_text import call_lines
 from chartloop.run.result import say_facts
 from chartloop.ui.view_model.build import record_view
 from chartloop.ui.view_model.orders import Fork, Set
@@ -251,6 +252,9 @@ class Commands:
         line += f"  → {' → '.join(done.path)}" if done.path else ""
         line += f"  because {done.because}" if done.because else ""
         self._say(console.plain(line), "red" if done.failed else "")
+        asked = self.before.last.tool_calls if self.before is not None else ()
+        for call in call_lines(record, asked):
+            self._say(console.plain(f"   {call}"), "dim")
 
     # inspecting -----------------------------------------------------------------------------
 

@@ -148,30 +148,32 @@ class Record(Shown, Value, frozen=True, gc=False):
 
     def parts(self) -> Iterator[Part]:
         """The input, its outcome, and the next state."""
+        yield pairs(self.card().items())
+
+    def card(self) -> dict[str, str]:
+        """What a notebook shows of the record, by name; what is empty is left out."""
         input_, outcome = self.input, self.input.outcome or _NO_OUTCOME
         reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
         took = ""
         if input_.kind == "step" and input_.started:
             took = say_elapsed(max(0.0, input_.at - input_.started))
-        yield pairs(
-            (
-                (f"record {self.seq}", f"{input_.kind} {input_.event}".strip()),
-                ("at", Cell(self.state, "code")),
-                ("took", took),
-                ("given", "" if input_.ahead is None else "ahead of the question"),
-                ("via", input_.via),
-                ("reply", reply.text if reply is not None else ""),
-                ("calls", Cell(", ".join(call.name for call in calls), "code")),
-                ("failed", Cell("\n".join(self.failures), "red")),
-                ("data", Cell(to_json(input_.data) if input_.data else "", "code")),
-                ("taken", Cell("\n".join(self.taken), "code")),
-                ("signals", "\n".join(map(str, self.signals))),
-                ("warnings", "\n".join(self.warnings)),
-                ("next", Cell(self.next, "code")),
-                ("status", self.status),
-            )
-        )
+        return {
+            f"record {self.seq}": f"{input_.kind} {input_.event}".strip(),
+            "at": Cell(self.state, "code"),
+            "took": took,
+            "given": "" if input_.ahead is None else "ahead of the question",
+            "via": input_.via,
+            "reply": reply.text if reply is not None else "",
+            "calls": Cell(", ".join(call.name for call in calls), "code"),
+            "failed": Cell("\n".join(self.failures), "red"),
+            "data": Cell(to_json(input_.data) if input_.data else "", "code"),
+            "taken": Cell("\n".join(self.taken), "code"),
+            "signals": "\n".join(map(str, self.signals)),
+            "warnings": "\n".join(self.warnings),
+            "next": Cell(self.next, "code"),
+            "status": self.status,
+        }
 
     def plain_text(self) -> str:
         """The record in one line."""

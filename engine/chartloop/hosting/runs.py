@@ -64,7 +64,7 @@ from chartloop.run.tenants import (
     unknown_run_error,
 )
 from chartloop.ui.view_model.asking import card_of, label_of
-from chartloop.ui.view_model.build import RECORDS, children_of, view_run
+from chartloop.ui.view_model.build import CHILDREN, RECORDS, children_of, view_run
 from chartloop.ui.view_model.family import Origin, child_dict, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
@@ -217,7 +217,7 @@ class Runs:
         """The children that the step of a record started, at most a page of them."""
         state, step = past.record.state, past.before.facts.run.steps
         prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
-        rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=RECORDS))
+        rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=CHILDREN))
         rows.sort(key=lambda row: (row.created, row.run_id))
         of = [(row, origin_of(row.run_id)) for row in rows]
         label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
@@ -226,7 +226,7 @@ class Runs:
     def place(self, run_id: str) -> Json:
         """The way up from a child run, and its neighbours in the step that started it."""
         parents: list[tuple[Origin, Run, int | None]] = []
-        above = origin_of(run_id)
+        above = origin_of(self.row(run_id).run_id)
         beside: list[RunRow] = []
         if above is not None:
             prefix = f"{above.parent}{CHILD_MARK}{above.state}{CHILD_MARK}{above.step}"

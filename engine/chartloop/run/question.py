@@ -120,6 +120,12 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
     calls = shown_calls(request) if (request := request_at(position)) is not None else ()
     waits = position.state in chart.waiting and not position.blocked_on
     about = "" if not waits or calls or reply in text else reply
+    if about:  # which is read whole below the question: its beginning is not said twice
+        flat, lines = " ".join(about.split()), text.split("\n")
+        for number in range(1, len(lines)):
+            if flat.startswith(" ".join(" ".join(lines[number:]).split()).removesuffix("…")):
+                text = "\n".join(lines[:number]).strip()
+                break
     due = due_at(chart, position)
     return Question(wait, text, answers, run_id, position.state, due, calls, about)
 
@@ -182,7 +188,11 @@ def _text(chart: Chart, position: Position) -> str:
         return str(asked)
     spec = chart.spec.states[position.state]
     label = spec.ask or spec.label
-    return " ".join(label.show(position.facts).split()) if label is not None else position.state
+    if label is None:
+        return position.state
+    # a value of the label stays in its line; the lines are the file's
+    shown = label.show(position.facts).strip()
+    return "\n".join(" ".join(line.split()) for line in shown.split("\n"))
 
 
 def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:

@@ -9,18 +9,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from chartloop.core.conversation import arguments_of
+from chartloop.core.format import json_text
+from chartloop.core.outcome import made_of_calls
 from chartloop.core.phase import ending_of
 from chartloop.core.position import ELICITATION
 from chartloop.core.reasons import StopSignals
 from chartloop.core.reports import Table
 from chartloop.core.text_table import Cell, Row
 from chartloop.core.units import say_elapsed
+from chartloop.core.visible import short
 from chartloop.machine.guard_text import say_value
 from chartloop.machine.transition_table import ENGINE_ENDS
 
 if TYPE_CHECKING:  # the command line uses this module before it loads a machine
+    from chartloop.core.facts import ToolCall
     from chartloop.core.records import Record
     from chartloop.machine.build import Chart
+
+LONGEST_RESULT = 160
+"""The most characters shown of the result of a call, and of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +157,38 @@ def action_of(chart: Chart, record: Record) -> str:
     state = chart.spec.states.get(record.state)
     is_step = record.kind in ("step", "blocked")
     return state.action.name if is_step and state is not None and state.action is not None else ""
+
+
+def call_lines(record: Record, asked: Sequence[ToolCall] = ()) -> list[str]:
+    """The tool calls of a record, a line each: those of a reply, or those made, with results.
+
+    `asked` are the calls of the newest reply before the record: they have the arguments.
+    """
+    outcome = record.outcome
+    if outcome is None:
+        return []
+    if outcome.reply is not None:
+        return [call_text(call) for call in outcome.reply.tool_calls]
+    results = outcome.held_result
+    if not made_of_calls(results):
+        return []
+    known = {call.id: call for call in asked}
+    return [
+        f"{call_text(known[one.id]) if one.id in known else one.name} → "
+        + ("" if one.ok else "failed: ") + short(one.content, LONGEST_RESULT)
+        for one in results
+    ]  # fmt: skip
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as code: ``search(query="lithium")``, shortened."""
+    arguments = arguments_of(call)
+    if isinstance(arguments, dict):
+        given = cast("dict[str, Any]", arguments)
+        text = ", ".join(f"{name}={short(json_text(one))}" for name, one in given.items())
+    else:
+        text = short(str(arguments))
+    return f"{call.name}({short(text, LONGEST_RESULT)})"
 
 
 def duration_of(record: Record) -> str:

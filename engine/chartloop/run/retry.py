@@ -7,7 +7,7 @@ recorded outcome is decided again under the raised limit, so no call of it is ma
 
 Belongs here: the decision, pure. Never: forking, driving (`api.retrying`), a face.
 
-Source: docs/retry.md.
+Source: docs/stuck.md, "Try it again".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from chartloop.core.facts import Facts, Failure
+from chartloop.core.facts import Facts
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.reasons import ResultKind
@@ -181,7 +181,11 @@ def plan_retry(
     step = facts.run.steps - acted + 1
     error: Mapping[str, Any] | None = None
     if done is not None and done.error is not None:
-        error = _failure_dict(done.error, newest.state, step + attempts - 1)
+        error = {
+            "category": done.error.category, "message": done.error.message,
+            "state": done.error.state or newest.state, "kind": done.error.kind,
+            "step": step + attempts - 1,
+        }  # fmt: skip
     calls: list[CallAgain] = []
     if done is not None and not keeps:
         below = f"{row.run_id}{CHILD_MARK}{newest.state}{CHILD_MARK}{step + attempts - 2}"
@@ -245,13 +249,6 @@ def _failures(records: Sequence[Record], stop: Record) -> tuple[Record, Record, 
             break
         first, attempts = record, attempts + 1
     return first, stop, attempts
-
-
-def _failure_dict(error: Failure, state: str, step: int) -> dict[str, Any]:
-    return {
-        "category": error.category, "message": error.message, "state": error.state or state,
-        "kind": error.kind, "step": step,
-    }  # fmt: skip
 
 
 def _calls_of(

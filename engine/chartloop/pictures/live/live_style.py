@@ -38,6 +38,8 @@ from chartloop.pictures.live.plan import Plan, last_boxes, say_times
 
 BADGE = "o NOW"
 """The placeholder of the badge of the current state."""
+FAILURES = "o 12 survived"
+"""The placeholder of the badge where an action may fail, which counts what was survived."""
 COMPLETED = "o completed"
 """The placeholder of the badge in an end for runs that are completed."""
 REASON = "o user_requested"
@@ -91,7 +93,9 @@ class LiveDress(Dress):
     def badge(self, box: Box) -> str:
         """The text under a label."""
         ends = COMPLETED if box.role == "completed" else REASON
-        return ends if box.id in self._last else BADGE
+        if box.id in self._last:
+            return ends
+        return FAILURES if box.role == "action" else BADGE
 
     def count(self, arrow: Arrow) -> str:
         """The text after the label of an arrow."""

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from chartloop.pictures.dot.write import SvgIds
-from chartloop.pictures.live.live_style import BADGE, CAPTION, COMPLETED, COUNT, REASON
+from chartloop.pictures.live.live_style import BADGE, CAPTION, COMPLETED, COUNT, FAILURES, REASON
 
 _PARTS = re.compile(r'(?=<g id="[^"]*" class="(?:graph|node|edge)")')
 _ID = re.compile(r'<g id="([^"]*)"')
@@ -30,7 +30,7 @@ _LOWER = 5.0
 RAISED = 2.0
 """Points by which label and badge move up again in a box that has one."""
 
-_ROOMS = (BADGE, REASON, COMPLETED, f"{COUNT} ", CAPTION)
+_ROOMS = (BADGE, REASON, COMPLETED, FAILURES, f"{COUNT} ", CAPTION)
 
 
 class Slots:

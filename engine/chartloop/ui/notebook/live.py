@@ -26,21 +26,25 @@ INTERVAL = 0.1
 """The fewest seconds between two repaints of a driven run. The last state is always painted."""
 
 
-def live(run: Run, **options: Unpack[DrawOptions]) -> Live:
+def live(run: Run, *, height: float | None = None, **options: Unpack[DrawOptions]) -> Live:
     """Show a picture that follows the run: one display, which every later step updates in place.
 
         live(run)
         run.step()
 
     It shows the current state, the path so far with the count of each edge, and how the run ended,
-    however the run is driven. A second call shows the same picture in its cell, too; the drawing
-    options are those of the first call, see `Machine.draw`. Outside a notebook, `print` shows it.
+    however the run is driven. With `height` it is at most so many pixels high: of a larger picture
+    it shows the part where the run is, so that it fits beside the cell that steps.
+
+    A second call shows the same picture in its cell, too; height and drawing options are those of
+    the first call, see `Machine.draw`. Outside a notebook, `print` shows it.
     """
     listeners = (getattr(callback, "__self__", None) for callback in run.listeners)
     picture = next((one for one in listeners if isinstance(one, Live)), None)
     if picture is None:
         region = options.get("region", "state")
-        picture = Live(run, lambda: run.draw(**options), region=region, on=screen())
+        drawn = screen()
+        picture = Live(run, lambda: run.draw(**options), region=region, on=drawn, height=height)
     return picture.show()
 
 
@@ -57,8 +61,10 @@ class Live:
         *,
         region: str = "state",
         on: Screen | None = None,
+        height: float | None = None,
     ) -> None:
         self._run = run
+        self._height = height
         self._draw = draw
         self._standing_of = status_of if region == "status" else standing_of
         self._picture = LivePicture(draw().chart)
@@ -102,7 +108,7 @@ class Live:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The view for a notebook: the picture as it is now, with text as the fallback."""
         standing = self.standing
-        return live_bundle(self._picture, standing)
+        return live_bundle(self._picture, standing, height=self._height)
 
     def _ipython_display_(self) -> None:
         """Show it under the current cell, at most once: each copy would be updated."""

@@ -187,9 +187,8 @@ class StepApp(App[None]):
                 yield Pane("facts", "3 Facts that changed", facts_of)
                 yield Pane("records", "4 Records", records_of)
             with Vertical(id="talk", classes="side"):
-                yield Pane("said", "6 Said", said_of)
-            with Vertical(id="far"):
                 yield MapPane("map", "Map")
+                yield Pane("said", "6 Said", said_of)
         yield Static(id="ticker")
         yield CommandLine(id="line", placeholder="1 to 6: panes   : a command   ? help")
         yield KeyLine(compact=True)

@@ -31,8 +31,8 @@ class Origin(NamedTuple):
 def origin_of(run_id: str) -> Origin | None:
     """Where a run comes from, by its id; None for a run without a parent."""
     parts = run_id.split(CHILD_MARK)
-    # from the right: a name is not a number, and a step is
-    for width in (2, 3):
+    # from the right: a name may be a number, a state is none
+    for width in (3, 2):
         if len(parts) > width and parts[1 - width].isdecimal():
             parent, (state, step, *name) = parts[:-width], parts[-width:]
             return Origin(CHILD_MARK.join(parent), state, int(step), CHILD_MARK.join(name))

@@ -65,7 +65,7 @@ export class Children {
     phase.dataset.colour = colour;
     const took = span(end - begun);
     const who = h("div", {}, h("a", { href: runPath(run), textContent: name || machine, title: run }), text("span", " by ", "cl-muted"), seq === null ? text("span", label) : h("button", by));
-    const said = message ? text("span", message, "child-message") : null;
+    const said = message ? text("span", message, colour === "red" ? "child-message refused" : "child-message") : null;
     return h(
       "tr", {},
       h("th", { attrs: { scope: "row" } }, who, task ? text("span", task, "child-task") : null, said),

@@ -6,7 +6,7 @@ import { Question } from "./answers.js";
 import { get, isLive, machinePath, query, runPath } from "./api.js";
 import { h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { ago, left } from "./words.js";
+import { ago, asks, left } from "./words.js";
 
 const GONE = 4000; // ms for which an answered question is still to be seen
 const MOST = 200; // questions that are asked for at once
@@ -126,20 +126,20 @@ class Inbox {
 
   add(row, before) {
     const { question: asked, run } = row;
-    const [line] = asked.text.split("\n");
+    const [what, detail] = asks(asked);
     const since = text("span", "", "cl-muted since");
     const due = text("span", "", "due");
     const box = h("div", { className: "opened", hidden: true });
     const key = keyOf(row);
     const head = h(
       "button", { type: "button", className: "asks", attrs: { "aria-expanded": "false" }, on: { click: () => this.turn(key) } },
-      text("span", line || "It waits for an answer", "what"), text("span", about(asked), "cl-muted detail"), due, since, text("span", row.machine, "cl-muted of"),
+      text("span", what, "what"), text("span", detail, "cl-muted detail"), due, since, text("span", row.machine, "cl-muted of"),
     );
     const from = h("p", { className: "about", hidden: true }, "Run ", h("a", { href: runPath(run), textContent: run }), " of ", h("a", { href: machinePath(row.machine), textContent: row.machine }), row.agent ? `, agent ${row.agent}` : "");
     const element = h("article", { className: "card", attrs: { "aria-label": `Question of run ${run}`, role: "listitem" } }, head, box, from);
     this.list.insertBefore(element, before);
     this.rows.set(key, { row, question: null, since, due, head, box, from, element });
-    this.app.speak(`Run ${run} asks: ${line}`);
+    this.app.speak(`Run ${run} asks: ${what}`);
   }
 
   turn(key) {
@@ -260,12 +260,6 @@ class Inbox {
     if (key === "/") return this.fields.search.focus(), true;
     return false;
   }
-}
-
-/** The first of what is decided, in a line. */
-function about({ about: whole, text: asked, calls = [] }) {
-  const more = calls.length ? asked.split("\n").slice(-calls.length).join(" ") : whole || asked.split("\n").slice(1).join(" ");
-  return more.slice(0, 200).replace(/\s+/g, " ").trim();
 }
 
 const keyOf = ({ run, question }) => `${run} ${question.wait}`;

@@ -32,3 +32,12 @@ export function money(usd) {
   if (usd === 0) return "$0";
   return `$${usd < 0.01 ? usd.toPrecision(2) : usd.toFixed(usd < 1 ? 3 : 2).replace(/(\.\d\d)0$/, "$1")}`;
 }
+
+/** A question in a list: what is asked, and what it is about, each in a line. Calls to approve come first. */
+export function asks({ text: asked, about, calls = [] }) {
+  const [line, ...more] = asked.split("\n");
+  const flat = (words) => words.slice(0, 200).replace(/\s+/g, " ").trim();
+  // the last lines of the text name the calls, in JSON whose hidden characters are already shown
+  const called = calls.length ? more.slice(-calls.length).map((call) => call.replace(/[{}"]/g, "")) : [];
+  return called.length ? [flat(called.join(", ")), line] : [line || "It waits for an answer", flat(about || more.join(" "))];
+}
