@@ -23,7 +23,7 @@ TOKENS = (ACME, BETA, NOBODY, EVERYBODY)
 SECRET = "zirconium"
 BODIES: Mapping[str, Any] = {
     "step": {}, "run": {}, "pause": {}, "resume": {}, "answer": {"event": "approve"},
-    "enqueue": {"tasks": ["x"]}, "cancel": {}, "fork": {}, "back": {},
+    "enqueue": {"tasks": ["x"]}, "cancel": {}, "fork": {}, "back": {}, "retry": {},
     "set": {"name": "limits.steps", "value": 9}, "link": {"to": "eve@example.org"},
 }  # fmt: skip
 """What each order to a run takes."""
