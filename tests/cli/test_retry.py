@@ -66,7 +66,7 @@ def test_a_retry_keeps_what_was_done_before_the_failure(clerk: Shell) -> None:
     done = clerk("retry", "last", "--yes", "--script", "up.yaml", "--format", "json")
     assert done.code == 0, done.err
     assert done.json["output"] == "Two."
-    assert done.json["usage"]["cost"] == pytest.approx(0.5)  # pyright: ignore[reportUnknownMemberType]
+    assert done.json["usage"]["cost"] == pytest.approx(0.5)
     assert done.json["steps"] == 3
     old, new = (clerk("show", run, "--format", "json").json for run in ("r", done.json["run"]))
     assert old["records"][:3] == new["records"][:3]
@@ -81,7 +81,7 @@ def test_a_limit_is_raised_and_no_call_is_made_twice(clerk: Shell) -> None:
     assert "raise it: steps: 4" in refused.err
     done = clerk("retry", "r", "--raise", "--format", "json")
     assert done.code == 0, done.err
-    assert done.json["usage"]["cost"] == pytest.approx(0.5)  # pyright: ignore[reportUnknownMemberType]
+    assert done.json["usage"]["cost"] == pytest.approx(0.5)
     assert done.json["usage"]["llm_calls"] == 2
 
 

@@ -319,7 +319,10 @@ class OneBehaviour(RuleBasedStateMachine):
         if texts:
             asked = OpenQuestion("1", texts[0], {"e": {"n": "int"}}) if number % 2 else None
             status, reason = ("paused", "") if asked else ("running", "x" if number % 3 else "")
-            update = Update(status, "s", reason, number, None, asked, number, None)
+            update = Update(
+                status, "s", reason, number, question=asked, tokens=number,
+                ending="failed" if reason else "", message=texts[0], last_state=texts[-1],
+            )  # fmt: skip
         self.last[run_id] = (head, epoch, events)
         more = {"update": update, "consumed": consumed}
         self.call("append", run_id, head, epoch, events, **more)

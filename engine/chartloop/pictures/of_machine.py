@@ -39,7 +39,7 @@ class OfMachine(Protocol):
 
     def draw(
         self, *, rules: RuleDrawing = "box", all: bool = False, region: str = "state",
-        direction: Direction = "tb", around: str | None = None, hops: int = 1,
+        direction: Direction = "tb", around: str | None = None, hops: int = 1, scale: float = 1.0,
         facts: Facts | None = None,
     ) -> Picture:  # fmt: skip
         """Its picture, with the limits of the facts."""
