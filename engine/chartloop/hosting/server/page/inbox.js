@@ -139,7 +139,7 @@ class Inbox {
     const element = h("article", { className: "card", attrs: { "aria-label": `Question of run ${run}`, role: "listitem" } }, head, box, from);
     this.list.insertBefore(element, before);
     this.rows.set(key, { row, question: null, since, due, head, box, from, element });
-    this.app.speak(`Run ${run} asks: ${line}`);
+    this.app.speak(`Run ${run} asks: ${what}`);
   }
 
   turn(key) {
