@@ -250,7 +250,7 @@ def test_the_page_of_a_machine_says_all_of_it(
     row.locator("td").nth(3).get_by_role("link").click()
     page.wait_for_url("**/runs/failed")
     seen.open("/machines/calculator")
-    expect_text(page, page.locator(".cl-right"), "Runs.*all [23].*The last that failed: failed")
+    expect_text(page, page.locator(".cl-right"), "Runs.*all [23].*The last that failed: Read it")
     expect_text(page, page.locator(".cl-right"), "Tools.*add.*acts outside.*Instructions")
     expect_text(page, page.locator(".cl-right"), "errors.consecutive >= limits.errors → stop")
     assert "rules.0#" not in str(page.locator(".cl-right").text_content())

@@ -141,4 +141,4 @@ def test_an_error_that_the_file_ends_as_completed_says_so(sh: Shell) -> None:
         "  e: {stop: error, next: g}\n  g: {end: completed}\n",
     )
     done = sh("run", "ends.yaml", "x")
-    assert "(limit: the file ends it as completed, although `error` is an error)" in done.err
+    assert "Gave up (`error`, an error that the file ends as completed) at `g`" in done.err

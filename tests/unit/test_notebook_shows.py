@@ -151,7 +151,7 @@ def test_a_machine_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch
         raise SetupError("Graphviz has no mind to")
 
     monkeypatch.setattr("chartloop.pictures.picture.find_engine", lambda: "dot")
-    monkeypatch.setattr("chartloop.pictures.picture.render", refuses)
+    monkeypatch.setattr("chartloop.pictures.dot.clear.render", refuses)
     bundle = shown(load("agent"))
     assert set(bundle) == {"text/plain"}
     assert "Graphviz has no mind to" in bundle["text/plain"]

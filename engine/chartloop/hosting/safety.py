@@ -84,7 +84,10 @@ OPEN_PATHS = ("/livez", "/readyz")
 class Safety:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGI, settings: Settings, metrics: Metrics, find: FindLink) -> None:
+    def __init__(
+        self, app: ASGI, settings: Settings, metrics: Metrics, find: FindLink | None = None
+    ) -> None:
+        """`find` finds what a link opens; without it, no link is known."""
         self._app = app
         self._find = find
         self._settings = settings
@@ -176,8 +179,8 @@ class Safety:
     async def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
         """Identify the sender by its token; one without a token is rated by its address."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
-        if kind.lower() == "link":
-            return await self._by_link(secret.strip(), address_of(scope))
+        if kind.lower() == "link" and self._find is not None:
+            return await self._by_link(self._find, secret.strip(), address_of(scope))
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
             # rates and keys are counted by this: two tenants may name a token alike
@@ -191,11 +194,11 @@ class Safety:
             return Identity("", "read", reach=Reach(""))
         raise _no_token()
 
-    async def _by_link(self, secret: str, address: str) -> Identity:
+    async def _by_link(self, find: FindLink, secret: str, address: str) -> Identity:
         """Who holds a link. Guesses count like those of tokens."""
         if after := self._guesses.wait(address):
             raise _too_often("this address has sent wrong tokens", after)
-        if (link := await self._find(secret)) is None:
+        if (link := await find(secret)) is None:
             self._guesses.take(address)
             raise Refusal(
                 401, "This link is not valid: it was revoked, or not copied to its end.",

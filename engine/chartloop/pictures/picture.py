@@ -26,7 +26,7 @@ from chartloop.pictures.dot.accessible import add_description
 from chartloop.pictures.dot.clear import Clear, lay_out
 from chartloop.pictures.dot.engine import Engine, find_engine, render
 from chartloop.pictures.dot.theme import Theme, adaptive, to_dark
-from chartloop.pictures.dot.write import PLAIN, Dress, Tuning, svg_ids, to_dot
+from chartloop.pictures.dot.write import PLAIN, Dress, svg_ids, to_dot
 from chartloop.pictures.flowchart import Flowchart, one_line
 from chartloop.pictures.mermaid import to_mermaid, too_large
 from chartloop.pictures.pages import PAPERS, Paper, fitting, shorten_title, split
@@ -65,6 +65,8 @@ class Picture:
         self._scale = 1.0
         self._dress: Dress = PLAIN
         """How boxes and arrows look, in DOT, SVG and PNG."""
+        self._stays = False
+        """Whether everything stands where the plain picture has it."""
 
     def __repr__(self) -> str:
         chart = self.chart
@@ -123,13 +125,12 @@ class Picture:
     @cached_property
     def _laid_out(self) -> Clear:
         """The layout, which PNG takes from SVG."""
-        return self._lay_out(self._dress)
-
-    def _lay_out(self, dress: Dress, like: Tuning | None = None) -> Clear:
-        return lay_out(
-            self.chart, self.prefix, engine=self.engine, timeout=self._timeout, dress=dress,
-            recolour=to_dark if self._theme == "dark" else str, like=like,
+        draw = partial(
+            lay_out, self.chart, self.prefix, engine=self.engine, timeout=self._timeout,
+            recolour=to_dark if self._theme == "dark" else str,
         )  # fmt: skip
+        like = draw().tuning if self._stays else None
+        return draw(dress=self._dress, like=like)
 
     @cached_property
     def _svg(self) -> str:

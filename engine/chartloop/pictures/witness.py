@@ -10,14 +10,11 @@ Belongs here: the look of a path. Never: its meaning, or how it was found.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from textwrap import wrap
 from typing import NamedTuple
 
-from chartloop.pictures.dot.clear import Clear
 from chartloop.pictures.dot.engine import Engine
 from chartloop.pictures.dot.write import (
-    PLAIN,
     Dress,
     Html,
     Style,
@@ -134,11 +131,7 @@ class WitnessPicture(RunPicture):
         super().__init__(chart, standing, prefix=prefix, engine=engine)
         self._path = path
         self._dress = WitnessDress(chart, self._plan, path)
-
-    @cached_property
-    def _laid_out(self) -> Clear:
-        """Everything where the plain picture has it."""
-        return self._lay_out(self._dress, like=self._lay_out(PLAIN).tuning)
+        self._stays = True
 
     def of(self, chart: Flowchart) -> Picture:
         """The same path through another chart."""

@@ -18,7 +18,7 @@ from chartloop.core.errors import UnknownRunError
 from chartloop.core.phase import PHASES, Phase
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import cut
-from chartloop.run.journal_pages import SORTS
+from chartloop.run.journal_pages import SORTS, Sort
 from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.run.journal_pages import Sort
     from chartloop.run.phases import Stand
 
 NEWEST = 20

@@ -192,7 +192,7 @@ class HeldCall {
     this.fields = names.map((name) => argumentField(name, properties[name], given.get(name), required.includes(name)));
     this.note = labelled("note", textBox(""), "for the model");
     this.result = labelled("answer", textBox(""), "what the model reads; nothing is executed");
-    const words = { ...(several || call.schema ? { accept: "accept", deny: "deny" } : {}), ...(call.schema ? { edit: "change", result: "answer in the tool's place" } : {}) };
+    const words = { ...(several ? { accept: "accept", deny: "deny" } : {}), ...(call.schema ? { edit: "change", result: "answer in the tool's place" } : {}) };
     const group = `cl-${Math.random().toString(36).slice(2)}`;
     this.radios = Object.entries(words).map(([value, label]) => {
       const on = { change: () => (this.choose(value), changed()) };

@@ -81,7 +81,7 @@ class RunPage {
     if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
     // what the next action writes may come before the record of the one before
-    if (own && !((data.started ?? data.at) < this.begun?.at - 0.001)) this.hideLive();
+    if (own && !((data.started ?? data.at) < this.begun?.at)) this.hideLive();
     this.again();
   }
 

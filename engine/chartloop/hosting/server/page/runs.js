@@ -305,8 +305,9 @@ class Runs {
       return h("button", { type: "button", title: about, disabled: of.length === 0, attrs: { "aria-label": about }, on: { click: () => this.narrow(at, at + found.width) } }, full);
     });
     const total = found.spans.reduce((sum, { runs }) => sum + whole(runs), 0);
-    const each = found.width === 3_600 ? "each hour" : found.width === 86_400 ? "each day" : `each ${span(found.width)}`;
-    const words = `${count(total)} began ${from === null ? "in the last 24 hours" : PERIODS[this.filters.period] ?? ""}, by ${each}`.replace("from … to", "in this period");
+    const each = found.width === 3_600 ? "by the hour" : found.width === 86_400 ? "by the day" : `by ${span(found.width)}`;
+    const period = { today: "today", "7d": "in the last 7 days", between: "in this period" }[from === null ? "" : this.filters.period] ?? "in the last 24 hours";
+    const words = `${count(total)} began ${period}, ${each}`;
     this.bar.replaceChildren(h("div", { className: "spans" }, ...bars), text("span", words, "cl-muted"));
   }
 

@@ -37,6 +37,7 @@ export function money(usd) {
 export function asks({ text: asked, about, calls = [] }) {
   const [line, ...more] = asked.split("\n");
   const flat = (words) => words.slice(0, 200).replace(/\s+/g, " ").trim();
-  const called = calls.map(({ name, rows = [] }) => [name, rows.map(({ text }) => text).join(" · ")].filter(Boolean).join(": "));
+  // the last lines of the text name the calls, in JSON whose hidden characters are already shown
+  const called = calls.length ? more.slice(-calls.length).map((call) => call.replace(/[{}"]/g, "")) : [];
   return called.length ? [flat(called.join(", ")), line] : [line || "It waits for an answer", flat(about || more.join(" "))];
 }
