@@ -328,7 +328,9 @@ def test_the_inbox_is_answered_by_keys_question_after_question(seen: Seen, desk:
     second.locator(".question").wait_for()
     expect_text(seen.page, second.locator(".signer"), "^You answer as eve change")
     seen.page.keyboard.press("?")
-    expect_text(seen.page, seen.page.locator("#dialog"), "in the inbox: the next, the one before, open it")
+    expect_text(
+        seen.page, seen.page.locator("#dialog"), "in the inbox: the next, the one before, open it"
+    )
     seen.page.keyboard.press("Escape")
 
 
