@@ -107,7 +107,7 @@ def test_sentences_fit_a_narrow_terminal_and_commands_stay_whole(folder: Path) -
     assert (
         "Last error: CRITICAL at `think`, step 2: the key that was\n  given is not known\n" in said
     )
-    assert f"  chartloop resume last --journal {journal} --tools tools.py\n" in said
+    assert f"  chartloop retry r --journal {journal} --tools tools.py\n" in said
 
 
 @pytest.mark.slow("plays at a terminal for seconds")

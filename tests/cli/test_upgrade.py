@@ -261,7 +261,9 @@ def test_a_moved_run_takes_no_message_and_is_in_no_list_of_waiting_runs(gate: Sh
     rows = {row["run"]: row for row in gate("runs", "--format", "json").json}
     assert (rows["g1"]["status"], rows["g1"]["moved_to"]) == ("moved", new)
     assert rows[new]["moved_to"] is None
-    assert f"moved   now {new}" in gate("runs").out
+    moved = next(line for line in gate("runs").out.splitlines() if line.startswith("g1"))
+    assert "→ moved to another" in moved
+    assert f"now {new}" in moved
     assert f"moved to {new}" in gate("show", "g1").out
     assert gate("replay", "g1").code == 0
     told = gate(

@@ -27,7 +27,9 @@ PROMISES = (
 _, SECTION = README.split("\n## Many runs\n")
 ON_A_FILE, ON_A_DATABASE = (
     block.splitlines()
-    for block in re.findall(r"```sh\n(.*?)```", SECTION.split("\n## ")[0], re.DOTALL)
+    for block in re.findall(
+        r"```sh\n(.*?)```", SECTION.split("\n## ")[0].replace(" \\\n  ", " "), re.DOTALL
+    )
 )
 
 

@@ -156,7 +156,7 @@ def test_a_step_with_a_message_of_200_bytes_takes_less_than_a_kilobyte(
     path: Path, journal: SqliteJournal
 ) -> None:
     """The intent of the paid call counts with it, and so do the indexes and what pages waste."""
-    turns = 500
+    turns = 1_000  # beside which the pages of tables and indexes that are empty are few
     by_hand(journal.create(RunRow("r", "agent", "f" * 64)))
     head = 0
     for turn in range(turns):

@@ -94,6 +94,7 @@ READS: list[Call] = [
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),
+    call("tally", lambda j: j.tally(RunFilter(), 60.0), rows),
     call("tail", at_end, rows),
     call("changed", told_of_change, rows),
     call("inbox", lambda j: j.inbox("a"), rows),

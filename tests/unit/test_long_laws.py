@@ -196,7 +196,7 @@ def test_the_table_is_written_to_a_page(tmp_path: Path) -> None:
     assert text.endswith(f"\n\n{END}\n\nAfter\n")
     assert "of the commits `abc`." in text
     assert "| tests/laws/test_span_laws.py | 1 | 1 | 9 | 1 | 0 |" in text
-    assert "Without a result: `tests/cli/test_app.py`" in text
+    assert "Without a result: `tests/browser/test_conversation.py`" in text
     assert "old" not in text
     assert page(text, [done]) == text
     written, results = tmp_path / "page.md", tmp_path / "laws.jsonl"

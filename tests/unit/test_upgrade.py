@@ -192,8 +192,8 @@ def test_a_value_from_outside_that_fits_no_more() -> None:
     new = OLD.replace("word: a}", "word: 3}")
     verdict = judged(new, vars={"word": "b"})
     assert verdict.kind == "unsafe"
-    assert verdict.why == "`vars.word` is int now, and the run holds 'b' (m.yaml:4:20)"
-    assert judged(new).notes == ("`vars.word` is 3 under this file, and was 'a'",)
+    assert verdict.why == '`vars.word` is int now, and the run holds "b" (m.yaml:4:20)'
+    assert judged(new).notes == ('`vars.word` is 3 under this file, and was "a"',)
 
 
 def test_a_limit_of_the_run_is_no_change_of_the_file() -> None:

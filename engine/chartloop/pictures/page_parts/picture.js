@@ -189,7 +189,7 @@ class Sheet {
     const box = this.boxOf(state);
     if (!box) return;
     const { x, y, width, height } = box.getBBox();
-    const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    const frame = document.createElementNS(box.namespaceURI, "rect");
     const sides = { x: x - 7, y: y - 7, width: width + 14, height: height + 14, rx: 6, class: "cl-marked" };
     for (const [name, value] of Object.entries(sides)) frame.setAttribute(name, value);
     box.after(frame);
