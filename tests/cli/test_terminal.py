@@ -238,7 +238,7 @@ def test_an_answer_may_come_from_elsewhere(folder: Path, sh: Shell) -> None:
         t.expect("leave it waiting): ")
         sh.patient()
         sent = sh("answer", "r", "ok")
-        assert "run r has taken the answer: it is completed at done" in sent.err
+        assert "run r has taken the answer: done at done" in sent.err
         assert t.wait() == 0
 
 
@@ -324,7 +324,7 @@ def test_step_is_a_full_screen(folder: Path, sh: Shell) -> None:
         t.type("s")
         t.expect("running at think")
         t.type("r")
-        t.expect("completed at done")
+        t.expect("done at done")
         t.type("q")
         assert t.wait() == 0
         assert "\x1b[?1049h" in t.raw

@@ -264,7 +264,7 @@ def test_a_moved_run_takes_no_message_and_is_in_no_list_of_waiting_runs(gate: Sh
     moved = next(line for line in gate("runs").out.splitlines() if line.startswith("g1"))
     assert "→ moved to another" in moved
     assert f"now {new}" in moved
-    assert f"moved to {new}" in gate("show", "g1").out
+    assert f"→ moved to another run at approve: {new}" in gate("show", "g1").out
     assert gate("replay", "g1").code == 0
     told = gate(
         "upgrade", "-", "gate2.yaml", "--unfinished", "--tools", "tools.py", "--format", "json"
