@@ -230,7 +230,7 @@ def test_a_tool_that_raised_is_shown_as_failed(sh: Shell) -> None:
     came = "1 of 1 calls failed: add: ValueError: no such item: 3"
     assert f"3  call_tools: {came}  → think" in done.out
     assert "1 of 1 calls failed" in " ".join(said(done, "records"))
-    assert "↻ 1 survived" in " ".join(said(done, "draw"))
+    assert "↻ 1 recovered" in " ".join(said(done, "draw"))
     assert "1 of 1 calls failed" in " ".join(sh("show", "r").out.split())
 
 

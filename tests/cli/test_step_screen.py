@@ -175,7 +175,7 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
         assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("log")
         assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
         await screen.press("m")
-        await screen.sees("↻ 1 survived")
+        await screen.sees("↻ 1 recovered")
 
     on_screen(run, play)
 

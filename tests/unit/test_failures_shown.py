@@ -72,14 +72,14 @@ FACES = [
     Face("card-in-text", lambda run: run.records[-1]._repr_mimebundle_()["text/plain"], ", failed"),  # pyright: ignore[reportPrivateUsage]
     Face("panel", lambda run: str(view_run(run).to_dict()["records"][-1]["failed"]), "True"),
     Face("panel-words", lambda run: str(view_run(run).to_dict()["records"][-1]["outcome"]), SAID),
-    Face("live", lambda run: live(run).svg(), "↻ 1 survived"),
+    Face("live", lambda run: live(run).svg(), "↻ 1 recovered"),
     Face("live-caption", lambda run: live(run).svg(), "running at think · 3 steps · 1 error"),
     Face("live-in-words", lambda run: live(run)._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]
-    Face("live-in-characters", lambda run: str(live(run)), "• act  ↻ 1 survived"),
-    Face("picture", lambda run: run.draw(look="live").svg(), "↻ 1 survived"),
-    Face("picture-drawn", lambda run: run.draw(look="live").text(), "↻ 1 survived"),
-    Face("picture-mermaid", lambda run: run.draw(look="live").mermaid(), "act<br/>↻ 1 survived"),
-    Face("report", lambda run: run.draw(look="report").svg(), "↻ 1 survived"),
+    Face("live-in-characters", lambda run: str(live(run)), "• act  ↻ 1 recovered"),
+    Face("picture", lambda run: run.draw(look="live").svg(), "↻ 1 recovered"),
+    Face("picture-drawn", lambda run: run.draw(look="live").text(), "↻ 1 recovered"),
+    Face("picture-mermaid", lambda run: run.draw(look="live").mermaid(), "act<br/>↻ 1 recovered"),
+    Face("report", lambda run: run.draw(look="report").svg(), "↻ 1 recovered"),
     Face("profile", lambda run: str(run.result.profile["act"].failed_calls), "1"),
 ]  # fmt: skip
 
@@ -110,5 +110,5 @@ def test_every_failed_call_is_counted_and_named(calls: list[str]) -> None:
 def test_a_state_that_the_run_is_at_again_says_so_once_it_has_left_it() -> None:
     run = after_calls("broken")
     run.run()
-    assert "↻ 1 survived" in run.draw(look="live").svg()
+    assert "↻ 1 recovered" in run.draw(look="live").svg()
     assert "done at done · 4 steps · 1 error" in run.draw(look="live").svg()

@@ -74,6 +74,8 @@ from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
 SIBLINGS = 1_000
 """The most children of one step that are counted."""
+FOLLOWERS = 5
+"""The newest runs that were made from one that has ended, which a page is sent."""
 FORKS = 20
 """How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
@@ -170,8 +172,13 @@ class Runs:
             decision=self._why(run, count - 1 if seq is None else seq, newest),
             children=by_hand(children_of(self.journal, run_id)),
         )  # fmt: skip
-        marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
-        stand = by_hand(stand_of(self.journal, run.session.row))
+        row = run.session.row
+        after = self.journal.page(RunFilter(parent=run_id), limit=FOLLOWERS) if row.ended else None
+        marks = {
+            "head": count - 1, "last_event": str(run.session.head - 1), "parent": row.parent or "",
+            "followers": [one.run_id for one in by_hand(after).rows] if after is not None else [],
+        }  # fmt: skip
+        stand = by_hand(stand_of(self.journal, row))
         return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
 
     def past(self, run: Run, seq: int) -> Past:

@@ -119,7 +119,7 @@ def card(link: TheLink, parts: TheParts) -> Any:
 def answer(link: TheLink, body: LinkAnswerBody, parts: TheParts, caller: TheCaller) -> Any:
     """Answer the question behind a link, in the name of the person it was made for."""
     holder = Caller(caller.key, caller.name, link.to, "answer", caller.reach, link.via)
-    fields = {**body.model_dump(exclude_none=True), "wait": link.wait}
+    fields = {**body.model_dump(exclude_none=True), "wait": link.wait, "then": "run"}
     if by_hand(parts.journal.now()) >= link.until:
         raise Refusal(409, parts.runs.link_over(link))
     try:

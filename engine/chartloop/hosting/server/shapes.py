@@ -104,6 +104,8 @@ class AnswerBody(Body):
     """A state that will ask, in place of a wait."""
     typed: bool = False
     """Whether the data are texts typed by a person, to be parsed by the types of their fields."""
+    then: Literal["take", "run"] = "take"
+    """What follows: a run that was being driven goes on; with `run`, one that nobody drives too."""
     shown: Short = ""
     """The `digest` of the question, from `/runs/ID/question`: a question with a `rest` takes no
     answer without it."""

@@ -38,8 +38,8 @@ from chartloop.pictures.live.plan import Plan, last_boxes, say_times
 
 BADGE = "o NOW"
 """The placeholder of the badge of the current state."""
-FAILURES = "o 12 survived"
-"""The placeholder of the badge where an action may fail, which counts what was survived."""
+FAILURES = "o 12 recovered"
+"""The placeholder of the badge where an action may fail, which counts what was recovered."""
 COMPLETED = "o completed"
 """The placeholder of the badge in an end for runs that are completed."""
 REASON = "o user_requested"

@@ -76,7 +76,7 @@ class Planner:
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
         failed = {
-            name: f"↻ {n} survived"
+            name: f"↻ {n} recovered"
             for name, n in standing.failed.items()
             if name != now and name in self.boxes
         }

@@ -59,7 +59,7 @@ class Sheet {
       "div",
       { className: "cl-zooms" },
       zoom("−", "Smaller picture", 0.8),
-      zoom("Fit", "Picture as wide as there is room, and readable", 0),
+      h("button", { type: "button", textContent: "Fit", title: "The whole picture", attrs: { "aria-label": "The whole picture" }, on: { click: () => this.fitAll() } }),
       zoom("+", "Larger picture", 1.25),
       this.wide,
     );
@@ -153,6 +153,17 @@ class Sheet {
     this.svg.setAttribute("width", width * scale);
     this.svg.setAttribute("height", height * scale);
     this.follow(this.state);
+  }
+
+  /** The whole picture, as large as there is room. */
+  fitAll() {
+    if (!this.svg || this.frame.clientWidth <= 2) return;
+    const { width, height } = sizeOf(this.svg);
+    this.resize(0);
+    const scale = Math.min(this.whole ? 2 : 1, (this.frame.clientWidth - 2) / width, (this.highest() - 2) / height);
+    this.zoom = Math.max(0.05, scale);
+    this.svg.setAttribute("width", width * this.zoom);
+    this.svg.setAttribute("height", height * this.zoom);
   }
 
   /** The largest scale at which the box of its state is seen whole. */

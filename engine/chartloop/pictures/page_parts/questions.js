@@ -16,7 +16,7 @@ function askedParts({ text: asked, about, calls = [] }) {
   const lines = (asked || "It waits for an answer").split("\n");
   const own = calls.length + calls.filter((call) => call.edited_by !== undefined).length;
   const [head, ...more] = own ? lines.slice(0, -own) : lines;
-  const under = own ? more.map((line) => text("p", line, "cl-muted")) : [text("div", more.join("\n"), "cl-decided")];
+  const under = own ? more.map((line) => text("p", line, "cl-muted")) : [text("div", more.join("\n").trim(), "cl-decided")];
   const all = [text("p", head, "cl-question"), ...under, text("div", about, "cl-decided")];
   return all.filter((part) => part.textContent);
 }

@@ -10,9 +10,9 @@ import { ago, count, left } from "./words.js";
 const BY = "chartloop-by"; // who answers in this tab
 
 /** Where a question is opened and answered: at its run. */
-const doorOf = ({ run, wait }) => ({
+const doorOf = ({ run, wait, then }) => ({
   whole: () => get(`${runPath(run)}/question`),
-  answer: (body) => post(`${runPath(run)}/answer`, { ...body, wait }),
+  answer: (body) => post(`${runPath(run)}/answer`, { ...body, wait, then }),
 });
 
 /** Who answers, said once in a tab: "You answer as eve · change". The name of a token cannot be changed. */
@@ -195,7 +195,7 @@ class LinkMaker {
   constructor({ run, wait }, app) {
     this.path = `${runPath(run)}/question/link`;
     this.wait = wait;
-    this.to = h("input", { type: "text", autocomplete: "off", maxLength: 200, placeholder: "eve@example.org", attrs: { "aria-label": "For whom the link is" } });
+    this.to = h("input", { type: "text", autocomplete: "off", maxLength: 200, placeholder: "a name or an address", attrs: { "aria-label": "For whom the link is" } });
     this.made = h("input", { type: "text", readOnly: true, attrs: { "aria-label": "The link" }, on: { focus: ({ target }) => target.select() } });
     this.note = h("p", { className: "cl-muted", attrs: { role: "status" } }, "Who has the link answers this question once, under this name, without a token.");
     const form = h("form", { className: "cl-answer", on: { submit: (event) => this.make(event) } }, h("label", {}, "for ", this.to), h("button", { type: "submit", textContent: "Copy a link" }));

@@ -236,7 +236,8 @@ class App {
   }
 
   turnTheme() {
-    const names = Object.keys(THEMES);
+    // the first press shows a change: the other one than the system's
+    const names = matchMedia("(prefers-color-scheme: dark)").matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
     this.showTheme(names[(names.indexOf(this.theme) + 1) % names.length]);
     this.page?.theme?.();
   }

@@ -6,7 +6,7 @@ import { get, isLive, query, runPath } from "./api.js";
 import { columns, h, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { RunPicture } from "./run_picture.js";
-import { count, money } from "./words.js";
+import { count, money, span } from "./words.js";
 
 export function openCompare(main, { given, app }) {
   return new Compare(main, [given.get("a") ?? "", given.get("b") ?? ""], app);
@@ -108,7 +108,7 @@ class Side {
   put(view) {
     const [, elapsed, tokens, cost] = this.spent;
     this.about.replaceChildren(...view.explanation.split("\n").map((line) => ticked(line, "p")));
-    const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
+    const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", span(elapsed)]];
     this.facts.replaceChildren(...rows.map(([name, value]) => h("div", {}, text("dt", name), text("dd", value))));
   }
 }

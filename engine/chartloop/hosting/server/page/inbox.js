@@ -126,7 +126,7 @@ class Inbox {
 
   add(row, before) {
     const { question: asked, run } = row;
-    const [what, detail] = asks(asked);
+    const [what, detail] = asks(asked, row.task);
     const since = text("span", "", "cl-muted since");
     const due = text("span", "", "due");
     const box = h("div", { className: "opened", hidden: true });
@@ -194,7 +194,7 @@ class Inbox {
     };
     const { calls, forms: answers, title, task, since } = whole;
     const part = rest ? { text: begin, about: shown, calls: [] } : { text: whole.text, about: whole.about, calls };
-    return new Question({ run, wait, ...part, rest, due, answers, title, task, since }, { sent, failed, app: this.app });
+    return new Question({ run, wait, then: "run", ...part, rest, due, answers, title, task, since }, { sent, failed, app: this.app });
   }
 
   /** Below an answer: the way to the next question. */

@@ -4,7 +4,7 @@
 
 import { Question } from "./answers.js";
 import { get, holdLink, post } from "./api.js";
-import { h, text } from "./parts.js";
+import { h, text, ticked } from "./parts.js";
 import { moment } from "./words.js";
 
 const LOOK = 5000; // ms between two looks whether somebody else has answered
@@ -16,6 +16,8 @@ class LinkPage {
     this.isAway = false;
     this.card = null;
     this.main = at("main");
+    const theme = localStorage.getItem("chartloop-theme");
+    if (theme === "light" || theme === "dark") document.documentElement.classList.add(theme);
     holdLink(location.hash.slice(1));
     addEventListener("hashchange", () => location.reload());
     setInterval(() => this.card?.tick(), 1000);
@@ -59,7 +61,8 @@ class LinkPage {
     this.card = null;
     document.title = "A question";
     this.speak(words);
-    const told = h("p", { className: "over", attrs: { role: "status" } }, words);
+    const told = Object.assign(ticked(words, "p"), { className: "over" });
+    told.setAttribute("role", "status");
     told.dataset.kind = kind;
     this.main.replaceChildren(told);
     this.main.focus();

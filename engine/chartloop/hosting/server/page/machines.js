@@ -158,7 +158,7 @@ function runPart(found, machine) {
   const counts = {};
   for (const { phase } of found.runs) counts[phase] = (counts[phase] ?? 0) + 1;
   const told = Object.values(PHASES).filter(({ name }) => counts[name]).flatMap(({ name, sign, word }, at) => [
-    at ? " · " : "", h("a", { href: `/runs${query({ machine, phase: name })}`, textContent: `${sign} ${count(counts[name])} ${word}` }),
+    at ? " · " : "", h("a", { href: `/runs${query({ machine, phase: name })}`, textContent: `${sign} ${word}: ${count(counts[name])}` }),
   ]);
   const link = (row) => h("a", { href: runPath(row.run), textContent: row.task || row.run, title: row.run });
   const failed = found.runs.find(({ phase }) => phase === "failed");
@@ -190,15 +190,17 @@ function findingPart(found) {
   if (!found) return null;
   const line = (one) =>
     h("li", { className: one.severity ?? one.level ?? "" }, text("strong", `${one.code ?? ""} `), ticked(one.message ?? one.text ?? ""), one.line ? text("span", ` line ${one.line}`, "cl-muted") : "", one.hint ? ticked(one.hint, "p") : "");
-  const lines = [...found.findings, ...found.notes].map(line);
-  return part("Findings", "", lines.length ? h("ul", { className: "findings" }, ...lines) : text("p", "Nothing is wrong with it.", "cl-muted"));
+  const list = (all) => (all.length ? h("ul", { className: "findings" }, ...all.map(line)) : null);
+  const wrong = list(found.findings) ?? text("p", "Nothing is wrong with it.", "cl-muted");
+  const noted = found.notes.length ? [text("p", "To know:", "cl-muted"), list(found.notes)] : [];
+  return part("Findings", "", wrong, ...noted);
 }
 
 function boundPart(bound) {
   if (!bound) return null;
   const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: value, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", value), why ? ticked(why, "td") : text("td", by.join(", "), "cl-code")));
   const table = h("table", { className: "words" }, columns("", "at worst", "because"), h("tbody", {}, ...rows));
-  return part("Bound", text("span", "no run can go past it", "cl-about"), h("div", { className: "cl-scroll" }, table));
+  return part("Bound", text("span", "the worst that a run can do", "cl-about"), h("div", { className: "cl-scroll" }, table));
 }
 
 function coveragePart(found) {

@@ -118,6 +118,7 @@ class RunPage {
     this.state = text("span", "", "cl-state");
     this.machine = h("a", {});
     this.driver = text("span", "", "cl-muted");
+    this.kin = h("span");
     this.task = text("p", "", "task");
     this.banner = h("section", { className: "banner", attrs: { "aria-label": "How it stands" } });
     this.meters = h("dl", { className: "meters" });
@@ -127,7 +128,7 @@ class RunPage {
     this.curveBox = h("div", { className: "curves" });
     this.above = h("div", {});
     this.follow = h("button", { type: "button", className: "follow", hidden: true, on: { click: () => this.choose(null) } });
-    const about = h("p", { className: "about" }, text("span", `run ${this.id}`, "cl-code"), " of ", this.machine, " ", this.driver);
+    const about = h("p", { className: "about" }, text("span", `run ${this.id}`, "cl-code"), " of ", this.machine, " ", this.kin, " ", this.driver);
     this.root = h(
       "div", { className: "page run" },
       this.above,
@@ -195,6 +196,7 @@ class RunPage {
         this.send(name, body());
       };
       const button = h("button", { type: "submit", textContent: title, disabled: why !== "" });
+      for (const field of fields) field.disabled = why !== "";
       return h("form", { className: "order", on: { submit: give } }, text("h3", title), text("p", why || about, "cl-muted"), ...fields, button);
     };
     const until = h("input", { type: "text", required: true, attrs: { "aria-label": "Until", list: "places" }, placeholder: "a state, or a guard: usage.cost > 0.10" });
@@ -234,6 +236,11 @@ class RunPage {
     this.title.textContent = view.title;
     this.machine.textContent = view.machine;
     this.machine.href = machinePath(view.machine);
+    const link = (run) => h("a", { href: runPath(run), textContent: run });
+    const { parent, followers } = view;
+    const from = parent && !this.id.startsWith(`${parent}/`) ? ["· made from ", link(parent), " "] : [];
+    const on = followers.length ? ["· goes on as ", ...followers.flatMap((run, at) => (at ? [", ", link(run)] : [link(run)]))] : [];
+    this.kin.replaceChildren(...from, ...on);
     this.showStatus(view);
     this.showBanner(view);
     this.showMeters(view);
@@ -340,7 +347,8 @@ class RunPage {
     if (view.answers.length) {
       const { wait, question, about, rest, due, calls, answers, since } = view;
       this.question = new Question(
-        { run: this.id, wait, text: question, about, rest, due, calls, answers, since },
+        // who steps it by hand goes on doing so
+        { run: this.id, wait, then: view.request?.order === "step" ? "take" : "run", text: question, about, rest, due, calls, answers, since },
         { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error), app: this.app },
       );
       return this.banner.replaceChildren(this.question.root);

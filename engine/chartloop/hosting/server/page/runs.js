@@ -7,7 +7,7 @@ import { cancelRuns, retryRuns } from "./batch.js";
 import { get, isLive, post, query, runPath } from "./api.js";
 import { PHASES, h, showPhase, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { ago, asks, count, left, moment, money, span } from "./words.js";
+import { ago, asks, count, left, moment, money, span, unmarked } from "./words.js";
 
 const PAGE = 50;
 const TEXTS = ["reason", "agent", "session"];
@@ -65,8 +65,7 @@ class Runs {
   tick() {
     for (const { row, cells } of this.rows.values()) {
       cells.begun.textContent = ago(row.created);
-      const going = row.phase === "running" || row.phase === "stepped";
-      cells.took.textContent = span(Math.max(0, (going ? Date.now() / 1000 : row.updated) - row.created));
+      cells.took.textContent = span(Math.max(0, (isLiving(row) ? Date.now() / 1000 : row.updated) - row.created));
       if (row.question?.due) cells.due.textContent = left(row.question.due);
     }
   }
@@ -217,6 +216,9 @@ class Runs {
   }
 
   filter() {
+    const wanted = JSON.stringify(this.filters);
+    if (wanted === this.filtered) return; // a field that was left as it was: the rows stay for who presses one
+    this.filtered = wanted;
     const { period, ...rest } = this.filters;
     this.app.relink(`/runs${query({ ...rest, period: period === "between" ? "" : period })}`);
     this.rows.clear();
@@ -324,9 +326,9 @@ class Runs {
     cells.machine.textContent = row.machine;
     showPhase(cells.phase, row.phase);
     if (row.driver) cells.phase.title = `driven by ${row.driver}`;
-    cells.state.textContent = row.at;
+    cells.state.textContent = row.phase === "done" ? "" : row.at;
     const ended = row.message || (row.reason === "completed" ? "" : row.reason);
-    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to ? `continues as ${row.moved_to}` : (ended ?? "");
+    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to ? `continues as ${row.moved_to}` : unmarked(ended ?? "");
     cells.due.textContent = "";
     cells.begun.title = moment(row.created);
     cells.took.title = `last record ${moment(row.updated)}`;

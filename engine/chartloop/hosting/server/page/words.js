@@ -33,11 +33,14 @@ export function money(usd) {
   return `$${usd < 0.01 ? usd.toPrecision(2) : usd.toFixed(usd < 1 ? 3 : 2).replace(/(\.\d\d)0$/, "$1")}`;
 }
 
-/** A question in a list: what is asked, and what it is about, each in a line. Calls to approve come first. */
-export function asks({ text: asked, about, calls = [] }) {
+/** Markdown in a line of a list, without its marks. */
+export const unmarked = (words) => words.replace(/(\*\*|__|`+|^#+ |^> )/gm, "").replace(/\|[-| :]*\|/g, " ").replace(/\s+/g, " ").trim();
+
+/** A question in a list: what is asked, and what it is about, each in a line. A call to approve is what is asked. */
+export function asks({ text: asked, about, calls = [] }, task = "") {
   const [line, ...more] = asked.split("\n");
-  const flat = (words) => words.slice(0, 200).replace(/\s+/g, " ").trim();
   // the last lines of the text name the calls, in JSON whose hidden characters are already shown
-  const called = calls.length ? more.slice(-calls.length).map((call) => call.replace(/[{}"]/g, "")) : [];
-  return called.length ? [flat(called.join(", ")), line] : [line || "It waits for an answer", flat(about || more.join(" "))];
+  const called = more.slice(-calls.length).map((call) => call.replace(/[{}"]/g, "").trim());
+  if (calls.length) return [called.join(", ").slice(0, 200), task || line];
+  return [line || "It waits for an answer", unmarked((about || more.join(" ") || task).slice(0, 200))];
 }
