@@ -217,6 +217,19 @@ def test_the_picture_fills_the_window_and_goes_back(
     context.close()
 
 
+def test_fit_shows_the_whole_picture(chromium: Browser, served: Served) -> None:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    seen = Seen(Tab(context), served)
+    seen.open("/runs/deep")
+    settle(seen.page)
+    room = """() => { const frame = document.querySelector(".cl-picture");
+      return frame.scrollHeight - frame.clientHeight + frame.scrollWidth - frame.clientWidth; }"""
+    assert seen.page.evaluate(room) > 100
+    seen.press("The whole picture")
+    assert seen.page.evaluate(room) <= 2
+    context.close()
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_both_pictures_show_where_two_runs_part(
     chromium: Browser, served: Served, size: tuple[int, int]

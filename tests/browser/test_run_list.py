@@ -117,6 +117,15 @@ def test_words_of_a_task_find_it_and_the_link_keeps_them(seen: Seen) -> None:
     assert listed(seen) == ["stopped"]
 
 
+def test_a_run_that_was_searched_is_opened_by_the_first_press(seen: Seen) -> None:
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    seen.page.get_by_label("Search").fill("parcel is late")
+    wait_for_rows(seen, 3)
+    seen.page.locator(".runs tbody a").first.click()  # leaves the field, which changed
+    seen.page.wait_for_function("() => location.pathname.startsWith('/runs/ticket-')")
+
+
 def test_a_period_is_a_link_and_a_span_of_the_bar_narrows_it(seen: Seen) -> None:
     seen.open("/runs?period=24h")
     row(seen, "fails").wait_for()
@@ -203,3 +212,16 @@ def test_it_fits_and_numbers_stand_under_their_heads(
             )
             assert ends == ["right", "right"]
     context.close()
+
+
+def test_an_answer_of_the_inbox_drives_on_a_run_that_nobody_drives(seen: Seen) -> None:
+    seen.open("/inbox")
+    card = seen.page.get_by_role("listitem", name="Question of run buy-0")
+    card.locator("button.asks").click()
+    card.get_by_role("button", name="accept", exact=True).click()
+    expect_text(seen.page, card, "Answered")
+    for _ in range(200):
+        if seen.server.ask("/runs/buy-0")["state"] == "think":  # behind the call
+            return
+        seen.page.wait_for_timeout(100)
+    raise AssertionError("nobody drives it")

@@ -29,7 +29,7 @@ from chartloop.run.processes import Process
 from chartloop.run.schedule import LAPSES, WorkerRow
 from chartloop.run.sync import by_hand
 from chartloop.testing import HostClock
-from tests.server.conftest import REVIEW, Served, serving, wait_for
+from tests.server.conftest import REVIEW, Serve, Served, serving, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -229,6 +229,23 @@ def test_a_message_that_comes_while_its_run_is_left_is_obeyed(
     row = by_hand(journal.row("r"))
     assert row is not None
     assert f"{row.status} at {row.state}" == at
+
+
+@pytest.mark.parametrize(("then", "asks"), [("take", False), ("run", True)])
+def test_an_answer_says_whether_a_run_that_nobody_drives_goes_on(
+    serve: Serve, then: str, asks: bool
+) -> None:
+    served = serve(["First.", "Second."])
+    run = served.start(drive="none")
+    for _ in range(2):
+        served.post(f"/runs/{run}/step", params={"wait": 20})
+    body = {"event": "reject", "data": {"note": "Warmer."}, "then": then}
+    served.post(f"/runs/{run}/answer", body)
+    seen = wait_for(lambda: served.get(f"/runs/{run}")["state"] == ("approve" if asks else "draft"))
+    assert seen
+    served.until(run, "paused" if asks else "running")
+    found = served.get(f"/runs/{run}")
+    assert (found["state"], bool(found["wait"])) == ("approve" if asks else "draft", asks)
 
 
 # moved runs over HTTP -----------------------------------------------------------------------------

@@ -90,6 +90,17 @@ def test_nothing_is_made_again_that_nobody_agreed_to(served: Served) -> None:
     assert len(served.get("/runs")["runs"]) == 1
 
 
+def test_a_retry_and_its_origin_lead_to_each_other(served: Served, model: Scripted) -> None:
+    run = failed(served)
+    assert served.get(f"/runs/{run}")["followers"] == []
+    repaired(model)
+    digest = served.get(f"/runs/{run}/retry")["digest"]
+    made = served.post(f"/runs/{run}/retry", {"confirm": digest}, 201)["made"]
+    served.until(made, "completed")
+    assert served.get(f"/runs/{run}")["followers"] == [made]
+    assert served.get(f"/runs/{made}")["parent"] == run
+
+
 def test_a_retry_keeps_what_was_done_and_is_driven(served: Served, model: Scripted) -> None:
     run = failed(served)
     repaired(model)
