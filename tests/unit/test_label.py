@@ -221,6 +221,17 @@ def test_a_definition_is_refused_where_it_cannot_be_shown(case: Refused) -> None
     assert case.text[found.offset :][: found.width] == case.at
 
 
+def test_a_heading_ends_at_the_first_empty_line_of_the_file() -> None:
+    facts = Facts(run=RunFacts(task="One\n\nTwo"))
+    for text, heading in (
+        ("Send this?\n\n{run.task}", "Send this?"),
+        ("Send {run.task}?\n\nNow", "Send One\n\nTwo?"),
+        ("\n\n{run.task}", "\n\nOne\n\nTwo"),
+        ("Send this?\nNow", "Send this?\nNow"),
+    ):
+        assert parse_label(text, {"run": sections()["run"]}).show_heading(facts) == heading
+
+
 def test_the_same_text_in_any_quoting_is_the_same_label() -> None:
     written, broken = parse_label("a\\nb", ROOTS), parse_label("a\nb", ROOTS)
     assert written == broken

@@ -105,6 +105,19 @@ class Label:
             _say_slot(piece, facts) if isinstance(piece, _Slot) else piece for piece in self._pieces
         )
 
+    def show_heading(self, facts: Facts) -> str:
+        """What stands before the first empty line of the file's text, with the current values."""
+        shown: list[str] = []
+        for piece in self._pieces:
+            if isinstance(piece, _Slot):
+                shown.append(_say_slot(piece, facts))
+                continue
+            head, blank, _ = piece.partition("\n\n")
+            shown.append(head)
+            if blank:
+                break
+        return "".join(shown) or self.show(facts)
+
 
 def parse_label(
     text: str, roots: Mapping[str, Type], define: Mapping[str, Expression] = _NOTHING

@@ -185,7 +185,7 @@ def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict
     called = chart.spec.children_of(spec) if spec.traits.runs == "calls" else ()
     few = ", ".join(called) if len(called) < 4 else say_count(len(called), "machine")
     return {
-        "label": text.show(facts)
+        "label": text.show_heading(facts)
         if text is not None
         else f"{name}\n(may run {few})"
         if called
