@@ -41,7 +41,7 @@ SIZES = ((50, 50, "of one each"), (200, 100, "of one each"), (50, 50, "of all"))
 """Runs, watchers, and what each of these watches: a run's page watches one, a list all."""
 IDLE_FOR = 5.0
 PAIRS = 5
-RUNS = 50_000
+RUNS = 100_000
 STEPS = 5_000
 HISTORY, NEW, LARGE = 240_000_000, 60_000_000, 150_000
 """Bytes of a journal, of what is written meanwhile, and of each text."""
@@ -321,7 +321,11 @@ def measure_many() -> Iterator[Figure]:
         by_hand(journal.close())
         with server(Path(folder), workers=0) as (_, port):
             client = Client(port)
-            asked = {"first page": "/runs?limit=50", "inbox": "/runs?waiting=true&limit=100"}
+            asked = {
+                "first page": "/runs?limit=50", "dearest": "/runs?limit=50&sort=cost",
+                "a word of no task": "/runs?limit=50&search=zeppelin",
+                "inbox": "/runs?waiting=true&limit=100",
+            }  # fmt: skip
             for what, path in asked.items():
                 took = [timed(lambda path=path: client.get(path)) for _ in range(101)][1:]
                 value = f"{digits(statistics.median(took))} / {digits(quantile(took, 0.99))} ms"
@@ -343,11 +347,17 @@ def measure_long() -> Iterator[Figure]:
             client = Client(port)
             first = timed(lambda: client.get("/runs/long"))
             again = statistics.median(timed(lambda: client.get("/runs/long")) for _ in range(20))
+            said = f"/runs/long/conversation?before={STEPS // 2}.0"
+            talk = [timed(lambda: client.get("/runs/long/conversation")) for _ in range(21)]
+            older = statistics.median(timed(lambda: client.get(said)) for _ in range(20))
         with server(Path(folder), workers=0) as (_, port):
             page = load_page(f"http://127.0.0.1:{port}/runs/long")
     yield Figure(
         f"`GET` of a run of {STEPS:,} steps, first / again", f"{digits(first)} / {digits(again)} ms"
     )
+    newest = f"{digits(talk[0])} / {digits(statistics.median(talk[1:]))} ms"
+    yield Figure("a page of its conversation: the newest, first / again", newest)
+    yield Figure("one from its middle", f"{digits(older)} ms")
     if page is None:
         yield Figure("its page in a browser", "not measured: `pip install playwright`")
         return

@@ -485,7 +485,7 @@ def test_a_failed_run_names_its_last_error(seen: Seen) -> None:
     seen.open(f"/runs/{seen.server.start('writer', task='')}")
     banner = seen.page.locator(".banner")
     expect_text(seen.page, banner, "Failed")
-    expect_text(seen.page, banner, "at take, step 1: ")
+    expect_text(seen.page, banner, "take, step 1")
 
 
 def test_a_long_task_is_shown_whole(seen: Seen) -> None:

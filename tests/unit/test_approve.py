@@ -335,6 +335,15 @@ states:
 """
 
 
+def test_a_reply_within_what_is_asked_stays_in_its_line() -> None:
+    inside = REVIEW.replace("Send this?\\n\\n{last.text}", "Send '{last.text}'?")
+    run = load(inside).start("t", script=["Dear customer,\n\nwe are sorry."])
+    run.run()
+    assert run.question is not None
+    assert run.question.text == "Send 'Dear customer, we are sorry.'?"
+    assert run.question.about == "Dear customer,\n\nwe are sorry."
+
+
 LONG = "Dear customer,\n\n" + "we are sorry. " * 60 + "\n\nYours"
 
 

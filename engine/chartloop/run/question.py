@@ -190,9 +190,11 @@ def _text(chart: Chart, position: Position) -> str:
     label = spec.ask or spec.label
     if label is None:
         return position.state
-    # a value of the label stays in its line; the lines are the file's
-    shown = label.show(position.facts).strip()
-    return "\n".join(" ".join(line.split()) for line in shown.split("\n"))
+    # what is asked is one line, whatever the values in it; what follows keeps its lines
+    asks, shown = label.show_heading(position.facts), label.show(position.facts)
+    more = shown[len(asks) :].strip().split("\n")
+    lines = (" ".join(line.split()) for line in (asks, "", *more))
+    return "\n".join(lines).strip()
 
 
 def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
