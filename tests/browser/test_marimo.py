@@ -88,4 +88,4 @@ def test_the_slider_goes_back_in_the_run(shown: Page) -> None:
     slider = shown.get_by_role("slider").first
     slider.focus()
     shown.keyboard.press("End")
-    expect_text(shown, said, "completed")
+    expect_text(shown, said, "done")

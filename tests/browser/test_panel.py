@@ -61,7 +61,7 @@ class Shown:
         opened.run(0)
         self.root = self.page.locator(".cl-panel")
         self.root.locator(".cl-picture svg").wait_for()
-        self.at("look", "idle")
+        self.at("look", "not begun")
 
     def button(self, name: str) -> Locator:
         return self.root.get_by_role("button", name=name, exact=True)
@@ -102,7 +102,7 @@ def shown(opened: Open) -> Shown:
 def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
     assert shown.drawn() == {"look": "● NOW"}
     shown.press("Step")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     assert shown.drawn() == {"agree": "● NOW"}
     changed = shown.root.locator(".cl-changed")
     expect_text(shown.page, changed.first, "run.steps0 → 1")
@@ -111,27 +111,27 @@ def test_a_step_is_seen_in_the_picture_and_in_the_facts(shown: Shown) -> None:
 
 def test_a_question_is_answered_in_the_panel(shown: Shown) -> None:
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     expect_text(shown.page, shown.root.locator(".cl-question"), "Agreed?")
     expect_pressable(shown.button("Step"), False)
     shown.root.get_by_label("why").fill("too <i>dear</i>")
     shown.root.get_by_label("sure").check()
     shown.press("no")
-    shown.at("refused", "completed")
+    shown.at("refused", "stopped by a person")
     expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
     shown.root.get_by_label("Filter facts").fill("last.answer")
-    expect_text(shown.page, shown.root.locator(".cl-facts tbody"), "too <i>dear</i>.*True")
+    expect_text(shown.page, shown.root.locator(".cl-facts tbody"), "too <i>dear</i>.*true")
 
 
 def test_an_answer_keeps_its_lines(shown: Shown) -> None:
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     why = shown.root.get_by_label("why")
     why.fill("too dear\nfar too dear")
     why.press("Shift+Enter")
     why.press_sequentially("by half")
     why.press("Enter")
-    shown.at("refused", "completed")
+    shown.at("refused", "stopped by a person")
     shown.root.get_by_label("Filter facts").fill("last.answer")
     facts = shown.root.locator(".cl-facts tbody")
     expect_text(shown.page, facts, r"too dear\\nfar too dear\\nby half")
@@ -139,13 +139,13 @@ def test_an_answer_keeps_its_lines(shown: Shown) -> None:
 
 def test_back_takes_a_record_back(shown: Shown) -> None:
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     before = shown.root.locator(".cl-run").inner_text()
     shown.press("Back")
     shown.at("look", "running")
     assert shown.root.locator(".cl-run").inner_text() != before
     shown.press("Step")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
 
 
 def test_an_error_is_shown_and_goes_away(shown: Shown) -> None:
@@ -158,13 +158,13 @@ def test_an_error_is_shown_and_goes_away(shown: Shown) -> None:
     shown.press("Set")
     fault.wait_for(state="hidden")
     shown.press("Run")
-    shown.at("end-completed", "completed")
+    shown.at("look", "stopped by a limit")
     expect_text(shown.page, shown.root.locator(".cl-ending"), "steps_limit")
 
 
 def test_a_long_action_is_shown_and_can_be_paused(shown: Shown) -> None:
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.press("yes")
     shown.at("work", "running")
     shown.press("Run")
@@ -183,19 +183,19 @@ def test_a_run_is_cancelled_when_it_is_asked_for_twice(shown: Shown) -> None:
     shown.press("Cancel")
     shown.button("Really cancel?").wait_for()
     shown.press("Step")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.button("Cancel").focus()
     shown.page.keyboard.press("c")
     shown.button("Really cancel?").wait_for()
     shown.page.keyboard.press("c")
-    shown.at("refused", "completed")
+    shown.at("refused", "stopped by a person")
     expect_text(shown.page, shown.root.locator(".cl-ending"), "user_requested")
     expect_pressable(shown.button("Cancel"), False)
 
 
 def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
     shown.opened.run(1, "run.run()")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.opened.run(1, "run.back()")
     shown.at("look", "running")
 
@@ -203,11 +203,11 @@ def test_what_a_cell_does_is_seen_in_the_panel(shown: Shown) -> None:
 def test_it_is_driven_by_keys_alone(shown: Shown) -> None:
     shown.button("Step").focus()
     shown.page.keyboard.press("Enter")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.page.keyboard.press("b")
     shown.at("look", "running")
     shown.page.keyboard.press("s")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.page.keyboard.press("s")
     expect_text(shown.page, shown.root.get_by_role("alert"), "waits for an answer")
     shown.page.keyboard.press("b")
@@ -216,7 +216,7 @@ def test_it_is_driven_by_keys_alone(shown: Shown) -> None:
     goal.focus()
     shown.page.keyboard.type("agree")
     shown.page.keyboard.press("Enter")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
 
 
 def test_no_text_becomes_markup(shown: Shown) -> None:
@@ -297,13 +297,13 @@ def test_a_run_outlives_the_kernel(lab: Lab, page: Tab) -> None:
     opened.wait_for_kernel()
     shown = Shown(opened)
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     opened.restart()
     shown.press("yes")
     expect_text(shown.page, shown.root.get_by_role("alert"), "No answer from the kernel yet")
     opened.clear()
     opened.run(0, again)
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     shown.press("yes")
     shown.at("work", "running")
     assert shown.drawn() == {"work": "● NOW"}
@@ -334,7 +334,7 @@ states:
 '''
     shown = a_notebook(lab, page, "letters.ipynb", cell)
     shown.press("Run")
-    shown.at("agree", "paused")
+    shown.at("agree", "waits for someone")
     assert shown.root.locator(".cl-decided").inner_text().startswith("Dear customer,\nA line")
     expect_pressable(shown.button("yes"), False)
     assert shown.button("yes").get_attribute("title") == "Read all of it first"
@@ -370,7 +370,7 @@ panel(run)
 '''
     shown = a_notebook(lab, page, "gate.ipynb", cell)
     shown.press("Run")
-    shown.at("approve", "paused")
+    shown.at("approve", "waits for someone")
     calls = shown.root.locator(".cl-call")
     assert calls.nth(1).locator("legend").inner_text() == "2. buy"
     assert shown.root.locator("[name=calls]").count() == 0
@@ -386,7 +386,7 @@ panel(run)
     shown.press("Ask again with the changes")
     shown.at("act_edited", "running")
     shown.press("Run")
-    shown.at("approve", "paused")
+    shown.at("approve", "waits for someone")
     expect_text(shown.page, calls.nth(0), "changed by eve.*usd80")
     shown.root.locator("[name=by]").fill("bob")
     calls.nth(0).get_by_label("accept").check()
@@ -394,7 +394,7 @@ panel(run)
     shown.press("Send the decisions")
     shown.at("act_approved", "running")
     shown.press("Run")
-    shown.at("done", "completed")
+    shown.at("done", "done")
     shown.opened.run(1, 'print([m["content"] for m in run.messages if m["role"] == "tool"])')
     told = r"chair is bought for 80\.0 USD.*not approved: it was denied"
     expect_text(shown.page, shown.opened.output(1), told)

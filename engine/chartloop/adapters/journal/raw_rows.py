@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from chartloop.adapters.journal.texts import KEEP_TEXT, UNREAD, read_text
 from chartloop.adapters.journal.writes import Connection, PutRaw, Stored
+from chartloop.core.codec import read
 from chartloop.core.errors import JournalCorrupt, RunError, UnknownRunError
 from chartloop.run.chain import START, Chain, Link
 from chartloop.run.copies import text_of, texts_wanted
@@ -94,24 +95,24 @@ class RawRows(ABC):
                 texts[key] = Text(read_text(text[0]), bool(text[1]))
         sql = "SELECT msg_id, at, data, seq FROM inbox WHERE run_id = ? ORDER BY number"
         messages = [
-            RawMessage(msg_id, at, read_text(data), seq)
+            read((msg_id, at, read_text(data), seq), RawMessage, {})
             for msg_id, at, data, seq in db.execute(sql, (run_id,)).fetchall()
         ]
         sql = "SELECT seq, record_seq, data FROM snapshot WHERE run_id = ?"
         snapshot = db.execute(sql, (run_id,)).fetchone()
         sql = f"SELECT {_REQUEST} FROM request WHERE run_id = ? ORDER BY rowid"  # noqa: S608
         requests = [
-            RawRequest(
+            read((
                 key, kind, digest, at, read_text(data),
                 None if outcome is None else read_text(outcome), needs, due, lapses, bool(parked),
-            )
+            ), RawRequest, {})
             for key, kind, digest, at, data, outcome, needs, due, lapses, parked
             in db.execute(sql, (run_id,)).fetchall()
         ]  # fmt: skip
         return RawRun(
             row, None if question is None else read_text(question), chain, epochs, texts, messages,
             None if snapshot is None
-            else RawSnapshot(snapshot[0], snapshot[1], read_text(snapshot[2])),
+            else read((snapshot[0], snapshot[1], read_text(snapshot[2])), RawSnapshot, {}),
             requests,
         )  # fmt: skip
 
