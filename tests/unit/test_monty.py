@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -289,8 +290,11 @@ def test_a_worker_has_no_environment_and_does_not_outlive_its_turn(
     monkeypatch.setenv("SOME_API_KEY", "secret")
 
     def children() -> set[str]:
-        listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-        return {pid for path in listed for pid in path.read_text().split()}
+        found: set[str] = set()
+        for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                found.update(path.read_text().split())
+        return found
 
     before = children()  # those of other tests: what `multiprocessing` starts lives as we do
 

@@ -6,7 +6,7 @@ The cost does not grow with the length of the run, since the tally keeps the cou
 from __future__ import annotations
 
 from chartloop.core.facts import Facts
-from chartloop.core.phase import DONE, Phase, ending_of
+from chartloop.core.phase import DONE, WAITING, Phase, ending_of
 from chartloop.core.position import Position
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
@@ -15,6 +15,7 @@ from chartloop.machine.budget_use import value_of
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
 from chartloop.pictures.live.progress import Meter, Standing
+from chartloop.run.question import question_of
 from chartloop.run.result import last_state
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
@@ -22,11 +23,15 @@ from chartloop.run.tally import Tally
 
 def standing_of(session: Session) -> Standing:
     """The standing of a run in its machine's picture."""
-    return standing_at(session.position, session.tally)
+    asks = question_of(session) is not None
+    return standing_at(session.position, session.tally, asks=asks)
 
 
-def standing_at(position: Position, tally: Tally) -> Standing:
-    """The standing at a position, with the counts of the records that led to it."""
+def standing_at(position: Position, tally: Tally, *, asks: bool = False) -> Standing:
+    """The standing at a position, with the counts of the records that led to it.
+
+    `asks`: whether it waits for somebody's answer there.
+    """
     top = position.signals.highest if position.ended else None
     reason = "" if top is None else str(top.reason)
     return Standing(
@@ -37,7 +42,7 @@ def standing_at(position: Position, tally: Tally) -> Standing:
         reason,
         next((s.source for s in reversed(tally.signals) if s.reason == reason), ""),
         {name: n for name, line in tally.profile.items() if (n := line.failed + line.failed_calls)},
-        _describe_position(position, tally, reason),
+        _describe_position(position, tally, reason, asks=asks),
         last_state(position.state, tally.path),
     )
 
@@ -111,7 +116,7 @@ def _ending(position: Position) -> Phase:
     return ending_of(position.status, top, position.facts.queue.failed)
 
 
-def _describe_position(position: Position, tally: Tally, reason: str) -> str:
+def _describe_position(position: Position, tally: Tally, reason: str, *, asks: bool) -> str:
     counted = say_count(position.facts.run.steps, "step")
     if errors := position.facts.errors.total:
         counted += f" · {say_count(errors, 'error')}"
@@ -119,4 +124,4 @@ def _describe_position(position: Position, tally: Tally, reason: str) -> str:
         phase, at = _ending(position), last_state(position.state, tally.path)
         why = "" if phase is DONE and reason == "completed" else f": {reason or 'no reason'}"
         return f"{phase.word} at {at}{why} · {counted}"
-    return f"{position.status} at {position.state} · {counted}"
+    return f"{WAITING.word if asks else position.status} at {position.state} · {counted}"

@@ -19,6 +19,7 @@ from chartloop.machine.decision import Decision
 from chartloop.machine.explain import explain
 from chartloop.pictures.live.progress import Standing
 from chartloop.run.progress import standing_at
+from chartloop.run.question import question_at
 from chartloop.run.tally import Tally
 from chartloop.ui.view_model.build import fact_views, record_view
 from chartloop.ui.view_model.conversation_view import Item, items_of
@@ -80,9 +81,11 @@ def moment_of(run: Run, past: Past) -> Moment:
     changed = (fact for fact in fact_views(run, before.facts, after.facts) if fact.is_news)
     count = len(before.messages)
     first = max(0, count - MESSAGES)
+    chart = run.machine.chart
+    asks = question_at(chart, run.id, after, past.record.seq) is not None
     return Moment(
-        record_view(run.machine.chart, past.record), standing_at(after, past.tally), after.facts,
-        tuple(changed), tuple(items_of(run.machine.chart, before.messages[first:])), first,
+        record_view(chart, past.record), standing_at(after, past.tally, asks=asks), after.facts,
+        tuple(changed), tuple(items_of(chart, before.messages[first:])), first,
     )  # fmt: skip
 
 
