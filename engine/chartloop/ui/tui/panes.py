@@ -175,4 +175,8 @@ class Log(VerticalScroll):
         """Show the lines added since the last call."""
         unfinished = [Line(self._partial + "▌", "cyan")] if self._partial else []
         self._content.update(of_lines([*self._lines, *unfinished]))
-        self.scroll_end(animate=False)
+        self.on_show()
+
+    def on_show(self) -> None:
+        """Go to the newest line, once the lines have their places: none has while it is hidden."""
+        self.call_after_refresh(self.scroll_end, animate=False)
