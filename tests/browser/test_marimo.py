@@ -83,9 +83,9 @@ def test_the_panel_is_stepped(shown: Page) -> None:
 
 
 def test_the_slider_goes_back_in_the_run(shown: Page) -> None:
-    said = shown.locator("text=/Stopped by a limit/").last
+    said = shown.locator("text=/(Stopped by a limit|Done at)/").last
     expect_text(shown, said, "token_limit")
     slider = shown.get_by_role("slider").first
     slider.focus()
     shown.keyboard.press("End")
-    expect_text(shown, said, "done")
+    expect_text(shown, said, "Done at")
