@@ -234,9 +234,7 @@ def test_a_link_is_made_on_the_card_and_answers_once(
     answered = desk.answered(run)
     assert (answered["data"], answered["via"]) == ({"by": EVE}, f"link to {EVE}")
     tab.page.reload()
-    expect_text(
-        tab.page, tab.page.locator(".over"), f"answered already: approve by {EVE} via link"
-    )
+    expect_text(tab.page, tab.page.locator(".over"), f"answered already: approve by {EVE} via link")
     token = link.partition("#")[2]
     assert [one for one in asked if token in one] == []
     assert token not in (desk.folder / "server.log").read_text()
@@ -286,14 +284,16 @@ def test_two_hundred_questions_are_lines_of_which_one_is_open(seen: Seen, desk: 
 
 
 def test_the_inbox_is_filtered_and_the_filter_is_a_link(seen: Seen, desk: Desk) -> None:
+    for task, more in (("an unusual one", {}), ("one of Ann's", {"agent": "ann-filtered"})):
+        desk.asks(task=task, **more)
     seen.open("/inbox")
     cards = seen.page.locator("article.card")
     cards.first.wait_for()
-    seen.page.get_by_label("Search").fill("the last")
+    seen.page.get_by_label("Search").fill("unusual")
     expect_text(seen.page, seen.page.locator(".title"), r"1 of \d+")
-    assert "search=the+last" in seen.page.url
+    assert "search=unusual" in seen.page.url
     seen.page.get_by_label("Search").fill("")
-    seen.page.get_by_label("Agent").fill("ann")
+    seen.page.get_by_label("Agent").fill("ann-filtered")
     expect_text(seen.page, seen.page.locator(".title"), "1 wait")
     assert cards.count() == 1
     seen.open("/inbox?due=day")
