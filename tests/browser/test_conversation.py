@@ -21,12 +21,13 @@ from chartloop import Machine, load
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from tests.browser.lab import SLOW, Tab, expect_text
-from tests.browser.test_run_page import INSTALL, Seen, Server
+from tests.browser.test_run_page import INSTALL, Seen, Server, refused
 from tests.server.conftest import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+__all__ = ["refused"]
 pytestmark = [
     pytest.mark.slow("starts a server and a browser"),
     pytest.mark.extra("fastapi", install=INSTALL),  # noqa: S610 - no Django
@@ -130,15 +131,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TalkServer]:
 @pytest.fixture
 def seen(page: Tab, server: TalkServer) -> Seen:
     return Seen(page, server)
-
-
-@pytest.fixture(autouse=True)
-def refused(page: Tab) -> Iterator[list[str]]:
-    """Nothing that the page does is against its own policy."""
-    told: list[str] = []
-    page.page.on("console", lambda message: told.append(message.text))
-    yield told
-    assert [words for words in told if "Content Security Policy" in words] == []
 
 
 def own_tools(folder: Path) -> list[Any]:

@@ -94,6 +94,8 @@ PHASES: Mapping[str, Phase] = MappingProxyType(
 """Every phase by its name, the endings first."""
 ENDINGS = (DONE, LIMITED, STOPPED, GAVE_UP, FAILED)
 """Those of a run that has ended."""
+OVER = (*ENDINGS, MOVED, DAMAGED)
+"""Those of a run that does not go on under its id."""
 
 _GIVES_UP: frozenset[str] = frozenset(
     "stop_requested stagnation no_progress health_critical diminishing_returns".split()

@@ -27,6 +27,35 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.validate_record import as_row
 
+LIST_COLUMNS = (
+    "ALTER TABLE run ADD COLUMN task TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE run ADD COLUMN ending TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE run ADD COLUMN message TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE run ADD COLUMN last_state TEXT NOT NULL DEFAULT ''",
+    """
+    UPDATE run SET ending = CASE
+        WHEN status = 'error' THEN 'failed'
+        WHEN reason IN ('completed', 'answer_submitted', 'finish_reason') THEN 'done'
+        WHEN reason = 'user_requested' THEN 'stopped'
+        WHEN reason IN ('error', 'guard_error', 'critical_failure', 'retry_limit',
+            'error_threshold', 'error_rate', 'unknown', 'stop_requested', 'stagnation',
+            'no_progress', 'health_critical', 'diminishing_returns') THEN 'gave_up'
+        ELSE 'limited' END
+    WHERE status IN ('completed', 'error')
+    """,
+    "CREATE INDEX run_ending ON run (ending, created) WHERE ending != ''",
+    "CREATE INDEX run_living ON run (created) WHERE ending = ''",
+    "CREATE INDEX run_by_duration ON run ((updated - created), run_id) WHERE ending != ''",
+    "CREATE INDEX run_by_cost ON run (coalesce(cost, -1), run_id) WHERE ending != ''",
+    "CREATE INDEX run_by_steps ON run (steps, run_id) WHERE ending != ''",
+    "CREATE INDEX run_by_tokens ON run (coalesce(tokens, -1), run_id) WHERE ending != ''",
+)
+"""What version 2 of the tables adds, for SQLite and PostgreSQL.
+
+The ending of an older run is told from its status and reason. This is history: it does not change
+with `core.phase`.
+"""
+
 _RUN_ID, _QUESTION = map(NAMES.index, ("run_id", "question"))
 _KEYS: Mapping[Sort, str] = {
     "started": "created", "duration": "(updated - created)", "steps": "steps",

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from chartloop.adapters.journal.run_lists import LIST_COLUMNS
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
     JournalCorrupt,
@@ -174,33 +175,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             """,
         ),
     ),
-    Migration(
-        2,
-        "what a list of runs shows and sorts by",
-        (
-            "ALTER TABLE run ADD COLUMN task TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE run ADD COLUMN ending TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE run ADD COLUMN message TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE run ADD COLUMN last_state TEXT NOT NULL DEFAULT ''",
-            """
-            UPDATE run SET ending = CASE
-                WHEN status = 'error' THEN 'failed'
-                WHEN reason IN ('completed', 'answer_submitted', 'finish_reason') THEN 'done'
-                WHEN reason = 'user_requested' THEN 'stopped'
-                WHEN reason IN ('error', 'guard_error', 'critical_failure', 'retry_limit',
-                    'error_threshold', 'error_rate', 'unknown', 'stop_requested', 'stagnation',
-                    'no_progress', 'health_critical', 'diminishing_returns') THEN 'gave_up'
-                ELSE 'limited' END
-            WHERE status IN ('completed', 'error')
-            """,
-            "CREATE INDEX run_ending ON run (ending, created) WHERE ending != ''",
-            "CREATE INDEX run_living ON run (created) WHERE ending = ''",
-            "CREATE INDEX run_by_duration ON run ((updated - created), run_id) WHERE ending != ''",
-            "CREATE INDEX run_by_cost ON run (coalesce(cost, -1), run_id) WHERE ending != ''",
-            "CREATE INDEX run_by_steps ON run (steps, run_id) WHERE ending != ''",
-            "CREATE INDEX run_by_tokens ON run (coalesce(tokens, -1), run_id) WHERE ending != ''",
-        ),
-    ),
+    Migration(2, "what a list of runs shows and sorts by", LIST_COLUMNS),
 )
 """All migrations, in order.
 

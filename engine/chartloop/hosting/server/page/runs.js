@@ -434,7 +434,7 @@ class Runs {
   }
 }
 
-export const isLiving = ({ phase }) => PHASES[phase] && !["done", "limited", "stopped", "gave_up", "failed", "moved", "damaged"].includes(phase);
+export const isLiving = ({ phase }) => PHASES[phase]?.over === false;
 export const canRetry = ({ phase }) => ["limited", "gave_up", "failed"].includes(phase);
 
 /** Epoch seconds as a field of local time has them. */
