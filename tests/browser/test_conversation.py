@@ -6,6 +6,7 @@ import base64
 import runpy
 import signal
 import struct
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -258,8 +259,12 @@ def test_nothing_in_a_text_turns_it_round(seen: Seen, server: TalkServer) -> Non
 # what arrives, and what is written ----------------------------------------------------------------
 
 
-class Slowly(Scripted):
-    """A scripted model that writes its reply piece by piece."""
+class Piecewise(Scripted):
+    """A scripted model that writes the next piece of its reply once `shown` is released."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.shown = threading.Semaphore(0)
 
     @property
     def suspends(self) -> bool:
@@ -269,18 +274,17 @@ class Slowly(Scripted):
         if on_text is not None and request.number == 0:
             hear: Any = on_text
             hear.reasoning("I think slowly.")
+            await self._until_shown()
             for piece in ("A **first** sentence. ", "And a second one."):
-                await anyio.sleep(1.0)
                 hear(piece)
+                await self._until_shown()
             hear.call(0, "c1", "add", '{"a": 2, ')
-            await anyio.sleep(1.0)
+            await self._until_shown()
         return await super().complete(request)
 
-
-ARRIVED = """() => { window.arrived = []; new MutationObserver(() => {
-  const live = document.querySelector(".said-live");
-  if (!live.hidden) window.arrived.push(live.textContent);
-}).observe(document.querySelector(".said-live"), { childList: true, subtree: true }); }"""
+    async def _until_shown(self) -> None:
+        while not self.shown.acquire(blocking=False):
+            await anyio.sleep(0.01)
 
 
 def test_what_the_model_writes_is_seen_as_it_arrives(
@@ -289,7 +293,7 @@ def test_what_the_model_writes_is_seen_as_it_arrives(
     from chartloop.hosting.server import Settings  # noqa: PLC0415
 
     call = {"name": "add", "arguments": {"a": 2, "b": 2}}
-    model = Slowly([{"text": "A **first** sentence.", "tool_calls": [call]}, "Done."])
+    model = Piecewise([{"text": "A **first** sentence.", "tool_calls": [call]}, "Done."])
     given: Any = {
         "machines": (server.folder / "machines",), "journal": tmp_path / "journal.db",
         "components": {"model": model}, "tools": own_tools(server.folder),
@@ -300,14 +304,17 @@ def test_what_the_model_writes_is_seen_as_it_arrives(
         tab = Tab(context)
         tab.page.goto(f"{served.client.base_url}/runs/{run}?view=conversation")
         tab.page.locator(".talk .said").first.wait_for()
-        tab.page.evaluate(ARRIVED)
+        expect_text(tab.page, tab.page.locator("#link"), "^live$")
         served.post(f"/runs/{run}/run", status=202)
+        live = tab.page.locator(".talk .said-live")
+        for piece in (
+            r"I think slowly\.$", r"A \*\*first\*\* sentence\. $",
+            r"And a second one\.$", r'add\(\{"a": 2, $',
+        ):  # fmt: skip
+            expect_text(tab.page, live, piece)
+            model.shown.release()
         expect_text(tab.page, tab.page.locator(".talk .said").last, "Done.")
-        arrived = tab.page.evaluate("window.arrived")
-        assert any(one.endswith("I think slowly.") for one in arrived)
-        assert any(one.endswith("A **first** sentence. ") for one in arrived)
-        assert any(one.endswith('add({"a": 2, ') for one in arrived)
-        assert tab.page.locator(".talk .said-live").is_hidden()
+        assert live.is_hidden()
         assert said(tab.page) == ["1.0 task", "2.0 reply", "2.1 call", "4.0 reply"]
         assert tab.errors == []
     context.close()

@@ -35,7 +35,7 @@ PAGE = re.search(
 )
 SCRIPT = """\
 replies:
-  - {reasoning: I add the two., delay: 0.5, tool_calls: [{name: add, arguments: {a: 2, b: 3}}]}
+  - {reasoning: I add the two., delay: 3.0, tool_calls: [{name: add, arguments: {a: 2, b: 3}}]}
   - {text: 2 + 3 is 5., delay: 0.5}
 """
 

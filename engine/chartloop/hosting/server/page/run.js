@@ -16,6 +16,7 @@ import { Step } from "./step.js";
 import { Timeline, named } from "./timeline.js";
 import { ago, count, money, span } from "./words.js";
 
+const LIVE = ["started", "text", "reasoning", "tool_call"];
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
 const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel", f: "fork" };
@@ -76,12 +77,10 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
-    if (own && ["text", "reasoning", "tool_call"].includes(name)) this.talk.hear(name, data);
-    if (name === "text") return own && this.showLive(data);
-    if (name === "reasoning" || name === "tool_call") return;
-    if (name === "started") return own && this.showBegun(data);
-    // what the next action writes may come before the record of the one before
-    if (own && !((data.started ?? data.at) < this.begun?.at)) this.hideLive();
+    if (LIVE.includes(name)) return own && this.showLive(name, data);
+    // notes are made while an action works, and what the next one writes may come before the record of the one before
+    const note = name === "intent" || name === "result";
+    if (own && !note && !(data.record < this.taking)) this.hideLive();
     this.again();
   }
 
@@ -427,10 +426,14 @@ class RunPage {
     this.when.textContent = later > 0 ? `As it was after step ${this.chosen}, ${count(later)} before the newest` : "";
   }
 
-  showLive({ state, text: piece }) {
-    this.live = (this.live + piece).slice(-2_000);
+  showLive(name, data) {
+    this.taking = data.step;
+    if (name === "started") return this.showBegun(data);
+    this.talk.hear(name, data);
+    if (name !== "text") return;
+    this.live = (this.live + data.text).slice(-2_000);
     this.writing.hidden = false;
-    this.writing.replaceChildren(text("strong", `${state} writes: `), this.live);
+    this.writing.replaceChildren(text("strong", `${data.state} writes: `), this.live);
   }
 
   showBegun({ action, at }) {
