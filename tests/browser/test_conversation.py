@@ -10,10 +10,11 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -283,8 +284,7 @@ class Piecewise(Scripted):
         return await super().complete(request)
 
     async def _until_shown(self) -> None:
-        while not self.shown.acquire(blocking=False):
-            await anyio.sleep(0.01)
+        await anyio.to_thread.run_sync(partial(self.shown.acquire, timeout=SLOW / 1000))
 
 
 def test_what_the_model_writes_is_seen_as_it_arrives(

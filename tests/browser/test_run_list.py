@@ -142,6 +142,23 @@ def test_a_period_is_a_link_and_a_span_of_the_bar_narrows_it(seen: Seen) -> None
     seen.page.get_by_text("No run is like this.").wait_for()
 
 
+def test_the_words_below_the_bar_count_and_narrow_what_it_shows(seen: Seen) -> None:
+    seen.open("/runs")
+    row(seen, "fails").wait_for()
+    every, failed = len(listed(seen)), seen.page.locator(".legend button", has_text="failed")
+    number = int(failed.inner_text().split()[-1])
+    assert 0 < number < every
+    failed.click()
+    wait_for_rows(seen, number)
+    assert "phase=failed" in seen.page.url
+    expect_text(seen.page, seen.page.locator(".legend"), rf"^{number} began in .*failed {number}$")
+    assert failed.get_attribute("aria-pressed") == "true"
+    seen.page.wait_for_function("() => document.activeElement.textContent.startsWith('failed')")
+    seen.page.keyboard.press("Enter")
+    wait_for_rows(seen, every)
+    assert "phase" not in seen.page.url
+
+
 def test_keys_go_through_the_list_also_from_a_box(seen: Seen) -> None:
     seen.open("/runs")
     row(seen, "fails").wait_for()

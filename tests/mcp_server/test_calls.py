@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from chartloop import tool
+from chartloop import load, tool
+from chartloop.run.loop import leave
+from chartloop.run.sync import by_hand
 from tests.mcp_server.conftest import Gate, Make, first_run, needs_mcp, person, play, talking
 
 pytestmark = needs_mcp
@@ -275,6 +277,23 @@ def test_long_work_is_started_and_looked_at_later(make: Make, mode: str) -> None
             assert gone["success"] is False
             assert (await talk.refused("cancel", run=run))["code"] == "CL601"
             assert (await talk.call("resume", run=run))["status"] == "completed"
+
+    play(client())
+
+
+def test_a_run_that_nobody_drives_says_so(make: Make, machines: Path) -> None:
+    settings = make()
+    given: Any = {"journal": settings.journal, "run_id": "left", "script": ["First."]}
+    started = load(machines / "review.yaml").start("x", **given)
+    started.advance()
+    by_hand(leave(started.session))
+
+    async def client() -> None:
+        async with talking(settings) as talk:
+            (listed,) = (await talk.call("status"))["runs"]
+            told = await talk.call("status", run="left")
+            assert (listed["phase"], told["phase"]) == ("unattended", "unattended")
+            assert (listed["status"], told["status"]) == ("running", "running")
 
     play(client())
 

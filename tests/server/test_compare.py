@@ -31,6 +31,17 @@ def test_a_run_beside_one_that_was_answered_otherwise(serve: Serve) -> None:
     assert ([row["seq"] for row in page["steps"]], page["next"]) == ([first], first + 1)
 
 
+def test_each_stands_as_the_list_says(serve: Serve) -> None:
+    served = serve(script=["First."])
+    waits, left = served.start(), served.start(drive="none")
+    served.until(waits, "paused")
+    found = served.get(f"/runs/{waits}/compare", params={"other": left})
+    listed = {row["run"]: row["phase"] for row in served.get("/runs")["runs"]}
+    for side in ("left", "right"):
+        assert found[side]["phase"] == listed[found[side]["run"]]
+    assert found["right"]["explanation"] == "driven by nobody at `take`"
+
+
 def test_a_run_that_there_is_not(served: Served) -> None:
     run = served.start(drive="none")
     assert served.get("/runs/none/compare", 404, params={"other": run})["code"] == "CL604"

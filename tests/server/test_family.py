@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from chartloop.adapters.journal.opening import journal_of
+from chartloop.run.journal import RunRow
+from chartloop.run.sync import by_hand
 from chartloop.testing import MemoryJournal
 from chartloop.ui.view_model.family import Origin, origin_of
 from tests.server.conftest import Served, serving
@@ -91,6 +94,23 @@ def test_children_come_by_pages_with_the_step_that_started_them(served: Served) 
     moment = served.get(f"/runs/{run}/moment", params={"seq": others[0]["seq"]})
     assert {one["run"] for one in moment["children"]} == {one["run"] for one in others}
     assert served.get(f"/runs/{run}/moment", params={"seq": 1})["children"] == []
+
+
+def test_a_child_that_nobody_drives_says_so_in_every_list(served: Served) -> None:
+    run = crew(served)
+    left = f"{run}/split/1/four"
+    row = RunRow(left, machine="worker", status="running", parent=run)
+    by_hand(journal_of(served.settings.journal).create(row))
+    children = served.get(f"/runs/{run}/children")["children"]
+    (child,) = [one for one in children if one["run"] == left]
+    assert (child["phase"], child["word"]) == ("unattended", "driven by nobody")
+    lists = (
+        served.get("/runs", params={"children": True})["runs"],
+        served.get(f"/runs/{run}")["children"],
+        served.get(f"/runs/{run}/moment", params={"seq": child["seq"]})["children"],
+    )
+    for found in lists:
+        assert {one["run"]: one["phase"] for one in found}[left] == "unattended"
 
 
 def test_a_child_knows_its_place(served: Served) -> None:

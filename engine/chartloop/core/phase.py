@@ -96,6 +96,8 @@ ENDINGS = (DONE, LIMITED, STOPPED, GAVE_UP, FAILED)
 """Those of a run that has ended."""
 OVER = (*ENDINGS, MOVED, DAMAGED)
 """Those of a run that does not go on under its id."""
+RETRIED = (LIMITED, GAVE_UP, FAILED)
+"""Those of a run that people may want to try again."""
 
 _GIVES_UP: frozenset[str] = frozenset(
     "stop_requested stagnation no_progress health_critical diminishing_returns".split()

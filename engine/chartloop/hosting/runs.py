@@ -52,7 +52,7 @@ from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
-from chartloop.run.phases import stand_of
+from chartloop.run.phases import stand_of, stands_of
 from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
@@ -210,9 +210,11 @@ class Runs:
         found = [(row, origin_of(row.run_id)) for row in page.rows]
         steps = {origin.step for _, origin in found if origin is not None}
         numbers = {step: self.number_of_step(run, step) for step in steps}
+        stands = by_hand(stands_of(self.journal, page.rows))
         listed = [
             child_dict(
                 row,
+                stands[row.run_id].phase,
                 label_of(run.machine.spec, at.state, run.facts) if at else "",
                 numbers[at.step] if at else None,
             )
@@ -226,9 +228,11 @@ class Runs:
         prefix = f"{run.id}{CHILD_MARK}{state}{CHILD_MARK}{step}"
         rows = by_hand(self.journal.rows(parent=run.id, prefix=prefix, limit=CHILDREN))
         rows.sort(key=lambda row: (row.created, row.run_id))
-        of = [(row, origin_of(row.run_id)) for row in rows]
+        origins = ((row, origin_of(row.run_id)) for row in rows)
+        own = [row for row, at in origins if at and at.step == step]
+        stands = by_hand(stands_of(self.journal, own))
         label, seq = label_of(run.machine.spec, state, run.facts), past.record.seq
-        return [child_dict(row, label, seq) for row, at in of if at and at.step == step]
+        return [child_dict(row, stands[row.run_id].phase, label, seq) for row in own]
 
     def place(self, run_id: str) -> Json:
         """The way up from a child run, and its neighbours in the step that started it."""
@@ -328,7 +332,8 @@ class Runs:
             raise Refusal(
                 404, error.message, hint=error.hint, wrong=wrong, code=error.code
             ) from error
-        return compare_runs(left, right, start=start, limit=limit)
+        stands = by_hand(stands_of(self.journal, (left.session.row, right.session.row)))
+        return compare_runs(left, right, stands, start=start, limit=limit)
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run accepts now."""

@@ -33,6 +33,7 @@ from chartloop.core.errors import (
     UnknownRunError,
     nearest,
 )
+from chartloop.core.phase import Phase
 from chartloop.core.plain import plain
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.mcp_server.machine_tools import (
@@ -50,9 +51,11 @@ from chartloop.run.events import Event as StreamEvent
 from chartloop.run.inbox import pause_asked
 from chartloop.run.journal import Journal, RunRow, successor_of
 from chartloop.run.journal_pages import RunFilter
+from chartloop.run.phases import stand_of, stands_of
 from chartloop.run.question import Question
 from chartloop.run.redact import Redactor
 from chartloop.run.result import Result, say_output
+from chartloop.run.sync import by_hand
 from chartloop.run.tenants import Reach
 from chartloop.ui.view_model.orders import is_held
 
@@ -307,7 +310,8 @@ class Calls:
     def _standing(self, run_id: str, note: str, *, whole: bool) -> Standing:
         run = self.runs.open(run_id)
         result, question = run.result, run.question
-        body = _run_body(run, result, question)
+        stand = by_hand(stand_of(self.runs.journal, run.session.row))
+        body = _run_body(run, result, stand.phase, question)
         if result.output is not None and _is_invalid(run, body["output"]):
             message = "the output is not of the type that its schema says, and is left out"
             body |= {"output": None, "warnings": [*body["warnings"], message]}
@@ -320,11 +324,12 @@ class Calls:
     async def newest(self, reach: Reach) -> Json:
         """The newest runs that the caller sees, each in a line."""
         page = await self._journal.page(RunFilter(tenant=reach.tenant), "", LISTED)
+        stands = await stands_of(self._journal, page.rows)
         rows = [
             {
                 "run": row.run_id, "machine": row.machine, "state": row.state, "steps": row.steps,
                 "status": "waiting" if row.question is not None else row.status,
-                "phase": row.phase().name, "task": row.task,
+                "phase": stands[row.run_id].phase.name, "task": row.task,
                 "reason": row.reason or None,
                 "question": row.question.text if row.question is not None else None,
             }
@@ -363,13 +368,13 @@ def _ignore_event(run_id: str, event: StreamEvent) -> None:
     """Ignore a live event: calls report from the journal."""
 
 
-def _run_body(run: Run, result: Result, question: Question | None) -> Json:
+def _run_body(run: Run, result: Result, phase: Phase, question: Question | None) -> Json:
     status = result.status
     if status not in ("completed", "error"):
         status = "waiting" if question is not None else "paused" if is_held(run) else "running"
     return {
         "run": result.run_id, "machine": result.machine, "status": status,
-        "phase": result.phase.name, "state": result.state,
+        "phase": phase.name, "state": result.state,
         "reason": None if result.reason is None else str(result.reason), "kind": result.kind,
         "success": result.success, "steps": result.steps, "output": plain(result.output),
         "explanation": result.explain(), "warnings": list(result.warnings),

@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from chartloop.core.phase import OVER, PHASES
+from chartloop.core.phase import OVER, PHASES, RETRIED
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("elements.js", "questions.js", "picture.js")
-_TABLE = {name: {**phase._asdict(), "over": phase in OVER} for name, phase in PHASES.items()}
+_TABLE = {
+    name: {**phase._asdict(), "over": phase in OVER, "retried": phase in RETRIED}
+    for name, phase in PHASES.items()
+}
 SCRIPT = "\n".join(
     (f"const PHASES = {json.dumps(_TABLE)};", *((_FOLDER / n).read_text("utf-8") for n in _SCRIPTS))
 )

@@ -24,6 +24,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
+from chartloop.run.phases import stands_of
 from chartloop.run.question import question_of
 from chartloop.run.replay import position_before
 from chartloop.run.result import Result, last_state
@@ -299,8 +300,9 @@ async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
     """The newest child runs of a run, oldest first."""
     prefix = f"{run_id}{CHILD_MARK}"
     rows = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
+    stands = await stands_of(journal, rows)
     return tuple(
-        ChildView(row.run_id, row.machine, row.status, row.reason, row.phase().name)
+        ChildView(row.run_id, row.machine, row.status, row.reason, stands[row.run_id].phase.name)
         for row in reversed(rows)
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chartloop.api import Run
+from chartloop.core.phase import Phase
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.ui.view_model.asking import label_of
 from chartloop.ui.view_model.run_view import Json
@@ -39,13 +40,12 @@ def origin_of(run_id: str) -> Origin | None:
     return None
 
 
-def child_dict(row: RunRow, label: str, seq: int | None) -> Json:
+def child_dict(row: RunRow, phase: Phase, label: str, seq: int | None) -> Json:
     """A child as a row of a table; `label` is that of the state that started it.
 
     `seq` is the number of the parent's record of that step; None while it is in progress.
     """
     origin = origin_of(row.run_id)
-    phase = row.phase()
     return {
         "run": row.run_id, "name": origin.name if origin else "", "machine": row.machine,
         "task": row.task, "status": row.status, "phase": phase.name, "word": phase.word,

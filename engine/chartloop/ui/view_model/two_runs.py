@@ -8,11 +8,13 @@ Belongs here: the comparison. Never: how it looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from chartloop.api import Run
+from chartloop.core.facts import EMPTY
 from chartloop.core.phase import PHASES
+from chartloop.run.phases import Stand
 from chartloop.ui.view_model.build import fact_views, record_view, standing_of
 from chartloop.ui.view_model.run_view import LONGEST_TEXT, Json, RecordView, RunHead, shorten
 
@@ -74,10 +76,12 @@ class Comparison:
 
 
 def compare_runs(
-    left: Run, right: Run, *, start: int | None = None, limit: int = ROWS
+    left: Run, right: Run, stands: Mapping[str, Stand] = EMPTY, *,
+    start: int | None = None, limit: int = ROWS,
 ) -> Comparison:  # fmt: skip
     """The two runs, with at most `limit` rows from record `start` on.
 
+    `stands` is how runs stand, by id, where it is known who drives them.
     By default the rows begin with the first record if all fit, else shortly before the first that
     differs.
     """
@@ -99,7 +103,7 @@ def compare_runs(
         start = 0 if count <= limit else max(0, (count if first is None else first) - BEFORE)
     rows = ((seq, row(seq)) for seq in range(start, min(count, start + limit)))
     return Comparison(
-        summary, first, _compared_run(left), _compared_run(right),
+        summary, first, _compared_run(left, stands), _compared_run(right, stands),
         tuple(
             ComparedRecords(seq, _same(*views), *(view and view.to_dict() for view in views))
             for seq, views in rows
@@ -115,8 +119,9 @@ def _same(left: RecordView | None, right: RecordView | None) -> bool:
     return all(getattr(left, name) == getattr(right, name) for name in _COMPARED)
 
 
-def _compared_run(run: Run) -> ComparedRun:
+def _compared_run(run: Run, stands: Mapping[str, Stand]) -> ComparedRun:
     head, end = (view := standing_of(run)).head, view.end
+    head = replace(head, phase=stands[run.id].phase.name) if run.id in stands else head
     message = f"{PHASES[head.phase].word} at `{head.at}`" if end is None else end.explanation
     return ComparedRun(
         **head.to_dict(), ended=view.ended, explanation=shorten(message, 4 * LONGEST_TEXT)

@@ -215,6 +215,13 @@ class Runs {
     this.filter();
   }
 
+  /** Only the runs of a phase, or all of them again. */
+  press(phase) {
+    const field = this.form.elements.phase;
+    field.value = field.value === phase ? "" : phase;
+    this.read();
+  }
+
   filter() {
     const wanted = JSON.stringify(this.filters);
     if (wanted === this.filtered) return; // a field that was left as it was: the rows stay for who presses one
@@ -285,8 +292,8 @@ class Runs {
   async loadCounts(signal) {
     const now = Date.now() / 1000;
     const [from, to] = bounds(this.filters, now);
-    const { machine, search } = this.filters;
-    const found = await get(`/counts${query({ since: from ?? Math.floor(now) - 86_400, until: to, machine, search })}`, signal);
+    const { machine, phase, search } = this.filters;
+    const found = await get(`/counts${query({ since: from ?? Math.floor(now) - 86_400, until: to, machine, phase, search })}`, signal);
     const whole = (runs) => Object.values(runs).reduce((sum, one) => sum + one, 0);
     const most = Math.max(1, ...found.spans.map(({ runs }) => whole(runs)));
     const by = new Map(found.spans.map(({ at, runs }) => [Math.round((at - found.since) / found.width), runs]));
@@ -304,13 +311,23 @@ class Runs {
       });
       const full = h("span", { className: "full" }, ...parts);
       full.style.height = `${Math.round((100 * whole(runs)) / most)}%`;
-      return h("button", { type: "button", title: about, disabled: of.length === 0, attrs: { "aria-label": about }, on: { click: () => this.narrow(at, at + found.width) } }, full);
+      return h("button", { type: "button", title: about, disabled: of.length === 0, attrs: { "aria-label": about, "data-key": at }, on: { click: () => this.narrow(at, at + found.width) } }, full);
     });
     const total = found.spans.reduce((sum, { runs }) => sum + whole(runs), 0);
+    const legend = Object.keys(PHASES).flatMap((name) => {
+      const of = found.spans.reduce((sum, { runs }) => sum + (runs[name] ?? 0), 0);
+      if (!of) return [];
+      const made = h("button", { type: "button", className: "cl-status", attrs: { "aria-pressed": String(name === phase), "data-key": name }, on: { click: () => this.press(name) } });
+      const word = showPhase(made, name);
+      made.textContent = `${word} ${count(of)}`;
+      return [made];
+    });
     const each = found.width === 3_600 ? "by the hour" : found.width === 86_400 ? "by the day" : `by ${span(found.width)}`;
     const period = { today: "today", "7d": "in the last 7 days", between: "in this period" }[from === null ? "" : this.filters.period] ?? "in the last 24 hours";
     const words = `${count(total)} began ${period}, ${each}`;
-    this.bar.replaceChildren(h("div", { className: "spans" }, ...bars), text("span", words, "cl-muted"));
+    const held = this.bar.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    this.bar.replaceChildren(h("div", { className: "spans" }, ...bars), h("p", { className: "legend" }, text("span", words, "cl-muted"), ...legend));
+    if (held) [...this.bar.querySelectorAll("button")].find(({ dataset }) => dataset.key === held)?.focus();
   }
 
   // rows -------------------------------------------------------------------------------------------
@@ -435,7 +452,7 @@ class Runs {
 }
 
 export const isLiving = ({ phase }) => PHASES[phase]?.over === false;
-export const canRetry = ({ phase }) => ["limited", "gave_up", "failed"].includes(phase);
+export const canRetry = ({ phase }) => PHASES[phase]?.retried === true;
 
 /** Epoch seconds as a field of local time has them. */
 function localTime(seconds) {
