@@ -15,7 +15,7 @@ from tests.browser.population import Populated
 from tests.browser.test_run_page import Seen, pytestmark, refused
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser, Locator, Page
 
 __all__ = ["pytestmark", "refused"]
 
@@ -242,3 +242,29 @@ def test_an_answer_of_the_inbox_drives_on_a_run_that_nobody_drives(seen: Seen) -
             return
         seen.page.wait_for_timeout(100)
     raise AssertionError("nobody drives it")
+
+
+def test_ten_tabs_of_a_browser_show_their_pages_and_hear_news(seen: Seen) -> None:
+    tabs = [seen.page, *(seen.page.context.new_page() for _ in range(9))]
+    for tab in tabs:
+        tab.goto(f"{seen.server.address}/runs?search=eleven")
+        tab.locator("h1", has_text="Runs").wait_for()
+    asking, live = r"^every 3 s$", "^live$"
+
+    def hear(*has_stream: Page) -> None:
+        for tab in tabs:
+            expect_text(tab, tab.locator("#link"), live if tab in has_stream else asking)
+
+    hear(*tabs[6:])
+    run = seen.server.ask("/runs", {"machine": "calculator", "task": "eleven", "drive": "none"})
+    for tab in tabs:
+        tab.locator(f'.runs a[href="/runs/{run["run"]}"]').wait_for()
+    assert seen.server.ask(f"/runs/{run['run']}/cancel", {})["run"] == run["run"]
+    tabs[0].evaluate("dispatchEvent(new Event('focus'))")
+    hear(tabs[0], *tabs[7:])
+    for tab in tabs[7:]:
+        tab.goto("about:blank")
+    del tabs[7:]
+    hear(tabs[0], *tabs[4:])
+    for tab in tabs[1:]:
+        tab.close()

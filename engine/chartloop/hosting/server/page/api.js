@@ -3,12 +3,15 @@
 // Belongs here: what is sent and what comes back. Never: an element of a page.
 
 import { readable, readably } from "./parts.js";
+import { turn } from "./turn.js";
 
 const TOKEN = "chartloop-token";
 const SILENCE = 40_000; // ms: the server says something at least every 15 s
 const PATIENCE = 30_000; // ms for which an order may stay without an answer
 const AWAY = new Set([0, 502, 504]); // no server, or none behind the proxy
 const LATER = new Set([...AWAY, 429, 503]); // it did not take the order, and may take it later
+const ASKED = 3_000; // ms between two questions for news of a tab without a stream
+const ASKED_UNSEEN = 15_000; // ms: of one that is hidden
 const RETRY = [500, 1_000, 2_000, 4_000, 8_000]; // ms before each new attempt
 
 /** An answer that is a problem document (RFC 9457), or no answer at all: then `status` is 0. */
@@ -99,26 +102,34 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
-/** A stream of events, for as long as it is wanted. What is shown is asked for anew at each connection. */
+/** News for as long as it is wanted: a stream of events, or questions while other tabs have the streams. What is
+ *  shown is asked for anew at each connection. */
 export class Feed {
-  /** `hear(name, data)` for each event; `state("live" | "away", why)`; `again()` where events may be missing. */
+  /** `hear(name, data)` for each event; `state("live" | "asking" | "away", why)`; `again()` where events may be missing. */
   constructor(path, { hear, state, again }) {
     Object.assign(this, { path, hear, state, again, failed: 0, closed: false });
+    turn.changed = () => this.turned();
     this.run();
   }
 
   close() {
     this.closed = true;
+    this.turned();
+  }
+
+  turned() {
     this.stop?.abort();
+    this.wake?.();
   }
 
   async run() {
     while (!this.closed) {
       try {
+        await this.ask();
         await this.once();
-        this.failed = 0;
       } catch (error) {
         if (this.closed) return;
+        if (!turn.mine && error.name === "AbortError") continue;
         this.state("away", error);
         if (error.status === 401) return;
       }
@@ -127,7 +138,22 @@ export class Feed {
     }
   }
 
+  /** Asks for news until it is this tab's turn to have a stream. */
+  async ask() {
+    while (!this.closed && !turn.mine) {
+      await get("/me");
+      this.failed = 0;
+      this.state("asking");
+      this.again();
+      await new Promise((done) => {
+        this.wake = done;
+        setTimeout(done, document.hidden ? ASKED_UNSEEN : ASKED);
+      });
+    }
+  }
+
   async once() {
+    if (this.closed) return;
     const stop = (this.stop = new AbortController());
     let timer = 0;
     const alive = () => {

@@ -11,6 +11,11 @@ import { openRun } from "./run.js";
 import { openRuns } from "./runs.js";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+const LINKS = {
+  live: ["live", "News comes at once"],
+  asking: ["every 3 s", "Other tabs of this browser have news at once; this one asks for it. Look at it again, and it is its turn."],
+  away: ["no connection, trying again…", ""],
+};
 const SETTLE = 400; // ms between two looks at the inbox
 const LOOK = 10; // s between two looks at the inbox on a page that does not hear of all runs
 const KEYS = [
@@ -186,11 +191,11 @@ class App {
 
   showLink(state, why) {
     if (why?.status === 401) return this.askToken();
-    if (state === "live" && this.away && !this.unsent) this.hush(); // no notice outlives its cause
-    this.isAway = state !== "live";
+    this.isAway = state === "away";
+    if (!this.isAway && this.away && !this.unsent) this.hush(); // no notice outlives its cause
     this.page?.link?.();
     at("link").dataset.state = state;
-    at("link").textContent = state === "live" ? "live" : "no connection, trying again…";
+    [at("link").textContent, at("link").title] = LINKS[state];
   }
 
   countWaiting() {

@@ -4,7 +4,7 @@
 
 import { Question } from "./answers.js";
 import { Children } from "./children.js";
-import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { Problem, get, isLive, machinePath, post, query, runPath } from "./api.js";
 import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
 import { PHASES, h, ledLine, part, showPhase, text, ticked } from "./parts.js";
@@ -16,7 +16,6 @@ import { Step } from "./step.js";
 import { Timeline, named } from "./timeline.js";
 import { ago, count, money, span } from "./words.js";
 
-const LIVE = ["started", "text", "reasoning", "tool_call"];
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
 const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel", f: "fork" };
@@ -77,7 +76,7 @@ class RunPage {
   hear(name, data) {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
-    if (LIVE.includes(name)) return own && this.showLive(name, data);
+    if (isLive(name)) return own && this.showLive(name, data);
     // notes are made while an action works, and what the next one writes may come before the record of the one before
     const note = name === "intent" || name === "result";
     if (own && !note && !(data.record < this.taking)) this.hideLive();
