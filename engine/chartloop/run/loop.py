@@ -20,7 +20,6 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.machine.evolve import evolve
-from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run import rules_version
 from chartloop.run.act import act
 from chartloop.run.events import Recorded
@@ -28,6 +27,7 @@ from chartloop.run.fleet_calls import fleet_facts
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, RunRow, digest
 from chartloop.run.question import update_at
+from chartloop.run.result import last_state
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
 from chartloop.run.tracing import CARRIER
@@ -230,11 +230,11 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
-    rest, reason = tally.rest, ""
+    rest, reason, last = tally.rest, "", ""
     if not running:
         rest = tally.rest_after(made, decision)
         reason = decision.winner if position.ended else ""
-    last = next((s for s in reversed(decision.path) if s not in ENGINE_ENDS), before.state)
+        last = last_state(position.state, (before.state, *decision.path))
     update = update_at(
         session.chart, session.run_id, position, rest, reason=reason, last_state=last
     )

@@ -20,7 +20,7 @@ from chartloop.core.approvals import CALLS, argument_lines, argument_rows, reque
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
-from chartloop.core.position import IN_DOUBT, Asked, Position
+from chartloop.core.position import ENDED, IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
@@ -222,9 +222,10 @@ def update_at(
     Its cost is None if model calls were made and no price is known.
     """
     facts, usage = position.facts, position.facts.usage
-    asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
-    ending = message = ""
-    if position.ended and (top := position.signals.highest) is not None:
+    asked, ending, message = None, "", ""
+    if position.status == "paused":
+        asked = question_at(chart, run_id, position, rest)
+    elif position.status in ENDED and (top := position.signals.highest) is not None:
         phase = ending_of(position.status, top, facts.queue.failed)
         ending = phase.name
         if phase is DONE:
