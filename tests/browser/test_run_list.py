@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chartloop.core.phase import PHASES
-from tests.browser.lab import SLOW, Tab, expect_text
+from tests.browser.lab import SLOW, Tab, expect_pressable, expect_text
 from tests.browser.population import Populated
 from tests.browser.test_run_page import Seen, pytestmark, refused
 
@@ -242,6 +242,23 @@ def test_an_answer_of_the_inbox_drives_on_a_run_that_nobody_drives(seen: Seen) -
             return
         seen.page.wait_for_timeout(100)
     raise AssertionError("nobody drives it")
+
+
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_clock_that_is_wrong_here_moves_no_deadline(
+    seen: Seen, chromium: Browser, hours: int
+) -> None:
+    context = chromium.new_context()
+    context.add_init_script(f"const real = Date.now; Date.now = () => real() + {hours} * 3600e3")
+    page = context.new_page()
+    page.goto(f"{seen.server.address}/runs?search=ticket-1")
+    late = page.locator(".runs tbody tr", has_text="ticket-1")
+    expect_text(page, late.locator(".due"), r"^1 h \d+ min left$")
+    expect_text(page, late.locator(".begun"), r"^(now|\d+ s ago|[1-5] min.* ago)$")
+    page.goto(f"{seen.server.address}/runs/ticket-1")
+    expect_text(page, page.locator(".question .due"), r"^1 h \d+ min left$")
+    expect_pressable(page.locator(".question .cl-tone").first, True)
+    context.close()
 
 
 def test_ten_tabs_of_a_browser_show_their_pages_and_hear_news(seen: Seen) -> None:

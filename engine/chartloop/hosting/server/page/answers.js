@@ -4,6 +4,7 @@
 // Belongs here: asking and sending the answer. Never: which questions there are.
 
 import { get, post, runPath } from "./api.js";
+import { now } from "./clock.js";
 import { answerForms, askedParts, h, text } from "./parts.js";
 import { ago, count, left } from "./words.js";
 
@@ -183,7 +184,7 @@ export class Question {
       this.due.textContent = "no deadline";
       return;
     }
-    const rest = due - Date.now() / 1000;
+    const rest = due - now();
     this.due.textContent = left(due);
     this.due.dataset.level = rest <= 0 ? "over" : rest < 60 ? "near" : "far";
     if (rest <= 0 && !this.busy) this.block("Its time is over: the run goes on without an answer.");

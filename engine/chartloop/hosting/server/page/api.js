@@ -2,6 +2,7 @@
 //
 // Belongs here: what is sent and what comes back. Never: an element of a page.
 
+import { tellTime } from "./clock.js";
 import { readable, readably } from "./parts.js";
 import { turn } from "./turn.js";
 
@@ -53,6 +54,7 @@ async function send(path, options) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: "The server does not answer", hint: "What is shown may be old until it does." });
   }
+  tellTime(answer);
   if (answer.ok) return answer;
   let body = {};
   try {

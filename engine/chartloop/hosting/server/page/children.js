@@ -3,6 +3,7 @@
 // Belongs here: rows, bars, pages of a hundred. Never: which run it is.
 
 import { get, query, runPath } from "./api.js";
+import { now } from "./clock.js";
 import { columns, h, part, scrolled, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { count, moment, money, span } from "./words.js";
@@ -51,8 +52,7 @@ export class Children {
     this.older.hidden = !next;
     this.newer.hidden = this.pages.length === 1;
     const rows = children.toReversed(); // the oldest first, as they were begun
-    const now = Date.now() / 1000;
-    const ends = rows.map((child) => (child.ended ? child.changed : Math.max(now, child.begun)));
+    const ends = rows.map((child) => (child.ended ? child.changed : Math.max(now(), child.begun)));
     const [first, last] = [Math.min(...rows.map(({ begun }) => begun)), Math.max(...ends)];
     this.axis.textContent = rows.length ? `${count(rows.length)}${next ? " of more" : ""}, over ${span(last - first)} from ${moment(first)}` : "";
     this.body.replaceChildren(...rows.map((child, place) => this.row(child, { first, last, end: ends[place] })));

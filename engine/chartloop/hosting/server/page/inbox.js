@@ -4,6 +4,7 @@
 
 import { Question } from "./answers.js";
 import { get, isLive, machinePath, query, runPath } from "./api.js";
+import { now } from "./clock.js";
 import { h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { ago, asks, left } from "./words.js";
@@ -13,8 +14,8 @@ const MOST = 200; // questions that are asked for at once
 const HOUR = 3600; // s
 const URGENT = { "": "any deadline", hour: "within an hour", day: "within a day", some: "with a deadline", none: "without one" };
 const DUE = {
-  hour: (due) => due && due - Date.now() / 1000 < HOUR,
-  day: (due) => due && due - Date.now() / 1000 < 24 * HOUR,
+  hour: (due) => due && due - now() < HOUR,
+  day: (due) => due && due - now() < 24 * HOUR,
   some: (due) => due !== null,
   none: (due) => due === null,
 };
@@ -84,7 +85,7 @@ class Inbox {
       question?.tick();
       since.textContent = ago(row.updated);
       due.textContent = row.question.due ? left(row.question.due) : "";
-      due.dataset.level = row.question.due && row.question.due - Date.now() / 1000 < 60 ? "near" : "far";
+      due.dataset.level = row.question.due && row.question.due - now() < 60 ? "near" : "far";
     }
   }
 

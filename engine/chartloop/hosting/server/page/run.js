@@ -5,6 +5,7 @@
 import { Question } from "./answers.js";
 import { Children } from "./children.js";
 import { Problem, get, isLive, machinePath, post, query, runPath } from "./api.js";
+import { now } from "./clock.js";
 import { Conversation } from "./conversation.js";
 import { curve } from "./curves.js";
 import { PHASES, h, ledLine, part, showPhase, text, ticked } from "./parts.js";
@@ -94,7 +95,7 @@ class RunPage {
     this.question?.tick();
     const view = this.view;
     if (view?.driver) this.driver.textContent = `driven by ${view.driver.name} since ${ago(view.driver.since)}`;
-    if (this.begun) this.doing.textContent = `${this.begun.action || "its action"} for ${span(Math.max(0, Date.now() / 1000 - this.begun.at))}`;
+    if (this.begun) this.doing.textContent = `${this.begun.action || "its action"} for ${span(Math.max(0, now() - this.begun.at))}`;
   }
 
   /** The server came or went. */

@@ -5,6 +5,7 @@
 
 import { cancelRuns, retryRuns } from "./batch.js";
 import { get, isLive, post, query, runPath } from "./api.js";
+import { now } from "./clock.js";
 import { PHASES, h, showPhase, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { ago, asks, count, left, moment, money, span, unmarked } from "./words.js";
@@ -23,10 +24,10 @@ export function openRuns(main, { given, app }) {
 }
 
 /** The seconds at which a period begins and ends; null for no bound. */
-function bounds({ period, since, until }, now = Date.now() / 1000) {
+function bounds({ period, since, until }) {
   if (period === "today") return [new Date(new Date().setHours(0, 0, 0, 0)) / 1000, null];
-  if (period === "24h") return [Math.floor(now) - 86_400, null];
-  if (period === "7d") return [Math.floor(now) - 7 * 86_400, null];
+  if (period === "24h") return [Math.floor(now()) - 86_400, null];
+  if (period === "7d") return [Math.floor(now()) - 7 * 86_400, null];
   return [since ? Number(since) : null, until ? Number(until) : null];
 }
 
@@ -65,7 +66,7 @@ class Runs {
   tick() {
     for (const { row, cells } of this.rows.values()) {
       cells.begun.textContent = ago(row.created);
-      cells.took.textContent = span(Math.max(0, (isLiving(row) ? Date.now() / 1000 : row.updated) - row.created));
+      cells.took.textContent = span(Math.max(0, (isLiving(row) ? now() : row.updated) - row.created));
       if (row.question?.due) cells.due.textContent = left(row.question.due);
     }
   }
@@ -290,10 +291,9 @@ class Runs {
 
   /** How many runs began when, and how they stand: one request, whatever their number. */
   async loadCounts(signal) {
-    const now = Date.now() / 1000;
-    const [from, to] = bounds(this.filters, now);
+    const [from, to] = bounds(this.filters);
     const { machine, phase, search } = this.filters;
-    const found = await get(`/counts${query({ since: from ?? Math.floor(now) - 86_400, until: to, machine, phase, search })}`, signal);
+    const found = await get(`/counts${query({ since: from ?? Math.floor(now()) - 86_400, until: to, machine, phase, search })}`, signal);
     const whole = (runs) => Object.values(runs).reduce((sum, one) => sum + one, 0);
     const most = Math.max(1, ...found.spans.map(({ runs }) => whole(runs)));
     const by = new Map(found.spans.map(({ at, runs }) => [Math.round((at - found.since) / found.width), runs]));

@@ -2,6 +2,8 @@
 //
 // Belongs here: words made of values. Never: an element.
 
+import { now } from "./clock.js";
+
 const UNITS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
 
 /** Two units at most: `1 h 5 min`, `42 s`. */
@@ -18,12 +20,12 @@ export function span(seconds) {
   return words.filter(Boolean).join(" ");
 }
 
-export function ago(at, now = Date.now() / 1000) {
-  const seconds = Math.max(0, now - at);
+export function ago(at) {
+  const seconds = Math.max(0, now() - at);
   return seconds < 2 ? "now" : `${span(seconds).split(" ").slice(0, 2).join(" ")} ago`;
 }
 
-export const left = (due, now = Date.now() / 1000) => (due <= now ? "no time left" : `${span(due - now)} left`);
+export const left = (due) => (due <= now() ? "no time left" : `${span(due - now())} left`);
 export const count = (number) => (number ?? 0).toLocaleString("en");
 export const moment = (at) => new Date(at * 1000).toLocaleString();
 
