@@ -5,6 +5,7 @@
 
 import { get, post, runPath } from "./api.js";
 import { now } from "./clock.js";
+import { forTab } from "./keep.js";
 import { answerForms, askedParts, h, text } from "./parts.js";
 import { ago, count, left } from "./words.js";
 
@@ -27,7 +28,7 @@ class Signer {
     this.said = h("span", {}, "You answer as ", this.known, " ", this.change);
     this.asked = h("label", {}, "You answer as ", this.input);
     this.root = h("p", { className: "signer" }, this.said, this.asked, this.fault);
-    this.show(sessionStorage.getItem(BY) ?? "");
+    this.show(forTab.get(BY));
     who.then(({ name, fixed }) => name && this.show(name, fixed ?? "the name of your token"));
   }
 
@@ -62,7 +63,7 @@ class Signer {
   keep() {
     this.refuse("");
     if (!this.name || this.asked.hidden) return;
-    sessionStorage.setItem(BY, this.name);
+    forTab.set(BY, this.name);
     this.show(this.name);
   }
 

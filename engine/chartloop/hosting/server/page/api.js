@@ -3,6 +3,7 @@
 // Belongs here: what is sent and what comes back. Never: an element of a page.
 
 import { tellTime } from "./clock.js";
+import { forTab } from "./keep.js";
 import { readable, readably } from "./parts.js";
 import { turn } from "./turn.js";
 
@@ -32,8 +33,8 @@ export class Problem extends Error {
 
 /** Kept until the tab is closed, and sent to this server only. */
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN) ?? "",
-  set: (secret) => sessionStorage.setItem(TOKEN, secret),
+  get: () => forTab.get(TOKEN),
+  set: (secret) => forTab.set(TOKEN, secret),
 };
 
 let held = ""; // the token of the link that this page was opened with

@@ -5,6 +5,7 @@
 import { Feed, Problem, get, isLive, token } from "./api.js";
 import { openCompare } from "./compare.js";
 import { openInbox } from "./inbox.js";
+import { THEME, forBrowser } from "./keep.js";
 import { openMachine, openMachines } from "./machines.js";
 import { h, text } from "./parts.js";
 import { openRun } from "./run.js";
@@ -50,8 +51,8 @@ class App {
     this.main = at("main");
     this.page = null;
     this.isAway = false;
-    this.who = get("/me").catch(() => ({ name: "" }));
-    this.showTheme(localStorage.getItem("chartloop-theme") ?? "auto");
+    this.greet();
+    this.showTheme(forBrowser.get(THEME));
     at("theme").addEventListener("click", () => this.turnTheme());
     at("keys").addEventListener("click", () => this.showKeys());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.page?.theme?.());
@@ -60,6 +61,10 @@ class App {
     addEventListener("popstate", () => this.open());
     setInterval(() => this.tick(), 1000);
     this.open();
+  }
+
+  greet() {
+    this.who = get("/me").catch(() => ({ name: "" }));
   }
 
   tick() {
@@ -218,10 +223,15 @@ class App {
     const enter = (event) => {
       event.preventDefault();
       token.set(secret.value.trim());
-      location.reload();
+      at("dialog").close();
+      this.feed?.close();
+      this.feed = null;
+      this.greet();
+      this.open();
     };
     const send = h("button", { type: "submit", className: "cl-main", textContent: "Go on" });
-    const about = text("p", "This server wants a token. It is kept until you close the tab.");
+    const refused = token.get() ? "It does not accept the one that you gave. " : "";
+    const about = text("p", `This server wants a token. ${refused}It is kept until you close the tab.`);
     this.dialog("Token", h("form", { on: { submit: enter } }, about, secret, " ", send));
   }
 
@@ -254,7 +264,7 @@ class App {
     at("theme").textContent = { auto: "◐", light: "☀", dark: "☾" }[this.theme];
     at("theme").title = THEMES[this.theme];
     at("theme").setAttribute("aria-label", THEMES[this.theme]);
-    localStorage.setItem("chartloop-theme", this.theme);
+    forBrowser.set(THEME, this.theme);
   }
 }
 

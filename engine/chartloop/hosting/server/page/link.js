@@ -4,6 +4,7 @@
 
 import { Question } from "./answers.js";
 import { get, holdLink, post } from "./api.js";
+import { THEME, forBrowser } from "./keep.js";
 import { h, text, ticked } from "./parts.js";
 import { moment } from "./words.js";
 
@@ -16,7 +17,7 @@ class LinkPage {
     this.isAway = false;
     this.card = null;
     this.main = at("main");
-    const theme = localStorage.getItem("chartloop-theme");
+    const theme = forBrowser.get(THEME);
     if (theme === "light" || theme === "dark") document.documentElement.classList.add(theme);
     holdLink(location.hash.slice(1));
     addEventListener("hashchange", () => location.reload());
