@@ -285,3 +285,30 @@ def test_ten_tabs_of_a_browser_show_their_pages_and_hear_news(seen: Seen) -> Non
     hear(tabs[0], *tabs[4:])
     for tab in tabs[1:]:
         tab.close()
+
+
+def test_the_way_back_leads_to_where_the_list_was_left(seen: Seen) -> None:
+    page = seen.page
+    for number in range(70):
+        body = {"machine": "calculator", "task": f"dozen {number}", "drive": "none"}
+        seen.server.ask("/runs", body)
+    seen.open("/runs?search=dozen")
+    page.get_by_role("button", name="More runs").click()
+    wait_for_rows(seen, 70)
+    link = page.locator(".runs .task a", has_text="dozen 3").last
+    link.scroll_into_view_if_needed()
+    scrolled = page.evaluate("scrollY")
+    assert scrolled > 1_000
+    for leave in (link.click, lambda: page.keyboard.press("Enter")):
+        leave()
+        expect_text(page, page.locator("p.task"), "^dozen 3$")
+        assert page.evaluate("scrollY") < 100
+        page.go_back()
+        wait_for_rows(seen, 70)
+        page.wait_for_function(
+            "() => document.activeElement.textContent === 'dozen 3'", timeout=SLOW
+        )
+        assert abs(page.evaluate("scrollY") - scrolled) < 50
+    page.reload()
+    wait_for_rows(seen, 70)
+    page.wait_for_function("scrolled => Math.abs(scrollY - scrolled) < 50", arg=scrolled)

@@ -58,9 +58,11 @@ class App {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.page?.theme?.());
     document.addEventListener("click", (event) => this.click(event));
     document.addEventListener("keydown", (event) => this.key(event));
-    addEventListener("popstate", () => this.open());
+    history.scrollRestoration = "manual"; // what is scrolled to is not there yet
+    addEventListener("popstate", ({ state }) => this.open(state));
+    addEventListener("pagehide", () => this.markPlace());
     setInterval(() => this.tick(), 1000);
-    this.open();
+    this.open(history.state);
   }
 
   greet() {
@@ -93,8 +95,10 @@ class App {
 
   // pages ----------------------------------------------------------------------------------------
 
-  open() {
+  /** `left` is where a page was when it was left, if it is come back to. */
+  open(left = null) {
     const { pathname, search } = location;
+    this.left = left;
     this.page?.close?.();
     this.hush();
     this.path = pathname;
@@ -102,7 +106,7 @@ class App {
     const [root, ...rest] = pathname.slice(1).split("/").map(decodeURIComponent);
     const given = new URLSearchParams(search);
     const page = this.pick(root, rest.join("/"));
-    this.page = page(this.main, { given, app: this });
+    this.page = page(this.main, { given, app: this, left });
     this.listen();
     for (const link of document.querySelectorAll("header nav a")) {
       const here = link.pathname === `/${root || "runs"}`;
@@ -117,8 +121,19 @@ class App {
     return { inbox: openInbox, machines: openMachines, compare: openCompare }[root] ?? openRuns;
   }
 
+  /** What a page shows is there: it is scrolled to where it was left. */
+  arrived() {
+    if (this.left) scrollTo(0, this.left.scrolled);
+    this.left = null;
+  }
+
+  markPlace() {
+    history.replaceState({ scrolled: scrollY, ...this.page.place?.() }, "");
+  }
+
   /** Another page; the focus goes to it. */
   go(link) {
+    this.markPlace();
     history.pushState(null, "", link);
     this.open();
     this.main.focus();

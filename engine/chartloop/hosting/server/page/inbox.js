@@ -123,6 +123,7 @@ class Inbox {
     this.more.hidden = !next;
     this.tick();
     if (first && asked.length && this.open === null) await this.show(keyOf(asked[0]), false);
+    if (first) this.app.arrived();
   }
 
   add(row, before) {

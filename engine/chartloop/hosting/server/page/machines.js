@@ -20,6 +20,7 @@ export function openMachines(main, { app }) {
     try {
       const { machines } = await get("/machines");
       body.replaceChildren(...machines.map(row));
+      app.arrived();
     } catch (error) {
       app.fail(error);
     }

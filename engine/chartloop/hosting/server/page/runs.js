@@ -11,6 +11,7 @@ import { Refresh } from "./refresh.js";
 import { ago, asks, count, left, moment, money, span, unmarked } from "./words.js";
 
 const PAGE = 50;
+const LARGEST = 500; // runs that the server gives at once
 const TEXTS = ["reason", "agent", "session"];
 const FILTERS = ["search", "machine", "phase", "period", "since", "until", "waiting", "sort", "ascending", ...TEXTS];
 const PERIODS = { "": "any time", today: "today", "24h": "the last 24 hours", "7d": "the last 7 days", between: "from … to" };
@@ -19,8 +20,8 @@ const NUMBERS = new Set(["took", "steps", "tokens", "cost"]);
 const CHOOSING = "the newest hundred at most are done at once";
 const MOST = 100;
 
-export function openRuns(main, { given, app }) {
-  return new Runs(main, given, app);
+export function openRuns(main, { given, app, left }) {
+  return new Runs(main, given, app, left ?? {});
 }
 
 /** The seconds at which a period begins and ends; null for no bound. */
@@ -32,8 +33,9 @@ function bounds({ period, since, until }) {
 }
 
 class Runs {
-  constructor(main, given, app) {
+  constructor(main, given, app, left) {
     this.app = app;
+    this.left = left; // how many rows were shown, and the run that was opened, if the list is come back to
     this.rows = new Map(); // by id: what is known and its row
     this.next = null;
     this.chosen = new Set();
@@ -46,6 +48,11 @@ class Runs {
     this.counts = new Refresh((signal) => this.loadCounts(signal), { failed: (e) => app.fail(e), pace: 5_000 });
     this.again();
     this.loadMachines();
+  }
+
+  place() {
+    const [opened] = [...this.rows].find(([, { element }]) => element.contains(document.activeElement)) ?? [];
+    return { rows: this.rows.size, opened };
   }
 
   close() {
@@ -248,7 +255,7 @@ class Runs {
 
   async load(signal) {
     const filters = JSON.stringify(this.filters);
-    const page = await get(`/runs${query({ ...this.wanted, limit: PAGE })}`, signal);
+    const page = await get(`/runs${query({ ...this.wanted, limit: Math.min(LARGEST, Math.max(PAGE, this.left.rows ?? 0)) })}`, signal);
     if (filters !== JSON.stringify(this.filters)) return this.refresh.want();
     const first = this.rows.size === 0;
     const sorted = Boolean(this.filters.sort) || this.filters.ascending === "true"; // then rows change places
@@ -269,6 +276,10 @@ class Runs {
     }
     if (first || this.next === null) this.next = page.next;
     this.showRest();
+    this.app.arrived();
+    const { opened } = this.left;
+    this.left = {};
+    if (this.rows.has(opened)) this.go(this.rows.get(opened).element);
   }
 
   async older() {
