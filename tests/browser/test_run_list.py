@@ -244,6 +244,15 @@ def test_an_answer_of_the_inbox_drives_on_a_run_that_nobody_drives(seen: Seen) -
     raise AssertionError("nobody drives it")
 
 
+def test_a_tab_says_how_its_run_stands_and_what_it_is_about(seen: Seen) -> None:
+    titles = ("fails", "✗ Fail, please."), ("buy-2", "? How fast does demand for metal 2 rise?")
+    for run, title in titles:
+        seen.open(f"/runs/{run}")
+        seen.page.wait_for_function(
+            "title => document.title === title", arg=f"{title} · chartloop", timeout=SLOW
+        )
+
+
 @pytest.mark.parametrize("hours", [-5, 5])
 def test_a_clock_that_is_wrong_here_moves_no_deadline(
     seen: Seen, chromium: Browser, hours: int

@@ -327,6 +327,8 @@ class RunPage {
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
     if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
+    const { sign = "" } = PHASES[view.phase] ?? {};
+    this.app.title(`${sign} ${view.task.split("\n", 1)[0].slice(0, 80) || this.id}`.trim()); // among other tabs
     const heading = `${words} at ${view.labels[view.at] ?? view.at}`;
     if (heading !== this.spoken) this.app.speak(`Run ${this.id}: ${heading}`);
     this.spoken = heading;
