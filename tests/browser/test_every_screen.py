@@ -1,7 +1,7 @@
 """Every screen of the server in light and dark, wide and on a phone: it can be read, and it fits.
 
 What used to be computed by hand: the contrast of each text with what is behind it (WCAG 2.2 AA),
-and that nothing has to be scrolled sideways.
+that nothing has to be scrolled sideways, and on a phone, that a finger finds what can be pressed.
 """
 
 from __future__ import annotations
@@ -90,6 +90,15 @@ WIDE = """() => [...document.body.querySelectorAll("*")]
      if (getComputedStyle(up).overflowX !== "visible") return false; return true; })
   .map(one => `${one.tagName}.${one.className}`).slice(0, 5)"""
 """What reaches over the right edge, and stands in nothing that scrolls by itself."""
+SMALL = """() => [...document.querySelectorAll("button, summary, input, select, textarea")]
+  .filter(one => one.checkVisibility({ visibilityProperty: true }) && !one.closest(".spans"))
+  .filter(one => {
+    const { width, height } = one.getBoundingClientRect();
+    const field = one.matches("input:not([type=checkbox], [type=radio]), select, textarea");
+    return (Math.max(width, height) < 24 && !one.matches("[type=checkbox], [type=radio]")) || Math.min(width, height) < 18
+      || (field && parseFloat(getComputedStyle(one).fontSize) < 16);
+  }).map(one => `${one.tagName}.${one.className} ${one.textContent.trim().slice(0, 20)}`)"""
+"""What a finger misses, and fields that a phone zooms in to."""
 
 SETTLED = """() => new Promise(done => {
   let quiet = setTimeout(done, 400);
@@ -112,15 +121,20 @@ def populated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Populated]:
 def test_every_screen_can_be_read_and_fits(
     chromium: Browser, populated: Populated, scheme: Any, width: int
 ) -> None:
-    context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    phone = width < 600
+    context = chromium.new_context(
+        viewport={"width": width, "height": 844}, color_scheme=scheme, has_touch=phone,
+        is_mobile=phone,
+    )  # fmt: skip
     seen = Seen(Tab(context), populated)
     faults: dict[str, object] = {}
     for name, link in SCREENS.items():
         seen.open(link)
         seen.page.evaluate(SETTLED)
         faint, wide = seen.page.evaluate(CONTRAST), seen.page.evaluate(WIDE)
-        if faint or wide or not seen.fits():
-            faults[name] = {"faint": faint, "wide": wide, "fits": seen.fits()}
+        small = seen.page.evaluate(SMALL) if phone else []
+        if faint or wide or small or not seen.fits():
+            faults[name] = {"faint": faint, "wide": wide, "small": small, "fits": seen.fits()}
     errors = seen.tab.errors
     context.close()
     assert (faults, errors) == ({}, [])

@@ -74,6 +74,20 @@ def test_every_file_that_the_page_names_is_there(served: Served) -> None:
     assert own <= seen
 
 
+@pytest.mark.parametrize(("page", "first"), [("/runs", "app.js"), ("/answer", "link.js")])
+def test_every_module_is_loaded_ahead_of_those_that_import_it(
+    served: Served, page: str, first: str
+) -> None:
+    wanted, needed = [first], set[str]()
+    while wanted:
+        text = served.client.get(f"/page/{wanted.pop()}").text
+        found = set(re.findall(r'^import .* from "\./([a-z_]+\.js)"', text, re.MULTILINE)) - needed
+        needed |= found
+        wanted += found
+    html = served.client.get(page, headers=HTML).text
+    assert set(re.findall(r'rel="modulepreload" href="/page/([a-z_]+\.js)"', html)) == needed
+
+
 def test_the_files_ask_nobody_outside_and_make_no_markup_of_text(served: Served) -> None:
     from chartloop.hosting.server import page  # noqa: PLC0415
 

@@ -5,7 +5,7 @@
 import { tellTime } from "./clock.js";
 import { forTab } from "./keep.js";
 import { readable, readably } from "./parts.js";
-import { turn } from "./turn.js";
+import { ownTurn } from "./turn.js";
 
 const TOKEN = "chartloop-token";
 const SILENCE = 40_000; // ms: the server says something at least every 15 s
@@ -110,8 +110,8 @@ export function query(values) {
 export class Feed {
   /** `hear(name, data)` for each event; `state("live" | "asking" | "away", why)`; `again()` where events may be missing. */
   constructor(path, { hear, state, again }) {
-    Object.assign(this, { path, hear, state, again, failed: 0, closed: false });
-    turn.changed = () => this.turned();
+    Object.assign(this, { path, hear, state, again, failed: 0, closed: false, turn: ownTurn() });
+    this.turn.changed = () => this.turned();
     this.run();
   }
 
@@ -132,7 +132,7 @@ export class Feed {
         await this.once();
       } catch (error) {
         if (this.closed) return;
-        if (!turn.mine && error.name === "AbortError") continue;
+        if (!this.turn.mine && error.name === "AbortError") continue;
         this.state("away", error);
         if (error.status === 401) return;
       }
@@ -143,7 +143,7 @@ export class Feed {
 
   /** Asks for news until it is this tab's turn to have a stream. */
   async ask() {
-    while (!this.closed && !turn.mine) {
+    while (!this.closed && !this.turn.mine) {
       await get("/me");
       this.failed = 0;
       this.state("asking");

@@ -57,4 +57,7 @@ class Turn {
   }
 }
 
-export const turn = new Turn();
+let own = null;
+
+/** The turn of this tab, from the first time on that it wants a stream. */
+export const ownTurn = () => (own ??= new Turn());
