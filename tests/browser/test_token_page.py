@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 __all__ = ["pytestmark", "refused"]
-SECRET = "edit-me-0123456789"  # noqa: S105 - of this test
+SECRET = "edit-me-0123456789"
 BLOCKED = """for (const name of ["localStorage", "sessionStorage"])
   Object.defineProperty(window, name, { get() { throw new DOMException("blocked", "SecurityError"); } });
 """
