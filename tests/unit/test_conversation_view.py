@@ -81,6 +81,8 @@ machines:
       think: {do: infer, next: done}
       done: {stop: completed}
 """
+TIRED = PARENT.replace("steps: 9", "steps: 1").replace("infer, next: done", "infer, next: again")
+TIRED += "      again: {do: infer, next: done}\n"
 
 
 def machine(states: str = LOOP, more: str = "") -> Machine:
@@ -120,7 +122,8 @@ def line(item: Item) -> str:
         sign = {True: "✓", False: "✗", None: "?"}[call.ok]
         parts += [call.line, sign, call.result.text if call.result is not None else ""]
     if (child := item.child) is not None:
-        parts += [child.machine, child.run.rpartition("/")[2], child.reason, child.output.text]
+        parts += [child.machine, child.run.rpartition("/")[2], child.phase, child.reason]
+        parts += [child.output.text]
     return " ".join([*parts, "(open)"] if item.open else parts)
 
 
@@ -214,7 +217,14 @@ CASES = [
     Case(
         "children",
         lambda: ran(["A", "B"], of=machine(PARENT)),
-        ["1.0 task Hi", "2.0 child child left completed A", "2.1 child child right completed B"],
+        ["1.0 task Hi", "2.0 child child left done completed A",
+         "2.1 child child right done completed B"],
+    ),
+    Case(
+        "children-that-reach-a-limit",
+        lambda: ran(["A", "B"], of=machine(TIRED)),
+        ["1.0 task Hi", "2.0 child child left limited steps_limit A",
+         "2.1 child child right limited steps_limit B"],
     ),
     Case(
         "pruned",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from chartloop.api import Run
+from chartloop.core.phase import PHASES
 from chartloop.core.reports import Group, Note, Part, Report
 from chartloop.core.text_table import Line
 from chartloop.ui.view_model.conversation_view import Item, Text, page_of, talk_of
@@ -66,7 +67,7 @@ def _parts(item: Item) -> Iterator[Part]:
         yield Group(Line(title, "" if call.ok is not False else "red"), inside, folded=title)
         return
     if (child := item.child) is not None:
-        title = f"{number} child {child.machine}, {child.reason or child.status}: {child.run}"
+        title = f"{number} child {child.machine}, {PHASES[child.phase].marked}: {child.run}"
         yield Group(Line(title), list(_notes(child.output)), folded=title)
         return
     title = _TITLES.get(item.kind, "")

@@ -26,7 +26,9 @@ from chartloop.core.conversation import arguments_of, calls_of
 from chartloop.core.facts import ToolCall
 from chartloop.core.media_parts import is_media, say_part, url_of
 from chartloop.core.outcome import CallResult, Message, Outcome, child_results, made_of_calls
+from chartloop.core.phase import IDLE, LIMITED, ending_of
 from chartloop.core.plain import plain
+from chartloop.core.position import ENDED
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.records import Input, Record
 from chartloop.core.units import say_count
@@ -55,7 +57,6 @@ _VALUE = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 """A brace of a label, or a value in it."""
 _NO_ITEM = 999_999
 """A number above those of all items of a record."""
-_ENDED = ("completed", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,9 @@ class Child:
     run: str
     machine: str
     status: str
+    """One of `run.children.STATUSES`."""
+    phase: str
+    """The name of the phase in which it was left."""
     reason: str
     output: Text
 
@@ -409,7 +413,7 @@ class _Reader:
                 view, ok=result.ok, result=self._cut(result.content), result_seq=seq, parts=parts,
                 children=children,
             )  # fmt: skip
-        open_ = found is None and self._record.status not in _ENDED
+        open_ = found is None and self._record.status not in ENDED
         self._add("call", call=view, open=open_)
 
     def _child(self, result: Mapping[str, Any]) -> Child:
@@ -418,7 +422,12 @@ class _Reader:
         run, machine, status, reason = (
             visible(str(result.get(name) or "")) for name in ("run", "machine", "status", "reason")
         )
-        return Child(run, machine, status, reason, self._cut(text))
+        phase = LIMITED  # at the deadline of its parent, or with its budget
+        if status in ENDED:
+            phase = ending_of(status, reason)
+        elif status == "unstarted":
+            phase = IDLE
+        return Child(run, machine, status, phase.name, reason, self._cut(text))
 
     def _asked(self, record: Record) -> None:
         """The question at which a record left the run, if it did."""

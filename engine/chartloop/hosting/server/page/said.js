@@ -4,7 +4,7 @@
 
 import { get, query, runPath } from "./api.js";
 import { markdown } from "./markdown.js";
-import { h, text } from "./parts.js";
+import { h, showPhase, text } from "./parts.js";
 import { count, moment } from "./words.js";
 
 const IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,/;
@@ -74,7 +74,10 @@ export class Said {
   }
 
   child(child, item, run, step) {
-    const summary = h("summary", {}, text("span", child.reason === "completed" ? "✓" : "✗", "said-sign"), text("strong", child.run.split("/").at(-1)), ` ${child.machine} `, text("span", child.reason || child.status, "cl-muted"));
+    const phase = text("span", "", "cl-status");
+    showPhase(phase, child.phase);
+    const why = child.phase === "done" ? "" : child.reason || child.status;
+    const summary = h("summary", {}, text("strong", child.run.split("/").at(-1)), ` ${child.machine} `, phase, " ", text("span", why, "cl-muted"));
     return h("div", { className: "said-call" }, this.details(item, run, "child", summary, this.childLink(child), this.passage(item, run, "output", child.output, "markdown")), step);
   }
 
