@@ -177,9 +177,9 @@ def test_a_gate_without_more_is_decided_in_the_inbox(seen: Seen, shop: Shop) -> 
     seen.press("Undo the choices", card)
     card.get_by_label("note").last.fill("none of it")
     seen.press("deny all", card)
-    seen.page.locator("article.leaving").wait_for()
+    seen.page.locator(".card.leaving").wait_for()
     seen.opened(run)
-    again = seen.page.locator("article.card:not(.leaving)", has_text=run).locator(".cl-call")
+    again = seen.page.locator(".card:not(.leaving)", has_text=run).locator(".cl-call")
     again.nth(1).wait_for()
     assert again.count() == 2
     assert {text.rpartition(": ")[2] for text in shop.results(run)} == {"none of it"}
@@ -215,7 +215,7 @@ def test_it_fits_a_phone(chromium: Browser, shop: Shop, scheme: Any) -> None:
         call.get_by_label("change").check()
     assert within(seen, ".cl-call *")
     seen.open("/inbox")
-    calls = seen.page.locator("article.card .cl-call")
+    calls = seen.page.locator(".card .cl-call")
     calls.first.wait_for()
     for call in calls.all():
         call.get_by_label("deny").check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,6 +41,17 @@ SCREENS = {
     "compare": "/compare?a=loops&b=fails",
     "absent": "/runs/nothing",
 }
+TALKS = {
+    f"talk-{name}": f"/runs/{run}?view=conversation"
+    for name, run in (("long", "long"), ("image", "image"), ("team", "team"), ("waits", "buy-1"))
+}
+NODE = Path(__file__).parents[1] / "node"
+BROKEN = """async () => {
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const { violations } = await axe.run(document, { runOnly: tags });
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 90)}`));
+}"""
+"""The rules of axe that a screen breaks: WCAG 2.2 A and AA, and its best practices."""
 CONTRAST = """() => {
   const light = colour => {
     const part = value => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
@@ -138,3 +150,22 @@ def test_every_screen_can_be_read_and_fits(
     errors = seen.tab.errors
     context.close()
     assert (faults, errors) == ({}, [])
+
+
+@pytest.mark.node("axe-core")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_rule_of_accessibility_is_broken(
+    chromium: Browser, populated: Populated, width: int
+) -> None:
+    axe = (NODE / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    context = chromium.new_context(viewport={"width": width, "height": 844}, bypass_csp=True)
+    seen = Seen(Tab(context), populated)
+    broken: dict[str, set[str]] = {}
+    for name, link in {**SCREENS, **TALKS}.items():
+        seen.open(link)
+        seen.page.evaluate(SETTLED)
+        seen.page.evaluate(f"() => {{ {axe} }}")
+        if found := seen.page.evaluate(BROKEN):
+            broken[name] = set(found)
+    context.close()
+    assert broken == {}

@@ -225,7 +225,7 @@ def test_fit_shows_the_whole_picture(chromium: Browser, served: Served) -> None:
     room = """() => { const frame = document.querySelector(".cl-picture");
       return frame.scrollHeight - frame.clientHeight + frame.scrollWidth - frame.clientWidth; }"""
     assert seen.page.evaluate(room) > 100
-    seen.press("The whole picture")
+    seen.press("Fit the whole picture")
     assert seen.page.evaluate(room) <= 2
     context.close()
 

@@ -266,7 +266,7 @@ def test_two_hundred_questions_are_lines_of_which_one_is_open(seen: Seen, desk: 
         )
     last = desk.asks(task="the last", limits={"patience": "1h"})
     seen.open("/inbox")
-    cards = seen.page.locator("article.card")
+    cards = seen.page.locator(".card")
     cards.nth(MANY - 1).wait_for()
     assert seen.page.locator(".question").count() <= 1
     nodes = seen.page.evaluate("document.querySelectorAll('*').length")
@@ -287,7 +287,7 @@ def test_the_inbox_is_filtered_and_the_filter_is_a_link(seen: Seen, desk: Desk) 
     for task, more in (("an unusual one", {}), ("one of Ann's", {"agent": "ann-filtered"})):
         desk.asks(task=task, **more)
     seen.open("/inbox")
-    cards = seen.page.locator("article.card")
+    cards = seen.page.locator(".card")
     cards.first.wait_for()
     seen.page.get_by_label("Search").fill("unusual")
     expect_text(seen.page, seen.page.locator(".title"), r"1 of \d+")
@@ -306,9 +306,9 @@ def test_the_inbox_is_answered_by_keys_question_after_question(seen: Seen, desk:
     for number in range(3):
         desk.asks(task=f"sheet {number}")
     seen.open("/inbox?search=sheet")
-    cards = seen.page.locator("article.card:not(.leaving)")
+    cards = seen.page.locator(".card:not(.leaving)")
     cards.nth(0).locator(".question").wait_for()
-    first = seen.page.locator("article.card").first
+    first = seen.page.locator(".card").first
     for key in ("Escape", "j", "j", "k", "Enter"):
         seen.page.keyboard.press(key)
     cards.nth(0).locator(".question").wait_for()
@@ -324,7 +324,7 @@ def test_the_inbox_is_answered_by_keys_question_after_question(seen: Seen, desk:
     button.wait_for()
     assert seen.page.evaluate("document.activeElement.textContent").startswith("Next question")
     seen.page.keyboard.press("Enter")
-    second = seen.page.locator("article.card:not(.leaving)").first
+    second = seen.page.locator(".card:not(.leaving)").first
     second.locator(".question").wait_for()
     expect_text(seen.page, second.locator(".signer"), "^You answer as eve change")
     seen.page.keyboard.press("?")

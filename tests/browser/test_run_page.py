@@ -183,14 +183,14 @@ class Seen:
 
     def opened(self, run: str) -> Locator:
         """The card of a run in the inbox, opened."""
-        card = self.page.locator("article.card:not(.leaving)", has_text=run)
+        card = self.page.locator(".card:not(.leaving)", has_text=run)
         head = card.locator("button.asks")
         head.wait_for()
         self.page.wait_for_timeout(300)  # the first one opens by itself
         if head.get_attribute("aria-expanded") == "false":
             head.click()
         card.locator(".opened .question").wait_for()
-        return self.page.locator("article.card", has_text=run)
+        return self.page.locator(".card", has_text=run)
 
     def fits(self) -> bool:
         return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -317,7 +317,7 @@ def test_the_inbox_is_answered_in_place(seen: Seen) -> None:
     seen.press("approve", card)
     expect_text(seen.page, card, "Answered: approve")
     card.wait_for(state="detached")
-    assert seen.page.locator("article.card", has_text=second).count() == 1
+    assert seen.page.locator(".card", has_text=second).count() == 1
     expect_text(seen.page, seen.page.locator("#waiting"), f"^{badge - 1}$")
     assert seen.server.ask(f"/runs/{first}")["ended"]
     assert seen.same_page()

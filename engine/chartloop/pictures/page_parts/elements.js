@@ -51,8 +51,9 @@ function columns(...names) {
   return h("thead", {}, h("tr", {}, ...heads));
 }
 
+/** A part of a page, below its title. */
 function part(name, about, ...inside) {
-  return h("section", { className: "cl-part" }, h("h3", {}, name, " ", about), ...inside);
+  return h("section", { className: "cl-part" }, h("h3", { attrs: { "aria-level": "2" } }, name, " ", about), ...inside);
 }
 
 /** A part that is scrolled by keys too. */

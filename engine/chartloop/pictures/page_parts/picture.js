@@ -59,7 +59,7 @@ class Sheet {
       "div",
       { className: "cl-zooms" },
       zoom("−", "Smaller picture", 0.8),
-      h("button", { type: "button", textContent: "Fit", title: "The whole picture", attrs: { "aria-label": "The whole picture" }, on: { click: () => this.fitAll() } }),
+      h("button", { type: "button", textContent: "Fit", title: "The whole picture", attrs: { "aria-label": "Fit the whole picture" }, on: { click: () => this.fitAll() } }),
       zoom("+", "Larger picture", 1.25),
       this.wide,
     );

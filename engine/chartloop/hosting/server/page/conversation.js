@@ -40,7 +40,7 @@ export class Conversation {
     this.list = h("ol", { className: "said-list" });
     this.live = h("div", { className: "said-live", hidden: true });
     this.scroll = h(
-      "div", { className: "cl-scroll talk-scroll", attrs: { role: "region", "aria-label": "Conversation", tabindex: "0" }, on: { scroll: () => this.scrolled() } },
+      "div", { className: "cl-scroll talk-scroll", attrs: { role: "region", "aria-label": "Messages", tabindex: "0" }, on: { scroll: () => this.scrolled() } },
       this.more, this.list, this.later, this.live,
     );
     const raw = h("input", { type: "checkbox", on: { change: () => this.showRaw(raw.checked) } });
@@ -49,7 +49,7 @@ export class Conversation {
     this.foot = h("div", { className: "talk-foot" });
     this.root = h(
       "section", { className: "cl-part talk", hidden: true, attrs: { "aria-label": "Conversation" } },
-      h("h3", {}, "Conversation ", this.follow, h("label", { className: "talk-raw" }, raw, " as written")),
+      h("h3", { attrs: { "aria-level": "2" } }, "Conversation ", this.follow, h("label", { className: "talk-raw" }, raw, " as written")),
       this.scroll, this.heard, this.foot,
     );
     this.sizes = new ResizeObserver(() => this.following && this.toFoot());

@@ -138,7 +138,7 @@ class Inbox {
       text("span", what, "what"), text("span", detail, "cl-muted detail"), due, since, text("span", row.machine, "cl-muted of"),
     );
     const from = h("p", { className: "about", hidden: true }, "Run ", h("a", { href: runPath(run), textContent: run }), " of ", h("a", { href: machinePath(row.machine), textContent: row.machine }), row.agent ? `, agent ${row.agent}` : "");
-    const element = h("article", { className: "card", attrs: { "aria-label": `Question of run ${run}`, role: "listitem" } }, head, box, from);
+    const element = h("div", { className: "card", attrs: { "aria-label": `Question of run ${run}`, role: "listitem" } }, head, box, from);
     this.list.insertBefore(element, before);
     this.rows.set(key, { row, question: null, since, due, head, box, from, element });
     this.app.speak(`Run ${run} asks: ${what}`);
@@ -210,11 +210,11 @@ class Inbox {
   }
 
   get first() {
-    return [...this.rows].find(([, { element }]) => element === this.list.querySelector("article:not(.leaving)"))?.[0] ?? null;
+    return [...this.rows].find(([, { element }]) => element === this.list.querySelector(".card:not(.leaving)"))?.[0] ?? null;
   }
 
   beside(key, by) {
-    const elements = [...this.list.querySelectorAll("article:not(.leaving)")];
+    const elements = [...this.list.querySelectorAll(".card:not(.leaving)")];
     const at = elements.indexOf(this.rows.get(key)?.element);
     const found = elements[at + by];
     return [...this.rows].find(([, { element }]) => element === found)?.[0] ?? null;

@@ -321,6 +321,7 @@ class RunPage {
   showStatus(view) {
     const waits = view.answers.length > 0;
     this.task.textContent = view.task;
+    this.task.tabIndex = this.task.scrollHeight > this.task.clientHeight ? 0 : -1; // scrolled by keys too
     const words = showPhase(this.status, view.phase);
     this.state.replaceChildren(...named(view.at, view.labels));
     this.state.dataset.ended = String(view.ended);
