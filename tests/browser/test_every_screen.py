@@ -144,7 +144,7 @@ def test_every_screen_can_be_read_and_fits(
         seen.open(link)
         seen.page.evaluate(SETTLED)
         faint, wide = seen.page.evaluate(CONTRAST), seen.page.evaluate(WIDE)
-        small = seen.page.evaluate(SMALL) if phone else []
+        small: list[str] = seen.page.evaluate(SMALL) if phone else []
         if faint or wide or small or not seen.fits():
             faults[name] = {"faint": faint, "wide": wide, "small": small, "fits": seen.fits()}
     errors = seen.tab.errors

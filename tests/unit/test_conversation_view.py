@@ -81,8 +81,10 @@ machines:
       think: {do: infer, next: done}
       done: {stop: completed}
 """
-TIRED = PARENT.replace("steps: 9", "steps: 1").replace("infer, next: done", "infer, next: again")
-TIRED += "      again: {do: infer, next: done}\n"
+TIRED = (
+    PARENT.replace("steps: 9", "steps: 1").replace("infer, next: done", "infer, next: again")
+    + "      again: {do: infer, next: done}\n"
+)
 
 
 def machine(states: str = LOOP, more: str = "") -> Machine:
