@@ -321,3 +321,18 @@ def test_the_way_back_leads_to_where_the_list_was_left(seen: Seen) -> None:
     page.reload()
     wait_for_rows(seen, 70)
     page.wait_for_function("scrolled => Math.abs(scrollY - scrolled) < 50", arg=scrolled)
+
+
+def test_a_list_that_stays_open_keeps_the_newest_runs(seen: Seen) -> None:
+    seen.open("/runs?search=baker")
+    seen.page.get_by_text("No run is like this.").wait_for()
+    for number in range(320):
+        body = {"machine": "calculator", "task": f"baker {number}", "drive": "none"}
+        seen.server.ask("/runs", body)
+        if number % 20 == 19:
+            seen.page.locator(".runs .task a", has_text=f"baker {number}").first.wait_for()
+    assert 50 <= len(listed(seen)) <= 300
+    seen.page.get_by_role("button", name="More runs").click()
+    seen.page.locator(".runs .task a", has_text="baker 200").wait_for()
+    tasks = seen.page.locator(".runs .task a").all_inner_texts()
+    assert tasks == [f"baker {319 - place}" for place in range(len(tasks))]

@@ -12,6 +12,7 @@ import { ago, asks, count, left, moment, money, span, unmarked } from "./words.j
 
 const PAGE = 50;
 const LARGEST = 500; // runs that the server gives at once
+const SPARE = 200; // runs more than were asked for, before the oldest leave a list that stays open
 const TEXTS = ["reason", "agent", "session"];
 const FILTERS = ["search", "machine", "phase", "period", "since", "until", "waiting", "sort", "ascending", ...TEXTS];
 const PERIODS = { "": "any time", today: "today", "24h": "the last 24 hours", "7d": "the last 7 days", between: "from … to" };
@@ -38,6 +39,7 @@ class Runs {
     this.left = left; // how many rows were shown, and the run that was opened, if the list is come back to
     this.rows = new Map(); // by id: what is known and its row
     this.next = null;
+    this.asked = Math.max(PAGE, left.rows ?? 0); // how many runs are to be seen
     this.chosen = new Set();
     this.at = null; // the row that the keys are at
     this.filters = Object.fromEntries(FILTERS.map((name) => [name, given.get(name) ?? ""]));
@@ -239,6 +241,7 @@ class Runs {
     this.rows.clear();
     this.body.replaceChildren();
     this.next = this.at = null;
+    this.asked = PAGE;
     this.chosen.clear();
     this.showChosen();
     this.again();
@@ -255,15 +258,16 @@ class Runs {
 
   async load(signal) {
     const filters = JSON.stringify(this.filters);
-    const page = await get(`/runs${query({ ...this.wanted, limit: Math.min(LARGEST, Math.max(PAGE, this.left.rows ?? 0)) })}`, signal);
+    const anew = this.rows.size === 0 || this.rows.size > this.asked + SPARE;
+    if (anew) this.asked = Math.min(LARGEST, this.asked);
+    const page = await get(`/runs${query({ ...this.wanted, limit: anew ? this.asked : PAGE })}`, signal);
     if (filters !== JSON.stringify(this.filters)) return this.refresh.want();
-    const first = this.rows.size === 0;
     const sorted = Boolean(this.filters.sort) || this.filters.ascending === "true"; // then rows change places
     const oldest = page.runs.at(-1);
     const seen = new Set(page.runs.map(({ run }) => run));
     for (const [id, { row, element }] of this.rows) {
-      if (seen.has(id) || (page.next && (sorted || (oldest && row.created < oldest.created)))) continue;
-      element.remove(); // it is not like the filters any more
+      if (seen.has(id) || (!anew && page.next && (sorted || (oldest && row.created < oldest.created)))) continue;
+      element.remove(); // it is not like the filters any more, or one of too many
       this.rows.delete(id);
       this.chosen.delete(id);
     }
@@ -274,7 +278,7 @@ class Runs {
       if (element !== place && !(element.isConnected && element.previousSibling === before)) this.body.insertBefore(element, place);
       before = element;
     }
-    if (first || this.next === null) this.next = page.next;
+    if (anew || this.next === null) this.next = page.next;
     this.showRest();
     this.app.arrived();
     const { opened } = this.left;
@@ -287,6 +291,7 @@ class Runs {
       const page = await get(`/runs${query({ ...this.wanted, limit: PAGE, after: this.next })}`);
       page.runs.forEach((row) => this.body.append(this.show(row)));
       this.next = page.next;
+      this.asked = this.rows.size;
       this.showRest();
     } catch (error) {
       this.app.fail(error);
