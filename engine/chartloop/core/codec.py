@@ -9,6 +9,7 @@ Belongs here: values to text and back. Never: what a value means, or where it is
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast
@@ -39,15 +40,34 @@ class Plain:
         raise NotImplementedError
 
 
-def hook(reasons: Mapping[str, Any]) -> Callable[[type[Custom], Any], Any]:
+def _hook(reasons: Mapping[str, Any]) -> Callable[[type[Custom], Any], Any]:
     """The hook for decoders, given the stop reasons that a machine knows."""
     return lambda kind, data: kind.read(data, reasons)
 
 
+def decoder(kind: type[T], reasons: Mapping[str, Any]) -> Callable[[bytes | str], T]:
+    """A function that reads JSON text as a value of a type.
+
+    One thread at a time: msgspec (0.22) keeps what it knows of a struct on the class before it is
+    complete, and a second thread that meets the struct at that moment crashes the process.
+    """
+    with _DESCRIBING:
+        made = msgspec.json.Decoder(kind, dec_hook=_hook(reasons)).decode
+        _described.add(kind)
+    return made
+
+
+_DESCRIBING = threading.RLock()
+_described = set[Any]()
+"""The types of which msgspec knows all."""
+
+
 def read(data: Any, kind: type[T], reasons: Mapping[str, Any]) -> T:
     """A value from plain data. Raises `ValueError`, with the place and what is wrong there."""
+    if kind not in _described:
+        decoder(kind, reasons)
     try:
-        return msgspec.convert(data, kind, dec_hook=hook(reasons))
+        return msgspec.convert(data, kind, dec_hook=_hook(reasons))
     except msgspec.ValidationError as error:
         wrong, _, place = str(error).partition(" - at `$.")
         raise ValueError(f"`{place}: {wrong[:1].lower()}{wrong[1:]}" if place else wrong) from None

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
-from chartloop.core.codec import NOT_FAST, from_json, hook, read, to_json, to_json_fast, written
+from chartloop.core.codec import NOT_FAST, decoder, from_json, read, to_json, to_json_fast, written
 from chartloop.core.facts import EMPTY, FleetFacts
 from chartloop.core.outcome import CallResult, Outcome, as_message, made_of_calls
 from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
@@ -267,7 +266,7 @@ def _restored(seq: int, stored: StoredRecord) -> Record:
     )  # fmt: skip
 
 
-_decode = msgspec.json.Decoder(StoredRecord, dec_hook=hook(REASONS)).decode
+_decode = decoder(StoredRecord, REASONS)
 
 
 def _read_text(text: str) -> StoredRecord:
