@@ -157,6 +157,14 @@ def test_the_words_below_the_bar_count_and_narrow_what_it_shows(seen: Seen) -> N
     seen.page.keyboard.press("Enter")
     wait_for_rows(seen, every)
     assert "phase" not in seen.page.url
+    seen.page.set_viewport_size({"width": 1400, "height": 500})
+    scrolled = seen.page.evaluate("() => { scrollTo(0, 400); return scrollY; }")
+    run = seen.server.start("calculator", task="One more", drive="none")
+    expect_text(seen.page, seen.page.locator(".legend"), rf"^{every + 1} began ")
+    assert seen.page.evaluate("scrollY") >= scrolled == 400
+    assert "failed" in seen.page.evaluate("document.activeElement.textContent")
+    seen.server.ask(f"/runs/{run}/cancel", {})
+    seen.page.set_viewport_size({"width": 1400, "height": 1100})
 
 
 def test_keys_go_through_the_list_also_from_a_box(seen: Seen) -> None:

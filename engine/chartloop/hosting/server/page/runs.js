@@ -343,7 +343,7 @@ class Runs {
     const words = `${count(total)} began ${period}, ${each}`;
     const held = this.bar.contains(document.activeElement) ? document.activeElement.dataset.key : null;
     this.bar.replaceChildren(h("div", { className: "spans" }, ...bars), h("p", { className: "legend" }, text("span", words, "cl-muted"), ...legend));
-    if (held) [...this.bar.querySelectorAll("button")].find(({ dataset }) => dataset.key === held)?.focus();
+    if (held) [...this.bar.querySelectorAll("button")].find(({ dataset }) => dataset.key === held)?.focus({ preventScroll: true });
   }
 
   // rows -------------------------------------------------------------------------------------------
