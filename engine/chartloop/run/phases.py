@@ -25,11 +25,13 @@ class Stand(NamedTuple):
     """The process that drives it now; None if none does."""
 
 
-def in_phase(filter: RunFilter, name: str) -> RunFilter | None:
-    """A filter of what rows know of a phase; None if nothing can match both.
+def in_phase(filter: RunFilter, name: str | None) -> RunFilter | None:
+    """The filter with what rows know of a phase, if one is named; None if nothing can match both.
 
     Whether a run that goes on is driven is not known to its row: its `Stand` says so.
     """
+    if name is None:
+        return filter
     by_status = {
         "running": "running", "unattended": "running", "paused": "paused", "stepped": "debugging",
         "idle": "idle", "moved": "moved", "damaged": "damaged",

@@ -80,8 +80,6 @@ class RunsOptions(FilterOptions):
             updated_from=ago(self.active), updated_to=ago(self.older), children=bool(self.children),
             search=self.search or None,
         )  # fmt: skip
-        if self.phase is None:
-            return wanted
         narrowed = phases.in_phase(wanted, self.phase)
         if narrowed is None:
             raise click.UsageError(f"--phase {self.phase} and the other filters exclude each other")

@@ -120,7 +120,7 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
         parent=None if parent is None else reach.whole(parent), waiting=waiting,
         created_from=since, created_to=until, children=children, search=search or None,
     )  # fmt: skip
-    narrowed = wanted if phase is None else in_phase(wanted, phase)
+    narrowed = in_phase(wanted, phase)
     if narrowed is None:
         return {"runs": [], "next": None}  # its filters exclude each other
     listed: list[dict[str, Any]] = []
@@ -163,7 +163,7 @@ async def count_runs(
         machine=machine, tenant=reach.tenant, search=search or None, children=children,
         created_from=start, created_to=end,
     )  # fmt: skip
-    narrowed = wanted if phase is None else in_phase(wanted, phase)
+    narrowed = in_phase(wanted, phase)
     counts = [] if narrowed is None else await parts.grouped.tally(narrowed, width)
     spans: dict[int, dict[str, int]] = {}
     for span, name, runs in counts:
