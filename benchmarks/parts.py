@@ -35,10 +35,6 @@ from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import generate
 from chartloop.studies.coverage.collect import Seeing
-from chartloop.studies.simulation.distributions import Amount
-from chartloop.studies.simulation.play import Player
-from chartloop.studies.simulation.simulate import make_plan
-from chartloop.studies.simulation.world import Behaviour, World
 from machines import (
     STEPS,
     TALK,
@@ -275,25 +271,6 @@ def proving() -> Figures:
     }
 
 
-def simulating(runs: int = 5_000) -> Figures:
-    """The agent in its assumed world, and in one where no two replies are alike. CPU time."""
-    known = load("agent")
-    size = Amount("lognormal", (200, 800))
-    varied = World(actions={"infer": Behaviour(prompt_tokens=size, completion_tokens=size)})
-    players = [
-        make_plan(known, world, 0, limits={}, vars={}, tasks=None).player()
-        for world in (World(), varied)
-    ]
-
-    def play(player: Player, seed: int) -> float:
-        before = player.steps
-        spent = cpu(lambda: [player.play(seed, number) for number in range(runs)])
-        return (player.steps - before) / spent * 1e6
-
-    alike, unlike = (statistics.median(play(p, n) for n in range(5)) for p in players)
-    return {"alike, 1/s": alike, "unlike, 1/s": unlike}
-
-
 def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
     """So many runs of so many steps in a SQLite file, judged under changed files. CPU seconds.
 
@@ -438,7 +415,6 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "loading": loading,
     "checking": checking,
     "proving": proving,
-    "simulating": simulating,
     "starting": starting,
     "what if": whatif_runs,
     "generating": generating,

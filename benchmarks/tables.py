@@ -140,8 +140,6 @@ PART_LINES = (
     Part("loading, checking and bounding it", "ms", "proving", "check and bound, ms", "≤ 100"),
     Part("the bound of 1,000 states, 5,000 edges", "s", "proving", "dense, s"),
     Part("two queries of 500 rules", "s", "proving", "two queries of 500 rules, s", "≤ 10"),
-    Part("simulated steps a second, one core", "1/s", "simulating", "alike, 1/s", "≥ 50,000"),
-    Part("the same where no two replies are alike", "1/s", "simulating", "unlike, 1/s", "≥ 50,000"),
     Part("what if, 1,000 runs of 100 steps in SQLite", "s", "what if", "the same, s", "≤ 5"),
     Part("the same where each run stops in its middle", "s", "what if", "stopped in the middle, s", "≤ 5"),
     Part("the same for a sweep of ten limits", "s", "what if", "ten limits, s"),

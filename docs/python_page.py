@@ -38,9 +38,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("panel", "conversation", "Conversation"),
     ),
     "Studies": (
-        *("Bound", "Answer", "diff", "Diff", "coverage", "Coverage", "simulate", "simulated_run"),
-        *("Simulation", "stats", "Stats", "whatif", "WhatIf", "sweep", "Sweep", "upgrade"),
-        *("Upgraded",),
+        *("Bound", "Answer", "diff", "Diff", "coverage", "Coverage", "stats", "Stats"),
+        *("whatif", "WhatIf", "sweep", "Sweep", "upgrade", "Upgraded"),
     ),
     "Your own tools, actions and guards": (
         *("tool", "action", "guard", "Context", "ToolResult", "ToolSpec", "AgentStop"),

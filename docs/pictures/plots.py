@@ -1,4 +1,4 @@
-"""Draws the plots of `docs/studies.md` and `docs/simulation.md`, and the map of `docs/coverage.md`.
+"""Draws the plot of `docs/studies.md` and the map of `docs/coverage.md`.
 
     python docs/pictures/plots.py [FOLDER]       # by default the folder of this file
 
@@ -35,11 +35,6 @@ PLOTS = (
         "studies.md",
         ("python many.py", "chartloop stats desk.yaml --tools tools.py --plot stats.svg"),
         "stats.svg",
-    ),
-    Plot(
-        "simulation.md",
-        ("chartloop simulate gate.yaml --world world.yaml --plot spread.svg",),
-        "spread.svg",
     ),
     Plot(
         "coverage.md",

@@ -114,8 +114,6 @@ if TYPE_CHECKING:
     from chartloop.run.tracing import Tracer
     from chartloop.studies.coverage.coverage import Coverage
     from chartloop.studies.coverage.measure import coverage
-    from chartloop.studies.simulation.simulate import simulate, simulated_run
-    from chartloop.studies.simulation.simulation import Simulation
     from chartloop.studies.stats.stats import Stats, stats
     from chartloop.studies.upgrade import Upgraded, upgrade
     from chartloop.studies.whatif.result import Sweep, WhatIf
@@ -221,9 +219,6 @@ _WHERE = {
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
-    "simulate": "chartloop.studies.simulation.simulate",
-    "simulated_run": "chartloop.studies.simulation.simulate",
-    "Simulation": "chartloop.studies.simulation.simulation",
     "SpecError": "chartloop.core.errors",
     "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
@@ -336,7 +331,6 @@ __all__ = [
     "SetupError",
     "Severity",
     "SignalCancellation",
-    "Simulation",
     "SpecError",
     "SqliteJournal",
     "Started",
@@ -375,8 +369,6 @@ __all__ = [
     "live",
     "load",
     "panel",
-    "simulate",
-    "simulated_run",
     "stats",
     "sweep",
     "tool",

@@ -12,7 +12,6 @@ LINES = [
     ("bound", "agent"),
     ("bound", "geist"),
     ("query", "moderator", "always state:monitor after start", "reach done"),
-    ("simulate", "agent", "--runs", "50", "--at-most", "5%"),
 ]
 
 

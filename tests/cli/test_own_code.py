@@ -87,7 +87,6 @@ ROWS = [
     Row("check m.yaml"),
     Row("bound m.yaml"),
     Row("query m.yaml |never tool:stamp before read"),
-    Row("simulate m.yaml --runs 5 --guard is_urgent=50%"),
     Row("draw m.yaml"),
     Row("test s.scenario.yaml"),
     Row("test --coverage s.scenario.yaml"),

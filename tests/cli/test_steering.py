@@ -88,7 +88,6 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("query", "evil.yaml", "never done", "can reach wait", *TOLD),
         ("query", "evil.yaml", EVIL, *TOLD),
     ],
-    "simulate": [("simulate", "evil.yaml", "--runs", "20", *TOLD)],
     "draw": [
         *(
             ("draw", "evil.yaml", *TOLD, "--format", f)

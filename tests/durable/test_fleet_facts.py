@@ -22,8 +22,6 @@ from chartloop.run.fleet_calls import forget_limits
 from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import generate, recording, scenario
-from chartloop.studies.simulation.simulate import simulate, simulated_run, world_for
-from chartloop.studies.simulation.world_file import read_world, write_world
 from chartloop.studies.whatif.verdict import Verdict
 from chartloop.studies.whatif.whatif import whatif
 from chartloop.testing import ManualClock
@@ -302,48 +300,6 @@ def test_a_bound_rests_on_none_and_says_so() -> None:
     found = machine().bound()
     assert found["actions"].value == 2
     assert "`fleet.usd_left` may be anything: nothing rests on it" in found.assumptions
-
-
-def test_a_simulation_takes_it_from_its_world() -> None:
-    def cheap(world: dict[str, Any]) -> int:
-        return simulate(machine(), {"world": 1, **world}, runs=200).sample.visits["cheap"]
-
-    assert cheap({}) == 0
-    assert cheap({"fleet": {"usd_left": 0.4}}) == 200
-    assert 60 < cheap({"fleet": {"usd_left": {"low": 0.5, "high": 1.5}}}) < 140
-    assumed = simulate(machine(), runs=1).assumptions
-    assert "fleet.usd_left: None, as without limits across runs" in map(str, assumed)
-
-
-def test_a_simulated_run_has_it_in_its_start() -> None:
-    world = {"world": 1, "fleet": {"usd_left": 0.4, "tokens_left": {"low": 9, "high": 11}}}
-    run = simulated_run(machine(), 0, world)
-    first, *others = recorded(run)
-    assert first is not None
-    assert (first.usd_left, first.tokens_left in (9, 10, 11)) == (0.4, True)
-    assert others == [None, None]
-    assert run.replay().same
-
-
-def test_a_world_is_learnt_with_what_was_left(memory: MemoryJournal, clock: ManualClock) -> None:
-    limit(memory, FleetLimit("fleet", "cost", "all", 1.1))
-    for _ in range(2):
-        start(memory, clock).run()
-    found = world_for(machine(), None, memory)
-    assert [round(value, 6) for value in found.fleet["usd_left"].values] == [0.9, 1.1]
-    again = read_world(write_world(found), file="w.yaml", spec=machine().spec)
-    assert again.fleet.keys() == {"usd_left"}
-    visits = simulate(machine(), found, runs=200).sample.visits
-    assert 60 < visits["cheap"] < 140
-
-
-@pytest.mark.parametrize(
-    ("fleet", "code"), [({"usd_lef": 1}, "CL103"), ({"requests_wait": "soon"}, "CL209")]
-)
-def test_a_world_that_cannot_be_is_refused(fleet: dict[str, Any], code: str) -> None:
-    with pytest.raises(SpecError) as error:
-        simulate(machine(), {"world": 1, "fleet": fleet}, runs=1)
-    assert [f.code for f in error.value.findings] == [code]
 
 
 @pytest.mark.parametrize(

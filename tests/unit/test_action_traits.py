@@ -11,15 +11,13 @@ from typing import Annotated, Any, NamedTuple
 import pytest
 
 import chartloop
-from chartloop import SetupError, action, load, simulate, tool
+from chartloop import SetupError, action, load, tool
 from chartloop.actions import builtin, with_own
 from chartloop.actions.declare import Name, action_spec, specs_of
-from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.infer import complete
 from chartloop.actions.registry import check_traits
 from chartloop.core.conversation import user
 from chartloop.core.outcome import Outcome
-from chartloop.core.position import Position
 from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.core.traits import (
     ASKS_MODEL,
@@ -173,39 +171,9 @@ states:
 def test_an_own_action_that_promises_is_believed() -> None:
     machine = load(TITLED, tools=[title])
     assert "your own action" not in str(machine.bound())
-    found = simulate(machine, runs=50)
-    assert found.spread("requests").most == 1
-    assert not found.bound_violations
     run = machine.start("Moby Dick", script=["A whale"], require_bound={"requests": 1})
     assert run.run().output == "A whale"
     assert run.facts.usage.llm_calls == 1
-
-
-def imagine_dice(scene: Scene, drawn: Drawn, position: Position, _a: float, _b: float) -> Outcome:
-    _, fields = scene.call_arguments(position)
-    return Outcome(result=fields["sides"])
-
-
-@action(effect="local", traits=OUTSIDE, imagine=imagine_dice)
-def dice(ctx: Context, sides: int) -> int:
-    """Throws dice that are not there in a simulation."""
-    raise AssertionError(sides)
-
-
-DICE = """chartloop: 1
-machine: m
-vars: {most: 6}
-states:
-  throw: {do: dice, with: {sides: vars.most}, failed: lost, next: look}
-  look: {when: last.result == 6, then: won, else: lost}
-  won: {end: completed}
-  lost: {end: error}
-"""
-
-
-def test_an_own_action_says_how_it_is_imagined() -> None:
-    found = simulate(load(DICE, tools=[dice]), runs=50)
-    assert {run.state for run in found.sample.runs} == {"won"}
 
 
 def test_promises_that_the_fields_contradict_are_refused() -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import Image, Machine, ToolResult, load, simulate, tool
+from chartloop import Image, Machine, ToolResult, load, tool
 from chartloop.core.outcome import Message
 from chartloop.scenarios import recording, run_scenario
 
@@ -207,11 +207,3 @@ def test_the_reason_is_shown() -> None:
 def test_its_cost_is_bounded(by: str, calls: int, tools: int) -> None:
     bounds = machine(LOOP % by).bound().to_dict()["bounds"]
     assert (bounds["requests"]["value"], bounds["tool_calls"]["value"]) == (calls, tools)
-
-
-@pytest.mark.parametrize("by", BY)
-def test_verdicts_are_drawn_in_a_simulation(by: str) -> None:
-    world = {"world": 1, "states": {"look": {"results": {"verdict": {"pass": 0.7, "stop": 0.3}}}}}
-    found = simulate(machine(LOOP % by), world, runs=200)
-    assert found.reasons["unsafe"].count > 0
-    assert not found.bound_violations

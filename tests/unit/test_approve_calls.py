@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import load, simulate, tool
+from chartloop import load, tool
 from chartloop.core.errors import AnswerError, SpecError
 from chartloop.language.dump import canonical
 from chartloop.run.journal import MemoryJournal
@@ -441,12 +441,6 @@ def test_the_file_keeps_what_it_says_of_a_gate() -> None:
     approve = json.loads(written)["approve"]
     assert approve["when"] == "call.arguments.usd > 100"
     assert approve["edit"] is approve["remember"] is True
-
-
-def test_a_simulation_leaves_the_gate_by_every_answer() -> None:
-    machine = load(GATED, tools=[buy, send, look])
-    taken = simulate(machine, runs=100, seed=1).sample.taken
-    assert {f"approve.on.{event}" for event in ("accept", "deny", "edit")} <= set(taken)
 
 
 def test_the_calls_of_a_child_are_decided_through_its_parent() -> None:

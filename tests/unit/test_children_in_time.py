@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import Run, SpecError, load, simulate
+from chartloop import Run, SpecError, load
 from chartloop.adapters.clock import SystemClock
 from chartloop.testing import ManualClock
 
@@ -135,11 +135,6 @@ def test_a_child_for_which_nothing_is_left_is_unstarted() -> None:
     assert found[-1] == "unstarted"
     assert set(found) <= {"completed", "stopped", "unstarted"}
     assert run.result.output["answers"]["20"] is None
-
-
-def test_a_simulated_child_that_is_late_has_a_result_too() -> None:
-    world = {"world": 1, "task": "t", "states": {"ask": {"fails": 0, "duration": "9s"}}}
-    assert simulate(load(THREE), world, runs=20).reasons["no_progress"].count == 20
 
 
 # retries ----------------------------------------------------------------------------------------

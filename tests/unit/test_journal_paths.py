@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import chartloop
-from chartloop import Machine, load, simulated_run, stats
+from chartloop import Machine, load, stats
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.api import Run
 from chartloop.compat import geist
@@ -43,7 +43,6 @@ def test_a_run_is_started_opened_followed_and_attached_by_a_path(
     assert after.run().output == "Yes."
     kept = pickle.loads(pickle.dumps(after))  # noqa: S301 - our own
     assert agent.attach(kept, journal=given(path)).result.output == "Yes."
-    assert simulated_run(agent, 0, journal=given(path)).id == "sim-0-0"
     assert "Hello." in recording(opened, agent, journal=given(path)).text
     assert sum(row.runs for row in stats(agent, given(path)).states) > 0
 
@@ -60,7 +59,7 @@ def _taking_journals() -> Iterator[tuple[str, str]]:
     yield "StartOptions", str(StartOptions.__annotations__["journal"])
     owners = (Machine, Run, geist.AgentExecutor, geist.BaseAgent)
     methods = [m for owner in owners for _, m in inspect.getmembers(owner, inspect.isfunction)]
-    for function in (*methods, recording, simulated_run):
+    for function in (*methods, recording):
         if function.__name__.startswith("_") and function.__name__ != "__init__":
             continue
         for name, one in inspect.signature(function).parameters.items():
@@ -139,7 +138,6 @@ def test_what_is_no_journal_is_refused_and_left_alone(
 WAYS: dict[str, Callable[[Any], Any]] = {
     "start": lambda url: load("agent").start("x", journal=url, script=["Hi."]),
     "open": lambda url: load("agent").open("r", journal=url),
-    "simulate": lambda url: simulated_run(load("agent"), 0, journal=url),
     "stats": lambda url: stats(load("agent"), url),
 }
 """Where a journal is named. A server names one too: `tests/server/test_safety.py`."""

@@ -6,14 +6,13 @@ What comes over the wire is in `test_reply_habits`.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop import load, simulate, tool
+from chartloop import load, tool
 from chartloop.analysis.proofs.bound import bound
 from chartloop.core.conversation import assistant, calls_of, tool_reply, user
 from chartloop.core.errors import RETRY_ON, Category
@@ -169,6 +168,16 @@ RETRIED = [
         ("q", "a", "a", "d"), True,
     ),
     Retried(
+        "an-empty-stream-is-transient-too", "{times: 1, base: 0s, on: [TRANSIENT]}",
+        [{"error": {"category": "TRANSIENT", "message": "x", "kind": "empty_stream"}}, "hi"],
+        ("q", "a", "a", "d"), True,
+    ),
+    Retried(
+        "an-empty-stream-is-not-recoverable", "{times: 1, base: 0s, on: [RECOVERABLE]}",
+        [{"error": {"category": "TRANSIENT", "message": "x", "kind": "empty_stream"}}, "hi"],
+        ("q", "a", "end-error"), False,
+    ),
+    Retried(
         "another-failure-is-not", "{times: 1, base: 0s, on: [EMPTY]}",
         [{"error": {"category": "TRANSIENT", "message": "x", "kind": "timeout"}}, "hi"],
         ("q", "a", "end-error"), False,
@@ -208,13 +217,6 @@ def test_the_categories_stand_in_one_table() -> None:
     assert (*map(str, Category), "EMPTY") == RETRY_ON
     with pytest.raises(Exception, match="EMPTY"):
         load(ASKS % "retry: {times: 1, on: [NOTHING]}, ")
-    world = {"world": 1, "states": {"a": {"fails": {"EMPTY": "100%"}}}}
-    text = ASKS % "retry: {times: 2, base: 0s, on: [EMPTY]}, "
-    for on, requests in (("EMPTY", 3), ("TRANSIENT", 3), ("RECOVERABLE", 1)):
-        found = simulate(load(text.replace("[EMPTY]", f"[{on}]")), world, runs=5)
-        assert re.search(rf"requests +{requests} ", str(found)), str(found)
-    with pytest.raises(Exception, match="EMPTY"):
-        simulate(load(text), {"world": 1, "states": {"a": {"fails": {"NOTHING": "1%"}}}}, runs=1)
 
 
 REFUSED = {"refusal": "I will not.", "usage": USED}

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from chartloop import check, diff, load, simulate, tool
+from chartloop import check, diff, load, tool
 from chartloop.actions import builtin
 from chartloop.actions.infer import MOST_KEPT
 from chartloop.adapters.journal.sqlite import SqliteJournal
@@ -157,14 +157,6 @@ def test_it_goes_with_a_schema() -> None:
     text = asking(", repair: 2").replace(f"output: {json.dumps(SCHEMA)}, ", "")
     [found] = [f for f in check(text) if f.is_error]
     assert (found.code, found.message) == ("CL403", "`repair` goes with `output`")
-
-
-def test_a_simulated_reply_is_asked_for_again() -> None:
-    machine = load(asking(", repair: 2"))
-    world = {"world": 1, "states": {"t": {"fails": {"RECOVERABLE": "50%"}}}}
-    played = simulate(machine, world, runs=400, seed=1)
-    assert 0.06 < played.reasons["error"].value < 0.2  # a half of a half of a half
-    assert played.bound_violations == ()
 
 
 # calls of one reply -------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 00
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as traits_of
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import anyio
 from msgspec import UNSET
@@ -24,14 +23,13 @@ from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.call_machines import ChildCalls
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
 from chartloop.core.codec import read, written
-from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
-from chartloop.core.facts import EMPTY, Failure, ToolCall
+from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import (
     NOTHING_SPENT,
     Blocked,
@@ -41,7 +39,6 @@ from chartloop.core.outcome import (
     Spent,
     ToolResult,
 )
-from chartloop.core.position import Position
 from chartloop.core.specs import MOST_CALLS, Effect, ToolSpec
 from chartloop.core.traits import BY_FIELDS, OUTSIDE
 from chartloop.core.types import ANY, BOOL, STR, list_of, struct
@@ -72,80 +69,12 @@ def _number(value: Any) -> str | None:
     return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
 
 
-class Batch(NamedTuple):
-    """The open calls of the newest reply, as a state that executes calls is imagined to do."""
-
-    calls: tuple[ToolCall, ...]
-    """Those that it answers, the first so many."""
-    refused: Mapping[int, str]
-    """The numbers of the calls that it does not execute, and what the model reads instead."""
-    excess: tuple[ToolCall, ...]
-    kept: Mapping[str, Any] = EMPTY
-    """What is kept of an approval once its calls are answered."""
-
-    @property
-    def made(self) -> int:
-        """The number of calls that are executed."""
-        return len(self.calls) - len(self.refused)
-
-
-def imagined_batch(scene: Scene, position: Position) -> Batch:
-    """What a state does with the open calls of a position."""
-    spec, state, approve = scene.spec, scene.state, scene.spec.approve
-    calls = open_calls(position.messages, spec.wire_names)
-    if state.calls == "memory":
-        calls = tuple(c for c in calls if c.name in scene.tools and c.name in scene.memory)
-    most = 1 if state.calls == "first" else state.most_calls
-    calls, excess = calls[:most], calls[most:]
-    refused = {n: NOT_OFFERED for n, c in enumerate(calls) if c.name not in scene.tools}
-    if approve is None:
-        return Batch(calls, refused, excess)
-    gate = Gate(scene.call_arguments(position)[0], approve.when)
-    cleared = [gate.clear(key, call) for key, call in keyed(calls)]
-    refused |= {n: c.text for n, c in enumerate(cleared) if isinstance(c, ToolResult)}
-    return Batch(calls, refused, excess, gate.kept_after_use)
-
-
-def imagine_calls(scene: Scene, drawn: Drawn, position: Position, adds: float, _: float) -> Outcome:
-    """The outcome of the open calls, of which the first so many that are made fail."""
-    calls, refused, excess, kept = imagined_batch(scene, position)
-    facts, made = position.facts, [n for n in range(len(calls)) if n not in refused]
-    failed = {**refused, **dict.fromkeys(made[: drawn.calls], "error: a tool failed")}
-    changes: dict[str, Any] = {}
-    if scene.spec.memory and any(calls[n].name in scene.memory for n in made[drawn.calls :]):
-        changes[f"memory.{[*scene.spec.memory][-1]}"] = str(facts.run.steps)
-    result: list[dict[str, Any]] = [
-        {"id": c.id, "name": c.name, "ok": n not in failed, "content": failed.get(n, ""),
-         "result": None}
-        for n, c in enumerate(calls)
-        if scene.is_read
-    ]  # fmt: skip
-    children = sum(bool(scene.spec.registry.tools[calls[n].name].machine) for n in made)
-    spent = Spent(tools=Counter(calls[n].name for n in made)) if made else NOTHING_SPENT
-    outcome = Outcome(
-        result=result,
-        messages=tuple([tool_reply(c, failed.get(n, "")) for n, c in enumerate(calls)]),
-        changes=changes, kept=kept, tool_errors=tuple([failed[n] for n in sorted(failed)]),
-        spent=spent.plus(scene.spent_by_children(children)) if children else spent,
-        context_tokens=facts.usage.context_tokens + int(adds) * len(made),
-    )  # fmt: skip
-    on_error = scene.state.args.get("on_error")
-    if failed and on_error is not None and on_error.value == "fail":
-        error = Failure("RECOVERABLE", "a tool failed", "", "tool")
-        outcome = outcome.replace(ok=False, error=error, tool_errors=())
-    if not excess:
-        return outcome
-    if scene.state.calls == "first":
-        return drop_others(outcome, position.messages, (*calls, *excess))
-    return drop_excess(outcome, excess, len(calls))
-
-
 OnError = Annotated[Literal["reply", "fail"], Field(type=STR)]
 
 
 @action(
     traits=traits_of(OUTSIDE, calls="all"), result=list_of(CALLED), suspends=False,
-    intents="careful", changes="memory.*", supplies="conversation", imagine=imagine_calls,
+    intents="careful", changes="memory.*", supplies="conversation",
     reads=(),
 )  # fmt: skip
 async def call_tools(
@@ -165,20 +94,9 @@ async def call_tools(
     return await _carry_out(ctx, ctx.messages.open_calls(ctx.machine.wire_names), on_error, at_most)
 
 
-def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outcome:
-    """The outcome with the calls over the limit: answered, recorded as dropped, with a warning."""
-    message = TOO_MANY.format(most=most)
-    calls = say_count(most + len(excess), "call")
-    warning = f"a reply asked for {calls}; {most} were executed, the rest were refused"
-    return outcome.replace(
-        messages=(*outcome.messages, *(tool_reply(call, message) for call in excess)),
-        result=outcome.result, dropped=tuple(excess), warnings=(*outcome.warnings, warning),
-    )  # fmt: skip
-
-
 @action(
     traits=traits_of(OUTSIDE, calls="first"), result=list_of(CALLED), suspends=False,
-    intents="careful", changes="memory.*", supplies="conversation", imagine=imagine_calls,
+    intents="careful", changes="memory.*", supplies="conversation",
     reads=(),
 )  # fmt: skip
 async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Blocked:
@@ -193,19 +111,13 @@ async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Bloc
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
-    return drop_others(outcome, ctx.messages, calls)
-
-
-def drop_others(
-    outcome: Outcome, messages: Sequence[Message], calls: Sequence[ToolCall]
-) -> Outcome:
-    """The outcome without the open calls behind the first: the newest reply no longer has them."""
-    reply = next(m for m in reversed(messages) if m["role"] == "assistant")
+    # the newest reply no longer has the calls behind the first
+    reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
     kept = {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
     dropped = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
     message = f"only the first of {len(calls)} calls was made; left out: {dropped}"
     return outcome.replace(
-        rewrite=trim_calls(messages, kept), dropped=tuple(calls[1:]),
+        rewrite=trim_calls(ctx.messages, kept), dropped=tuple(calls[1:]),
         warnings=(*outcome.warnings, message),
     )  # fmt: skip
 
@@ -228,7 +140,15 @@ async def _carry_out(
         text = cut_text("; ".join(outcome.tool_errors))
         failure = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
         outcome = outcome.replace(ok=False, error=failure.error, tool_errors=())
-    return drop_excess(outcome, excess, most) if excess else outcome
+    if not excess:
+        return outcome
+    # the calls over the limit are answered, and recorded as dropped
+    message, asked = TOO_MANY.format(most=most), say_count(most + len(excess), "call")
+    warning = f"a reply asked for {asked}; {most} were executed, the rest were refused"
+    return outcome.replace(
+        messages=(*outcome.messages, *(tool_reply(call, message) for call in excess)),
+        result=outcome.result, dropped=tuple(excess), warnings=(*outcome.warnings, warning),
+    )  # fmt: skip
 
 
 class _Batch:
@@ -493,7 +413,7 @@ async def tool(
 
 @action(
     effect="pure", traits=traits_of(BY_FIELDS, calls="memory"), suspends=False, changes="memory.*",
-    supplies="conversation", imagine=imagine_calls,
+    supplies="conversation",
     reads=(),
 )  # fmt: skip
 async def update_memory(

@@ -165,8 +165,6 @@ class MoreFacts(TypedDict, total=False):
     intents: Intents
     """Who writes down that it begins: the run, the action for each of its calls itself, or the
     action with care: it also settles what is held, and its outcomes need no further check."""
-    imagine: Callable[..., Any] | None
-    """Makes its outcome in a simulation: see `actions.imagine`."""
     details: str
     """What the first line of the docstring leaves out, for `chartloop actions`."""
     example: str
@@ -279,9 +277,9 @@ def action_spec(function: Callable[..., Any], **facts: Unpack[ActionFacts]) -> A
     that it requires; `result` is the `Type` or an annotation of the result, by default the return
     annotation.
 
-    `traits` are what the action promises, e.g. `ASKS_MODEL`: proofs and simulations rely on them,
-    and assume the worst of an action without traits. `MoreFacts` has what few actions decide, such
-    as `within`, its deadline in seconds if the state gives none.
+    `traits` are what the action promises, e.g. `ASKS_MODEL`: proofs rely on them, and assume the
+    worst of an action without traits. `MoreFacts` has what few actions decide, such as `within`,
+    its deadline in seconds if the state gives none.
 
     Raises:
         SetupError: if there is no context, or a field has a type that a file cannot express.
@@ -348,7 +346,6 @@ def action_spec(function: Callable[..., Any], **facts: Unpack[ActionFacts]) -> A
         own_intents=intents != "run",
         settles_itself=intents == "careful",
         sound=intents == "careful",
-        imagine=facts.get("imagine"),
         about=signature.summary,
         details=facts.get("details", ""),
         example=facts.get("example", ""),

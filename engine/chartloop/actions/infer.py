@@ -17,7 +17,6 @@ from msgspec import Struct
 from chartloop.actions.annotations import Field
 from chartloop.actions.call_cost import cost_of, most_of
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import NOT_OFFERED, Drawn, Scene
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import tool_reply, user
 from chartloop.core.errors import Category, ModelError, SetupError
@@ -33,7 +32,7 @@ from chartloop.core.outcome import (
     is_tokens,
     say,
 )  # fmt: skip
-from chartloop.core.position import FILES, REPAIRED, Position, repair_count
+from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, refused_extra
 from chartloop.core.traits import ASKS_MODEL, BY_FIELDS, OUTSIDE
 from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
@@ -238,55 +237,9 @@ SETTINGS = (
 _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 
-def imagine_reply(
-    scene: Scene, drawn: Drawn, position: Position, sent: float, written: float
-) -> Outcome:
-    """The outcome of a model call with the drawn reply."""
-    facts, (result, _, _, text, count, tool, again, _) = position.facts, drawn
-    usage = facts.usage
-    if scene.grows and position.prompt is None:
-        sent = max(sent, usage.context_tokens)
-    if scene.longest and written > scene.longest:
-        written = scene.longest
-    if usage.context_window and sent + written > usage.context_window:
-        return _OVERFLOW
-    sent, written = max(int(sent), 1), int(written)
-    if not count:
-        reply = Reply(text)
-    elif again and facts.last.tool_calls:
-        reply = Reply(text, "tool_calls", facts.last.tool_calls, facts.last.wants_memory)
-    else:
-        step = facts.run.steps  # unique arguments, so that guards on repeated calls see a new one
-        calls = (
-            (ToolCall("call_0", tool, f'{{"n":{step}}}'),)
-            if count == 1
-            else tuple(ToolCall(f"call_{n}", tool, f'{{"n":"{step}.{n}"}}') for n in range(count))
-        )
-        reply = Reply(text, "tool_calls", calls, tool in scene.memory)
-    data: Any = None  # unless the machine reads it
-    if scene.is_read:
-        data = {**reply.result, "data": result} if result else reply.result
-    messages, refused = _REPLY_MESSAGES, ()
-    if reply.tool_calls:
-        refused = tuple(call for call in reply.tool_calls if call.name in scene.hidden)
-        messages = (reply.message, *(tool_reply(call, NOT_OFFERED) for call in refused))
-    return Outcome(
-        result=data, reply=reply, messages=messages, tool_errors=(NOT_OFFERED,) * len(refused),
-        spent=Spent(1, sent, written, scene.cost(sent, written)),
-        context_tokens=sent + written if position.prompt is None else None,
-    )  # fmt: skip
-
-
-_REPLY_MESSAGES: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
-_OVERFLOW = Outcome.failure(
-    "RECOVERABLE", "the conversation is longer than the window", kind="context_window", unanswered=1
-)
-
-
 @action(
     traits=replace(ASKS_MODEL, asks="reply"), result=REPLY, suspends=False, fields=CallSettings,
     intents="careful", needs="conversation", supplies=("conversation", "reply"),
-    imagine=imagine_reply,
     reads=(),
 )  # fmt: skip
 async def infer(ctx: Context, **fields: Any) -> Outcome:

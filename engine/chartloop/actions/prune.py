@@ -13,7 +13,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from chartloop.actions.annotations import Field, Fraction
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.infer import complete
 from chartloop.actions.tasks import done_when, reports_of
 from chartloop.core.conversation import (
@@ -28,7 +27,6 @@ from chartloop.core.conversation import (
     without_reopened,
 )
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
-from chartloop.core.position import Position
 from chartloop.core.traits import ASKS_MODEL
 from chartloop.core.transcript import Conversation, estimate_messages
 from chartloop.core.types import COUNT, STR, struct
@@ -51,37 +49,13 @@ class Pruned(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def imagine_pruned(
-    scene: Scene, _drawn: Drawn, position: Position, _a: float, _b: float
-) -> Outcome:
-    """The outcome of pruning, in the figures that guards can read."""
-    _, fields = scene.call_arguments(position)
-    strategy, reserved = fields.get("strategy"), fields.get("system_tokens", 0)
-    usage, messages = position.facts.usage, position.messages
-    window = usage.context_window or usage.context_tokens
-    target = int(window * fields.get("target", TARGET)) - reserved
-    target = max(0, target - fields.get("response_tokens", 0))
-    before, count = usage.context_tokens, len(messages)
-    if strategy == "essentials":
-        target = min(target, 200)
-    if before <= target or count <= 2:
-        unchanged = {"before": before, "after": before, "removed": 0}
-        return Outcome(result=unchanged, prunable=False)
-    left = max(2, count * target // max(before, 1))
-    return Outcome(
-        result={"before": before, "after": target, "removed": count - left},
-        rewrite=messages.whole()[-left:], context_tokens=target + reserved, prunable=left > 2,
-        spent=Spent(1, max(before, 1), 200) if strategy == "summarize" else NOTHING_SPENT,
-    )  # fmt: skip
-
-
 TARGET = 0.5
 Strategy = Literal["sliding", "truncate", "summarize", "essentials"]
 Whole = Annotated[int, Field(type=COUNT)]
 
 
 @action(
-    work=False, suspends=False, intents="own", imagine=imagine_pruned,
+    work=False, suspends=False, intents="own",
     traits=replace(ASKS_MODEL, fails="by_fields", asks_if=("strategy", "summarize")),
     changes=("usage.messages", "usage.context_tokens", "usage.prunable"),
     result=struct({"before": COUNT, "after": COUNT, "removed": COUNT}, keyed=True),

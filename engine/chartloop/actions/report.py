@@ -12,12 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.tasks import reports_of
 from chartloop.core.errors import SetupError
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
-from chartloop.core.position import Position
 from chartloop.core.traits import BY_FIELDS
 from chartloop.core.types import STR, struct
 from chartloop.core.units import say_count, say_elapsed
@@ -135,19 +133,11 @@ def _cell(text: str, longest: int = 200) -> str:
     return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
 
 
-def imagine_file(
-    _scene: Scene, _drawn: Drawn, _position: Position, _a: float, _b: float
-) -> Outcome:
-    """What is written is not imagined: only that it was."""
-    return Outcome(result={"text": ""})
-
-
 _TEXT = struct({"text": STR}, keyed=True)
 
 
 @action(
     work=False, effect="pure", traits=replace(BY_FIELDS, writes="report"), result=_TEXT,
-    imagine=imagine_file,
     reads=("error", "result", "reply", "queue", "task"),
 )  # fmt: skip
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
@@ -166,7 +156,6 @@ def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
 
 @action(
     work=False, effect="local", traits=replace(BY_FIELDS, writes="snapshot"),
-    imagine=imagine_file,
     reads=(),
 )  # fmt: skip
 def save_run(ctx: Context) -> Outcome:
@@ -177,7 +166,6 @@ def save_run(ctx: Context) -> Outcome:
 
 @action(
     work=False, traits=BY_FIELDS, result=_TEXT, suspends=False, uses="notifier",
-    imagine=imagine_file,
     reads=(), data={"sends": "out"},
 )  # fmt: skip
 async def notify(ctx: Context, text: str = "") -> Outcome:

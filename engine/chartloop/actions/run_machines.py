@@ -18,12 +18,11 @@ import anyio
 
 from chartloop.actions.annotations import Field, Name, Texts, Values
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import Drawn, Scene, plain_value
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import COUNTS, NOTHING_SPENT, Blocked, Outcome, Spent
-from chartloop.core.position import CHILD, Position
+from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.traits import RUNS_CHILD
 from chartloop.core.types import (
@@ -128,31 +127,9 @@ _ALL = {
 }
 
 
-def imagine_children(
-    scene: Scene, drawn: Drawn, _: Position, sent: float, written: float
-) -> Outcome:
-    """The outcome of children that ended for the drawn reason, after so many model calls each."""
-    reason = "time_limit" if drawn.late else drawn.reason
-    ends = scene.spec.reason(reason)
-    data = {
-        **{name: plain_value(type) for name, type in scene.state.result.fields},
-        "reason": reason, "kind": ends.kind, "success": ends.kind == "natural",
-        "status": "late" if drawn.late else ends.status,
-    }  # fmt: skip
-    if drawn.late:
-        return Outcome(result=data)
-    data |= {"output": drawn.result or None, "outputs": drawn.result or {}}
-    calls, sent, written = drawn.calls, int(sent) * drawn.calls, int(written) * drawn.calls
-    cost = scene.cost(sent, written)
-    if scene.usd is not None and cost is not None:
-        cost *= calls
-    return Outcome(result=data, spent=Spent(calls, sent, written, cost))
-
-
 @action(
     traits=RUNS_CHILD, effect="local", result=struct(_RESULT, keyed=True), suspends=False,
     fields=_Sharing, changes=("memory.*", "queue.*"), supplies=("conversation", "tasks"),
-    imagine=imagine_children,
     example="""\
 review:
   do: run_machine
@@ -180,7 +157,7 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
 
 @action(
     traits=replace(RUNS_CHILD, runs="several"), effect="local", result=struct(_ALL, keyed=True),
-    suspends=False, fields=_Several, imagine=imagine_children,
+    suspends=False, fields=_Several,
     example="""\
 check_all:
   do: run_machines

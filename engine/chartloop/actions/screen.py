@@ -16,13 +16,11 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast, get_arg
 from chartloop.actions.annotations import Field, Name
 from chartloop.actions.call_tools import tool as call_tool_named
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import Drawn, Scene
 from chartloop.actions.infer import complete
 from chartloop.actions.run_machines import run_machine
 from chartloop.core.conversation import Messages, prunable, system, text_of, user
 from chartloop.core.errors import Category
 from chartloop.core.outcome import Blocked, Message, Outcome
-from chartloop.core.position import Position
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import LABELS
 from chartloop.core.traits import ActionTraits
@@ -94,22 +92,6 @@ def newest_messages(messages: Sequence[Message]) -> Messages:
     return tuple(messages[replies[-1] + 1 if replies else 0 :])
 
 
-def imagine_screened(
-    scene: Scene, drawn: Drawn, position: Position, _a: float, _b: float
-) -> Outcome:
-    """The outcome of a drawn verdict, in the figures that guards can read."""
-    result = dict(drawn.result or {})
-    signals = ()
-    if result.get("verdict") == "stop":
-        signals = (_signal(scene.call_arguments(position)[0], scene.state.args["stop"].value, ""),)
-    return Outcome(result=result, signals=signals)
-
-
-def _signal(ctx: Context, reason: str, why: str) -> StopSignal:
-    message = f"`{ctx.state.name}` let a text not pass" + (f": {why}" if why else "")
-    return StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
-
-
 def _is_labels(value: Any) -> str | None:
     words = value if isinstance(value, list) else [None]  # pyright: ignore[reportUnknownVariableType]
     return None if all(w in LABELS for w in words) else f"a list of {', '.join(LABELS)}"  # pyright: ignore[reportUnknownVariableType]
@@ -135,9 +117,9 @@ class _Screening(TypedDict, total=False):
 
 
 @action(
-    intents="own", suspends=False, imagine=imagine_screened,
+    intents="own", suspends=False,
     traits=ActionTraits(
-        asks="text", calls="named", runs="one", fails="by_world", by_result=True,
+        asks="text", calls="named", runs="one", fails="by_world",
         one_of=("tool", "machine", "look_for"), screens=("clears", "text"),
     ),
     changes=("usage.messages", "usage.context_tokens", "usage.prunable", "memory.*"),
@@ -191,7 +173,9 @@ async def screen(
     }  # fmt: skip
     signals = said.signals
     if verdict.word == "stop":
-        signals = (*signals, _signal(ctx, stop, verdict.reason))
+        why = f": {verdict.reason}" if verdict.reason else ""
+        message = f"`{ctx.state.name}` let a text not pass{why}"
+        signals = (*signals, StopSignal(ctx.machine.reason(stop), message, {}, ctx.state.name))
     outcome = said.replace(result=result, signals=signals)
     if text is not None or left == [*newest]:
         return outcome

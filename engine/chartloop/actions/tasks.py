@@ -18,7 +18,6 @@ from typing import Annotated, Any, NamedTuple, cast
 
 from chartloop.actions.annotations import Field
 from chartloop.actions.declare import action
-from chartloop.actions.imagine import Drawn, Scene, failure_named
 from chartloop.actions.infer import complete, request_messages
 from chartloop.actions.run_machines import GRACE, drive, outcome_of, waiting
 from chartloop.actions.run_tool import run_tool
@@ -27,7 +26,6 @@ from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
-from chartloop.core.position import Position
 from chartloop.core.traits import BY_FIELDS, ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import ChildStart
@@ -169,36 +167,6 @@ class Attempt(NamedTuple):
     result: Any = None
 
 
-def imagine_work(
-    scene: Scene, drawn: Drawn, position: Position, sent: float, written: float
-) -> Outcome:
-    """The outcome of an attempt at the next task, by one model call or by its tool."""
-    ctx, fields = scene.call_arguments(position)
-    by: Mapping[str, Any] = ctx.queue[0].by if ctx.queue else EMPTY
-    asked = 0 if "tool" in by else 1
-    if drawn.late:
-        failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
-        return _attempt_outcome(ctx, Attempt(failure), **fields)
-    if drawn.fails:
-        error = failure_named(drawn.fails, "it failed", "task")
-        done = Outcome(ok=False, error=error, unanswered=asked)
-    elif asked:
-        written = int(min(written, scene.longest or written))
-        window = position.facts.usage.context_window  # the maximum size of a call
-        done = Outcome(spent=scene.spent(min(sent, window - written) if window else sent, written))
-    else:
-        done = Outcome(spent=Spent(tools={str(by["tool"]): 1}))
-    return _attempt_outcome(ctx, Attempt(done, "", drawn.result or ""), **fields)
-
-
-def _attempt_outcome(ctx: Context, attempt: Attempt, attempts: int = 3) -> Outcome:
-    """The outcome of `work` after an attempt at its next task."""
-    queue, known = _ready(ctx.queue, reports_of(ctx), "")
-    if not queue or not _waits(queue[0]):
-        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
-    return _merge_attempt(ctx, attempt, queue, known, attempts)
-
-
 @action(
     traits=ActionTraits(
         asks="task", calls="task", runs="task", fails="by_world",
@@ -206,7 +174,7 @@ def _attempt_outcome(ctx: Context, attempt: Attempt, attempts: int = 3) -> Outco
     ),
     result=struct({"task": STR, "text": STR, "result": ANY}, keyed=True),
     intents="own", changes=("queue.*", "memory.*"), needs="tasks",
-    supplies=("conversation", "tasks"), imagine=imagine_work,
+    supplies=("conversation", "tasks"),
 )  # fmt: skip
 async def work(
     ctx: Context, attempts: Annotated[int, Field(type=COUNTER)] = 3

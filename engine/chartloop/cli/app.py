@@ -38,7 +38,6 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("check", "Find every mistake of a machine file, before anything runs."),
         Entry("bound", "Show what a run of a machine can cost at worst, before it runs."),
         Entry("query", "Ask which paths a run of a machine can take, and which never."),
-        Entry("simulate", "Play thousands of runs of a machine, without a model."),
         Entry("draw", "Draw a machine as a flowchart."),
         Entry("test", "Run scenarios: scripted runs with expectations."),
     )),

@@ -251,8 +251,6 @@ class ActionSpec(Report):
     """Whether it needs the supply with these fields, as written; None: always."""
     supplies: frozenset[Supply] = frozenset()
     """The supplies that it may leave in the run."""
-    imagine: Callable[..., Any] | None = field(default=None, compare=False)
-    """Makes its outcome in a simulation; None: it is done, if it is pure, or a result is drawn."""
     for_wait: bool = False
     """Whether it prepares the wait that follows."""
     may_wait: bool = False

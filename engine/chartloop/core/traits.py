@@ -1,6 +1,6 @@
 """The traits of actions: what other code may know about an action without doing it.
 
-Proofs, simulations, what-ifs, recorders and the list of steps decide by traits, never by an
+Proofs, what-ifs, recorders and the list of steps decide by traits, never by an
 action's name, so that they understand every action that declares its traits.
 
 Belongs here: the traits and their values. Never: the traits of an action (`actions`), or what
@@ -93,8 +93,6 @@ class ActionTraits:
     one_of: tuple[str, ...] = ()
     """Fields of which a state writes exactly one: it decides which of `calls`, `runs` and `asks`
     holds there, by whether it names a tool, a machine or neither."""
-    by_result: bool = False
-    """Whether a simulation draws its result, from which `imagine` makes the outcome."""
     screens: tuple[str, str] | None = None
     """For one that takes from a text what must not pass: the field with the labels of data that the
     rest loses, and the field with the text; without that, the messages since the newest reply."""
@@ -105,11 +103,6 @@ class ActionTraits:
             self, calls="named" if tool else "none", runs="one" if machine else "none",
             asks="never" if tool or machine else self.asks, step="tool-call" if tool else "system",
         )  # fmt: skip
-
-    @property
-    def stays_inside(self) -> bool:
-        """Whether it asks no model, calls no tools and runs no children."""
-        return self.asks == "never" and self.calls == self.runs == "none"
 
 
 SURE = ActionTraits(asks="never", calls="none", runs="none", fails="never")

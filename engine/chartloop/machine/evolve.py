@@ -1,7 +1,7 @@
 """`evolve`: from a position and an input to the next position and the decision. Pure.
 
-The driver, replay, what-if, upgrade verdicts, simulation and stepping in a notebook all call this
-one function. Given the same chart, position and input it returns the same result: it reads no
+The driver, replay, what-if, upgrade verdicts and stepping in a notebook all call this one
+function. Given the same chart, position and input it returns the same result: it reads no
 clock, and the answers of registered Python guards are part of the input.
 
 The order within one decision: `save`, over the result and the facts before it; fold the outcome and

@@ -190,20 +190,15 @@ def title_with_count(text: str, rows: int) -> str:
     return text if rows <= LISTED else f"{text} ({LISTED} of {rows})"
 
 
-def histogram(
-    ax: Any, values: Sequence[float], say: Callable[[float], str], *, whole: bool = False
-) -> None:
+def histogram(ax: Any, values: Sequence[float], say: Callable[[float], str]) -> None:
     """Draw the number of runs of each size, with the median and the 95th percentile marked."""
     found = sorted(values)
     p95 = found[max(0, -(-95 * len(found) // 100) - 1)]
-    ax.hist(
-        found,
-        bins=_bins(found, whole=whole),
-        color=BLUE,
-        alpha=0.85,
-        edgecolor="white",
-        linewidth=0.6,
-    )
+    low, high = found[0], found[-1]
+    bins: Any = min(24, max(5, round(len(found) ** 0.5)))
+    if low == high:
+        bins = [low * 0.98, (low or 1) * 1.02]
+    ax.hist(found, bins=bins, color=BLUE, alpha=0.85, edgecolor="white", linewidth=0.6)
     top = ax.get_ylim()[1] * 1.3
     ax.set_ylim(0, top)
     for name, value, at in (("median", median(found), 0.98), ("95%", p95, 0.87)):
@@ -217,21 +212,8 @@ def histogram(
     ax.set_ylabel("runs")
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.locator_params(axis="x", nbins=6)
-    if whole:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    if found[0] == found[-1]:
-        ax.set_xlim(found[0] * 0.5, (found[0] or 1) * 1.5)
-
-
-def _bins(found: Sequence[float], *, whole: bool) -> Any:
-    """The bins of a histogram. Bins of whole numbers are centred on them."""
-    low, high = found[0], found[-1]
-    if low == high and not whole:
-        return [low * 0.98, (low or 1) * 1.02]
-    if not whole:
-        return min(24, max(5, round(len(found) ** 0.5)))
-    step = max(1, -(-int(high - low + 1) // 24))
-    return [low - 0.5 + step * n for n in range(int((high - low) // step) + 2)]
+    if low == high:
+        ax.set_xlim(low * 0.5, (low or 1) * 1.5)
 
 
 def in_time(ax: Any) -> None:

@@ -1,7 +1,6 @@
 """Studies of machines and their runs, one folder or module for each question.
 
     coverage     which parts of a machine its runs went through
-    simulation   how often each end is reached, and at what cost, in an assumed world
     stats        what recorded runs cost, how long they took and how they ended
     whatif       what recorded runs would have done under other limits or another file
     upgrade      which recorded runs can continue under an edited file

@@ -66,7 +66,7 @@ def answers_in(record: Record, before: Position, spec: MachineSpec) -> Answers:
     if outcome is None or state is None or state.action is None:
         return NOTHING
     took = max(0.0, record.input.at - record.input.started)
-    if state.traits.by_result:
+    if state.traits.screens is not None:
         outcome = _as_said(outcome, by_model=state.calls == state.traits.runs == "none")
     if state.traits.runs in ("one", "several"):
         return NOTHING  # the records of the children hold it
