@@ -117,7 +117,7 @@ defines `limits.<name>`, `vars.<name>`, `memory.<block>` and each name under `de
 
 A fact that only grows (`↑`) can bound a loop: once `fact >= limit` holds, it holds for the rest of
 the run. Test a type with `None` before you use it. On the command line:
-`chartloop facts [WORD]`."""
+`chartloop info facts [WORD]`."""
 
 
 def facts() -> str:

@@ -56,7 +56,7 @@ def test_the_help_of_a_command_imports_none_of_what_it_does(command: str) -> Non
 @pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_were_closed_are_no_fault(closed: str, tmp_path: Path) -> None:
-    line = f'exec "$0" -m chartloop machines {closed}'
+    line = f'exec "$0" -m chartloop info machines {closed}'
     done = subprocess.run(
         ["sh", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, text=True,
         check=False, env=environment(),
@@ -162,8 +162,8 @@ WRONG = [
     Wrong("no-journal", ("show", "last"), "error[CL604]: there is no journal at `.chartloop/journal.db`"),
     Wrong("total-without-inputs", (*("run", *ADD), "--total-limit", "steps=3"), "--total-limit goes with --inputs"),
     Wrong("new-file-without-file", ("resume", "last", "--use-new-file"), "goes with --machine"),
-    Wrong("fact", ("facts", "zzz"), "no fact has `zzz` in it"),
-    Wrong("action", ("actions", "infr"), "did you mean `infer`?"),
+    Wrong("fact", ("info", "facts", "zzz"), "no fact has `zzz` in it"),
+    Wrong("action", ("info", "actions", "infr"), "did you mean `infer`?"),
     Wrong("picture", ("draw", "agent", "-o", "a.jpg"), "does not say which format"),
     Wrong("age", ("runs", "rm", "--older", "soon"), "`soon` is not a duration"),
     Wrong("remove-nothing", ("runs", "rm"), "name runs, or give their age"),
@@ -236,7 +236,7 @@ def test_a_reader_that_goes_is_no_error(folder: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [*PROGRAM, "schema"], cwd=folder, stdout=writer, stderr=subprocess.PIPE,
+        [*PROGRAM, "info", "schema"], cwd=folder, stdout=writer, stderr=subprocess.PIPE,
         env=environment(), check=False, text=True,
     )  # fmt: skip
     os.close(writer)
@@ -252,9 +252,9 @@ def test_signs_are_written_otherwise_where_there_is_only_ascii(folder: Path) -> 
     assert "- tool calls ---" in done.out
     assert ">| tool_call +--" in done.out
     assert done.out.isascii()
-    data = program("facts", "--format", "json", cwd=folder, env=ascii_only)
+    data = program("info", "facts", "--format", "json", cwd=folder, env=ascii_only)
     assert data.out.isascii()
-    assert data.json == program("facts", "--format", "json", cwd=folder).json
+    assert data.json == program("info", "facts", "--format", "json", cwd=folder).json
 
 
 def test_text_that_no_encoding_holds_does_not_crash(sh: Shell) -> None:
@@ -297,7 +297,7 @@ def test_completion(sh: Shell) -> None:
     assert set(complete("answer", "second", "")) == {"fix", "ok", "abort"}
     assert complete("run", "asker.yaml", "x", "--limit", "an") == ["answer="]
     assert complete("step", "asker.yaml", "x", "--to", "qu") == ["question"]
-    assert complete("actions", "inf") == ["infer"]
+    assert complete("info", "actions", "inf") == ["infer"]
 
 
 def test_completion_makes_nothing(sh: Shell) -> None:
@@ -308,7 +308,7 @@ def test_completion_makes_nothing(sh: Shell) -> None:
 
 
 def test_a_shell_is_answered(folder: Path) -> None:
-    words = {"COMP_WORDS": "chartloop actions inf", "COMP_CWORD": "2"}
+    words = {"COMP_WORDS": "chartloop info actions inf", "COMP_CWORD": "3"}
     done = program(cwd=folder, env={"_CHARTLOOP_COMPLETE": "bash_complete", **words})
     assert (done.out, done.err) == ("plain,infer\n", "")
 

@@ -344,32 +344,32 @@ def test_a_picture_that_cannot_be_written(sh: Shell) -> None:
 
 @pytest.mark.slow("takes seconds")
 def test_machines_lists_what_is_shipped(sh: Shell) -> None:
-    told = sh("machines", "--format", "json").json
+    told = sh("info", "machines", "--format", "json").json
     assert [m["machine"] for m in told] == list(shipped_machines())
     assert all(m["ok"] and m["title"] and m["source"] for m in told)
-    assert "Step-based agent" in sh("machines").out
+    assert "Step-based agent" in sh("info", "machines").out
 
 
 def test_facts_are_those_of_the_code(sh: Shell) -> None:
-    told = sh("facts", "--format", "json").json
+    told = sh("info", "facts", "--format", "json").json
     assert [f["fact"] for f in told] == list(FACTS)
-    out = sh("facts").out
+    out = sh("info", "facts").out
     assert all(f"\n{name} " in f"\n{out}" for name in FACTS)
     assert max(map(len, out.splitlines())) <= 100
-    assert {f["fact"] for f in sh("facts", "context", "--format", "json").json} >= {
+    assert {f["fact"] for f in sh("info", "facts", "context", "--format", "json").json} >= {
         "usage.context_ratio"
     }
 
 
 def test_actions_are_those_of_the_registry(sh: Shell) -> None:
     known = builtin().actions
-    told = sh("actions", "--format", "json").json
+    told = sh("info", "actions", "--format", "json").json
     assert {a["action"] for a in told} == set(known)
     for name, spec in known.items():
-        one = sh("actions", name, "--format", "json").json
+        one = sh("info", "actions", name, "--format", "json").json
         assert [f["field"] for f in one["with"]] == [a.name for a in spec.args]
         assert one["available"] is (spec.run is not None)
-        assert spec.about in " ".join(sh("actions", name).out.split())
+        assert spec.about in " ".join(sh("info", "actions", name).out.split())
 
 
 def test_actions_of_ones_own(sh: Shell) -> None:
@@ -384,12 +384,14 @@ def shout(ctx: Context, text: str) -> str:
     return text.upper()
 ''',
     )
-    assert "Say it loudly." in sh("actions", "shout", "--tools", "own.py").out
+    assert "Say it loudly." in sh("info", "actions", "shout", "--tools", "own.py").out
 
 
 def test_schema(sh: Shell) -> None:
-    assert sh("schema").json == schema(builtin().actions.values())
-    assert sh("schema", "--format", "text").out == sh("schema").out
+    assert "takes no name" in sh("info", "schema", "x").err
+    assert "go with `info actions`" in sh("info", "facts", "--tools", "tools.py").err
+    assert sh("info", "schema").json == schema(builtin().actions.values())
+    assert sh("info", "schema", "--format", "text").out == sh("info", "schema").out
 
 
 # doctor -------------------------------------------------------------------------------------

@@ -81,7 +81,6 @@ RUN = ("evil.yaml", EVIL, *TOLD, "--script", "replies.yaml", "--no-input")
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "new": [("new", EVIL)],
     "doctor": [("doctor",)],
-    "machines": [("machines",)],
     "check": [("check", "evil.yaml", *TOLD), ("check", EVIL), ("check", "broken.yaml")],
     "bound": [("bound", "evil.yaml", *TOLD), ("bound", "--run", "ends")],
     "query": [
@@ -177,9 +176,15 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "whatif": [("whatif", "evil.yaml", "--limit", "steps=3", *TOLD)],
     "upgrade": [("upgrade", "evil.yaml", "other.yaml", *TOLD)],
     "record": [("record", name, *TOLD) for name in ("ends", "waits", "fails")],
-    "facts": [("facts",), ("facts", EVIL)],
-    "actions": [("actions",), ("actions", EVIL)],
-    "schema": [("schema",)],
+    "info": [
+        ("info", "machines"),
+        ("info", "schema"),
+        ("info", EVIL),
+        ("info", "facts"),
+        ("info", "facts", EVIL),
+        ("info", "actions"),
+        ("info", "actions", EVIL),
+    ],
     EVIL: [(EVIL,), ("--" + EVIL,)],
 }
 """For each command what a person may call, in a folder where every text is hostile."""

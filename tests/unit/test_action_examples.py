@@ -1,4 +1,4 @@
-"""What the actions say of themselves: `chartloop actions NAME`, the reference and the schema show it."""
+"""What the actions say of themselves: `chartloop info actions NAME`, the reference and the schema show it."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_an_entry_that_cannot_be_meant_is_refused(case: Refused) -> None:
         machine(body)
     assert "error[CL404]" in str(caught.value)
     assert case.says in str(caught.value)
-    assert "`chartloop actions parse`" in str(caught.value)
+    assert "`chartloop info actions parse`" in str(caught.value)
 
 
 class Adopt(NamedTuple):

@@ -166,7 +166,7 @@ class MoreFacts(TypedDict, total=False):
     """Who writes down that it begins: the run, the action for each of its calls itself, or the
     action with care: it also settles what is held, and its outcomes need no further check."""
     details: str
-    """What the first line of the docstring leaves out, for `chartloop actions`."""
+    """What the first line of the docstring leaves out, for `chartloop info actions`."""
     example: str
     """A state of a machine file that does it."""
 

@@ -30,10 +30,10 @@ class Entry(NamedTuple):
 SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Getting started", (
         Entry("new", "Write a folder with your own machine, tool and test."),
+        Entry("info", "List what machine files can use: machines, actions, facts, schema."),
         Entry("doctor", "Check the installation and say how to fix what is missing."),
     )),
     ("Machines", (
-        Entry("machines", "List the machines that come with chartloop."),
         Entry("tools", "Lock the tools that the MCP servers of a machine offer."),
         Entry("check", "Find every mistake of a machine file, before anything runs."),
         Entry("bound", "Show what a run of a machine can cost at worst, before it runs."),
@@ -78,11 +78,6 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("whatif", "Show what recorded runs would have done under different limits."),
         Entry("upgrade", "Show which recorded runs can continue with a changed file."),
         Entry("record", "Write a scenario that plays what a recorded run did."),
-    )),
-    ("Reference", (
-        Entry("facts", "List what guards, labels and templates can read."),
-        Entry("actions", "List what states can do, and the fields of each action."),
-        Entry("schema", "Print the JSON Schema of machine files, for editors."),
     )),
 )  # fmt: skip
 

@@ -386,7 +386,7 @@ class FactSpec(NamedTuple):
         return self.about if known else f"{self.about} ({self.unit})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as plain data: a fact of `chartloop facts --format json`, without its name."""
+        """The row as plain data: a fact of `chartloop info facts --format json`, without its name."""
         return {
             "type": str(self.type), "unit": self.unit or None, "about": self.about,
             "changed_by": self.changed_by,

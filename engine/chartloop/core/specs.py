@@ -161,7 +161,7 @@ class ArgSpec:
         return f"{word} of a {self.names}" if named else f"{word} ({self.type})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The field as plain data, as `chartloop actions --format json` prints it."""
+        """The field as plain data, as `chartloop info actions --format json` prints it."""
         return {
             "field": self.name, "written": self.kind, "type": str(self.type),
             "required": self.required, "default": self.default, "choices": list(self.choices),
@@ -256,7 +256,7 @@ class ActionSpec(Report):
     may_wait: bool = False
     """Whether it may return `Blocked` with a time, until which a driver sleeps."""
     about: str = ""
-    """The description for `chartloop actions`: one short line."""
+    """The description for `chartloop info actions`: one short line."""
     details: str = ""
     """What that line leaves out."""
     data: DataUse = UNSAID
@@ -327,7 +327,7 @@ class ActionSpec(Report):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The action as plain data, as `chartloop actions --format json` prints it."""
+        """The action as plain data, as `chartloop info actions --format json` prints it."""
         return {
             "action": self.name, "about": self.about, "details": self.details,
             "available": self.run is not None, "work": self.work, "effect": str(self.effect),

@@ -198,7 +198,7 @@ def unknown_name(ctx: Context, node: ast.Name) -> ExpressionFault:
         if close:
             hint = f"did you mean `{fields.get(close[0], close[0])}`?"
         else:
-            hint = f"`chartloop facts` lists them; text is quoted: '\"{word}\"'"
+            hint = f"`chartloop info facts` lists them; text is quoted: '\"{word}\"'"
     return ctx.fault("CL103", f"unknown fact `{word}`", node, hint)
 
 

@@ -147,11 +147,11 @@ class StateShape(Part, title="state", noun="a state"):
     shape: Literal["pill", "rect"] | None = key("shape", "Words")
     """`pill`: where a picture starts or ends in mid-machine; `rect`: an end drawn as a box."""
     do: Text | None = key("action", "Actions")
-    """Act: the action of this state; see `chartloop actions`."""
+    """Act: the action of this state; see `chartloop info actions`."""
     with_: dict[str, Json] | None = key(
         "`with`", "Actions", cure="`with` maps the action's fields to their values"
     )
-    """Fields of the action; see `chartloop actions NAME`."""
+    """Fields of the action; see `chartloop info actions NAME`."""
     save: Sets | None = key("`save`", "Actions")
     """`{vars.x: result.path}`: what is kept of the result when the action succeeded."""
     ask: Label | None = key("question", "Words")

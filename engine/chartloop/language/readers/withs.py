@@ -109,7 +109,7 @@ def _of_variable(
     if type is None or action.targets is None:
         return None
     if problem := action.targets(name, value, type):
-        hint = f"`chartloop actions {action.name}` shows what an entry may say"
+        hint = f"`chartloop info actions {action.name}` shows what an entry may say"
         reader.say("CL404", path, problem, hint=hint)
         return None
     if action.target_kind == "value":
