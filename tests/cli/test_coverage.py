@@ -38,8 +38,8 @@ def test_all_runs_of_the_machine_in_the_journal(ran: Shell) -> None:
 
 def test_only_the_runs_that_are_named(ran: Shell) -> None:
     assert "1 run, 3 records" in ran("coverage", "agent", "r1").out
-    ran("runs", "export", "r1")
-    Path("r1.jsonl").write_text(ran("runs", "export", "r1").out)
+    ran("journal", "export", "r1", "--to", "-")
+    Path("r1.jsonl").write_text(ran("journal", "export", "r1", "--to", "-").out)
     assert "1 run, 3 records" in ran("coverage", "agent", "r1.jsonl").out
 
 
@@ -75,9 +75,9 @@ def test_saved_and_added(ran: Shell) -> None:
 
 
 def test_a_broken_run_is_said_and_passed_over(ran: Shell) -> None:
-    text = ran("runs", "export", "r1").out
+    text = ran("journal", "export", "r1", "--to", "-").out
     Path("broken.jsonl").write_text(
-        text + re.sub(r'"seq": ?1\b', '"seq": 7', ran("runs", "export", "r2").out)
+        text + re.sub(r'"seq": ?1\b', '"seq": 7', ran("journal", "export", "r2", "--to", "-").out)
     )
     done = ran("coverage", "agent", "broken.jsonl")
     assert done.code == 0

@@ -112,7 +112,7 @@ def edit(folder: Path, statement: str, *values: Any) -> bool:
 
 READING = (
     ("stats",), ("coverage", "ask.yaml"), ("whatif", "ask.yaml", "--limit", "steps=3"),
-    ("show", "bad"), ("why", "bad"), ("replay", "bad"), ("runs", "export", "bad"),
+    ("show", "bad"), ("why", "bad"), ("replay", "bad"), ("journal", "export", "bad", "--to", "-"),
     ("draw", "--run", "bad"), ("upgrade", "ask.yaml", "ask.yaml", "bad"), ("record", "bad"),
     ("journal", "export", "--to", "x.jsonl"), ("journal", "copy", str(FILE), "copy.db"),
     ("journal", "prune", "--older", "0s", "--dry-run"),
@@ -326,7 +326,7 @@ def _with(data: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 FIELD_VALUES: list[Any] = ["x", -7, 2**70, None, [1], {"x": 1}, True]
 OF_RECORDS = (
-    ("replay", "bad"), ("fork", "bad"), ("show", "bad"), ("why", "bad"), ("runs", "export", "bad"),
+    ("replay", "bad"), ("fork", "bad"), ("show", "bad"), ("why", "bad"), ("journal", "export", "bad", "--to", "-"),
     ("upgrade", "ask.yaml", "ask.yaml", "bad"), ("stats", "bad"), ("draw", "--run", "bad"),
     ("fork", "bad", "--machine", "ask.yaml"), ("answer", "bad", "ok"), RESUME,
 )  # fmt: skip

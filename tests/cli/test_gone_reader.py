@@ -12,7 +12,7 @@ from tests.cli.shell import ADD, ASK, PROGRAM, environment, program, slowly, wri
 
 COMMANDS = [
     ("show", "r"), ("show", "r", "--format", "json"), ("why", "r"), ("runs",), ("stats",),
-    ("runs", "export", "r"), ("replay", "r"), ("draw", "adder.yaml", "--tools", "tools.py"),
+    ("journal", "export", "r", "--to", "-"), ("replay", "r"), ("draw", "adder.yaml", "--tools", "tools.py"),
     ("check", "adder.yaml", "--tools", "tools.py"), ("info", "machines"), ("info", "facts"), ("info", "schema"),
     ("doctor",), ("query", "agent", "reach done"), ("bound", "agent"), ("--help",), ("--version",),
     ("coverage", "adder.yaml", "--tools", "tools.py"), ("resume", "r"),

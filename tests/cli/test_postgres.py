@@ -53,7 +53,7 @@ def test_the_commands_work_on_a_server(
     assert waits.code == 4
     assert {row["run"] for row in sh("runs", "--format", "json").json} == {"sum", "guess"}
     for args in (
-        ("show", "sum"), ("replay", "sum"), ("runs", "export", "sum"), ("stats",), ("doctor",),
+        ("show", "sum"), ("replay", "sum"), ("journal", "export", "sum", "--to", "-"), ("stats",), ("doctor",),
         ("fork", "sum", "--at", "1"),
         ("answer", "guess", "abort"), ("runs", "rm", "sum", "--yes"),
     ):  # fmt: skip

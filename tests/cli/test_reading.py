@@ -85,7 +85,7 @@ AUTHORS = [
 READING = [
     ("show", "r"), ("show", "r", "--format", "json"), ("show", "r", "--state", "think"),
     ("why", "r"), ("why", "r", "--record", "5"), ("runs",), ("runs", "--format", "json"),
-    ("runs", "export", "r"), ("replay", "r"), ("stats",), ("stats", "r"), ("draw", "--run", "r"),
+    ("journal", "export", "r", "--to", "-"), ("replay", "r"), ("stats",), ("stats", "r"), ("draw", "--run", "r"),
     ("bound", "--run", "r"), ("coverage", "own.yaml"), ("fork", "r", "--at", "4", "--run-id", "f"),
     ("answer", "r", "ok"), ("runs", "rm", "f", "--yes"),
 ]  # fmt: skip

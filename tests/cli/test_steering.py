@@ -160,7 +160,12 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     ],
     "mcp": [("mcp", "--machines", EVIL), ("mcp", "--machines", ".", "--http", EVIL)],
     "tools": [("tools", "lock", "evil.yaml", *TOLD), ("tools", "lock", EVIL)],
-    "runs": [("runs",), ("runs", "--children"), ("runs", "export", "ends"), ("runs", "rm", EVIL)],
+    "runs": [
+        ("runs",),
+        ("runs", "--children"),
+        ("journal", "export", "ends", "--to", "-"),
+        ("runs", "rm", EVIL),
+    ],
     "show": [
         ("show", "ends"),
         ("show", "fails"),

@@ -86,7 +86,7 @@ def test_going_on_takes_answers_along_and_keeps_where_it_comes_from(desk: Shell)
     assert (done.code, done.json["state"]) == (4, "second")
     assert "run waits continues as run" in done.err
     assert "ahead: state `second` added" in done.err
-    lines = desk("runs", "export", done.json["run"]).out.splitlines()
+    lines = desk("journal", "export", done.json["run"], "--to", "-").out.splitlines()
     first = json.loads(lines[1])
     assert first["data"]["upgraded"]["run"] == "waits"
     assert first["data"]["upgraded"]["verdict"] == "safe"
@@ -131,7 +131,8 @@ def test_runs_of_other_machines_are_passed_over(desk: Shell) -> None:
 
 def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
     Path("two.jsonl").write_text(
-        desk("runs", "export", "waits").out + desk("runs", "export", "ended").out
+        desk("journal", "export", "waits", "--to", "-").out
+        + desk("journal", "export", "ended", "--to", "-").out
     )
     done = desk("upgrade", "desk.yaml", "new.yaml", "two.jsonl")
     assert done.out.startswith("desk: 2 runs, 1 needs a state map, 1 unsafe")

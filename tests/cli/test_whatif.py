@@ -164,7 +164,7 @@ def test_runs_that_cannot_be_asked_are_reported_and_passed_over(runs: Shell) -> 
 
 
 def test_an_export_is_asked_as_a_journal_is(runs: Shell) -> None:
-    exported = runs("runs", "export", "one").out
+    exported = runs("journal", "export", "one", "--to", "-").out
     Path("one.jsonl").write_text(exported)
     told = asked(runs, "whatif", "loop.yaml", "one.jsonl", "--limit", "steps=4")
     assert told["lost"] == ["one"]

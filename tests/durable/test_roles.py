@@ -36,7 +36,7 @@ def test_each_role_does_its_work_and_is_refused_the_rest(postgres: Cluster, tmp_
 
     done = (
         ("submitter", "submit", "m.yaml", "x", "--run-id", "a"), ("reader", "runs"),
-        ("reader", "show", "a"), ("reader", "runs", "export", "a"), ("submitter", "runs"),
+        ("reader", "show", "a"), ("reader", "journal", "export", "a", "--to", "-"), ("submitter", "runs"),
         ("worker", "run", "m.yaml", "x", "--run-id", "b"), ("worker", "runs", "rm", "b", "--yes"),
     )  # fmt: skip
     for role, *words in done:

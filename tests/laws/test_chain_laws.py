@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run, load
-from chartloop.cli.console import printable_json
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Input, Record
 from chartloop.run.chain import SIZE, Chain
+from chartloop.run.copies import PART, lines_of, read_tree
 from chartloop.run.journal import Event, Journal, RunRow
 from chartloop.run.payload import LARGE
-from chartloop.run.recorded import RecordedRun, Unread, check_chain, export_lines, read_export
+from chartloop.run.recorded import RecordedRun, Unread, check_chain, read_export
 from chartloop.run.sync import by_hand
 from chartloop.testing import CrashAt, Crashed, ManualClock
 from tests.effort import examples
@@ -221,18 +221,22 @@ def test_what_is_exported_is_read_back_with_its_chain(records: list[Record], not
             events = [Event(head, "record", 3.25, record)]
             events += [event(head + 1 + n, None) for n in range(notes)]
             head = by_hand(journal.append("r", head, epoch, events))
-        row = by_hand(journal.row("r"))
-        assert row is not None
         checked = by_hand(check_chain(journal, "r"))
         assert checked is not None
         assert checked.fault == ""
-        lines = by_hand(export_lines(journal, row))
+        lines = exported(journal, "r")
         by_hand(journal.close())
     assert "digest" in json.loads(lines[1])
-    for text in (map(printable_json, lines), map(to_ascii, lines)):
+    for text in (lines, map(to_ascii, lines)):
         [read] = read_export("\n".join(text), "r.jsonl")
         # a record may hold anything here, so the run may be refused, but not for its chain
         assert "r.jsonl" not in read.why if isinstance(read, Unread) else list(read.records) == run
+
+
+def exported(journal: Journal, run_id: str) -> list[str]:
+    """The lines of a run in a file of `journal export`."""
+    [run] = by_hand(read_tree(journal, [run_id]))
+    return list(lines_of(run))
 
 
 def to_ascii(line: str) -> str:
@@ -308,9 +312,7 @@ def test_forks_children_continuations_and_moved_runs_have_their_chains(tmp_path:
 def test_what_is_changed_in_an_export_is_found_and_named(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path / "journal.db")
     begun(journal).run()
-    row = by_hand(journal.row("r"))
-    assert row is not None
-    lines = by_hand(export_lines(journal, row))
+    lines = [line for line in exported(journal, "r") if not line.startswith(PART)]
     by_hand(journal.close())
     [whole] = read_export("\n".join(lines), "r.jsonl")
     assert isinstance(whole, RecordedRun)

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def exported(run: RecordedRun) -> str:
-    """The lines that `chartloop runs export` prints."""
+    """The lines of `chartloop journal export` that a reader of runs looks at."""
     row = to_json({"run": run.run_id, **run.row.to_mapping()})
     lines = [to_json({"seq": record.seq, **record.to_dict()}) for record in run.records]
     return "\n".join([row, *lines, ""])

@@ -66,7 +66,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("mcp", "Offer machines as tools to other agents, over the Model Context Protocol."),
     )),
     ("Inspect and analyse", (
-        Entry("runs", "List, remove and export recorded runs."),
+        Entry("runs", "List and remove recorded runs."),
         Entry("journal", "Migrate, copy, export, import and prune a journal."),
         Entry("show", "Show a run: its result, its records, its path."),
         Entry("why", "Show why a run took its path."),

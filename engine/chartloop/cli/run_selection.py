@@ -148,16 +148,19 @@ def _journal_reader(journal: Journal, row: RunRow, children: bool) -> Callable[[
     return read
 
 
+_EXPORT = "`chartloop journal export RUN --to FILE.jsonl` writes one"
+
+
 def _read_exported(name: str) -> list[Recorded]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
+        hint = _EXPORT
         raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
     runs = recorded.read_export(text, "stdin" if name == "-" else name)
     if not runs:
-        raise SetupError(f"`{name}` holds no run", hint="`chartloop runs export RUN` prints one")
+        raise SetupError(f"`{name}` holds no run", hint=_EXPORT)
     return runs
 
 

@@ -113,7 +113,7 @@ class Record(Shown, Value, frozen=True, gc=False):
         return (f"{error.category}: {error.message}" if error is not None else "failed",)
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain data, without defaults; the format of `runs export`."""
+        """The record as plain data, without defaults; the format of `journal export`."""
         stored, outcome = _stored(self), self.outcome
         if stored.said and outcome is not None and outcome.reply is None:
             whole = outcome.replace(messages=outcome.messages, result=outcome.result)

@@ -4,9 +4,8 @@ What is copied is the stored text, never what was read from it, so the digests s
 A run goes with its children, in one transaction: a driver at the target never finds a parent
 without the child that it has started. A lease stays behind, and so does a worker's claim.
 
-The lines of a run are those of `chartloop runs export`, its row and its records, and after them
-what only an import needs: lines with a ``part``. `chartloop runs export` leaves these out, and
-`run.recorded` steps over them.
+The lines of a run are its row and its records, and after them what only an import needs: lines
+with a ``part``. `run.recorded` steps over them.
 
 Belongs here: copying. Never: SQL, files.
 """

@@ -1,8 +1,8 @@
 """Recorded runs, read for studies of many: row, records, the machine's text.
 
 An unreadable run is no error for the study: it becomes an `Unread` with the reason, and the others
-are read all the same. A journal gives the same records as its lines (`run.copies`), whether
-`chartloop runs export` printed them or `chartloop journal export` wrote them.
+are read all the same. A journal gives the same records as the lines that `chartloop journal
+export` writes of it (`run.copies`).
 
 Belongs here: reading. Never: deciding anything again (`run.replay`, `studies`).
 """
@@ -14,16 +14,13 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from chartloop.core.codec import to_json
 from chartloop.core.errors import ChartloopError, JournalCorrupt
-from chartloop.core.plain import plain
 from chartloop.core.records import KINDS, Record
 from chartloop.run.chain import SIZE, Checked, follow
-from chartloop.run.copies import PART, lines_of, restored, row_of, text_of
+from chartloop.run.copies import PART, restored, row_of, text_of
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow, digest
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.payload import references
-from chartloop.run.raw_run import RawRun, Text
 from chartloop.run.rules_version import is_known, rules_of, say_rules
 from chartloop.run.validate_record import UNFIT, wrong_with
 
@@ -138,28 +135,8 @@ async def _payloads(journal: Journal, text: str) -> dict[str, str]:
     return found
 
 
-async def export_lines(journal: Journal, row: RunRow) -> list[str]:
-    """A run as lines of JSON: its row, then its records, each with the text that is stored of it.
-
-    The lines of `chartloop journal export` without the parts that only an import needs.
-    `read_export` checks the digests beside them. There are none if the journal keeps none, or if
-    the run was changed.
-    """
-    chain = await journal.chain(row.run_id)
-    records = await journal.records(row.run_id)
-    if chain is None or chain.first_fault():
-        lines = [f'{{"seq":{record.seq},{record.to_json()[1:]}' for record in records]
-        return [to_json({"run": row.run_id, **plain(row)}), *lines]
-    texts: dict[str, Text] = {}
-    for link in chain.links:
-        payloads = await _payloads(journal, text_of(link))
-        texts |= {key: Text(payload, kept=False) for key, payload in payloads.items()}
-    run = RawRun(row, None, chain, (), texts)
-    return [line for line in lines_of(run) if not line.startswith(PART)]
-
-
 def read_export(text: str, source: str) -> list[Recorded]:
-    """The runs in the output of `chartloop runs export`, in order.
+    """The runs in the output of `chartloop journal export`, in order.
 
     `source` names the text in the reason why a run is unreadable.
     """
@@ -184,7 +161,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     (at, first), *rest = lines
     row = row_of(_mapping(first))
     if row is None:
-        hint = "`chartloop runs export RUN` prints one"
+        hint = "`chartloop journal export RUN --to FILE.jsonl` writes one"
         return Unread(f"{source}:{at}", f"the line is not a run's row: {hint}")
     records: list[Record] = []
     head, changed = _mapping(first), ""

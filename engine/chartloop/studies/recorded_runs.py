@@ -62,7 +62,7 @@ def _of_run(run: Run) -> Recorded:
 
 def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
     if not path.is_file():
-        hint = "give a journal's file, or what `chartloop runs export` printed"
+        hint = "give a journal's file, or what `chartloop journal export` wrote"
         raise SetupError(f"there is no file `{path}`", hint=hint)
     if path.suffix == ".jsonl":
         yield from read_export(path.read_text("utf-8"), path.name)

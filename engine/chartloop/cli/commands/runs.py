@@ -1,4 +1,4 @@
-"""`chartloop runs`: list, remove and export the runs of a journal."""
+"""`chartloop runs`: list and remove the runs of a journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from chartloop.cli import completion, console, parameters, queue_report
 from chartloop.cli.journal_access import ago, find_run, name_of, open_journal
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import AGE, FilterOptions, RunOptions, option, pass_options
+from chartloop.cli.options import AGE, FilterOptions, option, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import UnknownRunError
@@ -22,7 +22,7 @@ from chartloop.run.journal_pages import SORTS, Sort
 from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
-    from chartloop.run import journal_pages, journal_records, phases, recorded, retention, sync
+    from chartloop.run import journal_pages, journal_records, phases, retention, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,7 +105,6 @@ Examples:
   chartloop runs --machine agent --limit 100 --format json
   chartloop runs --watch
   chartloop runs rm --older 30d
-  chartloop runs export last > run.jsonl
 """,
 )
 @_filters
@@ -142,7 +141,7 @@ def runs(
     ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions, *,
     by: Sort, reverse: bool,
 ) -> None:  # fmt: skip
-    """List, remove and export recorded runs."""
+    """List and remove recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
     journal = _open_or_none(options)
@@ -217,32 +216,6 @@ def _confirm(chosen: list[RunRow], where: str, now: float) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"this would remove {count}{more}: confirm with --yes")
     click.confirm(f"remove {count}{more} from {where}?", abort=True, err=True)
-
-
-@runs.command(
-    "export",
-    epilog="""\b
-Example:
-  chartloop runs export last > run.jsonl
-""",
-)
-@parameters.run_argument
-@parameters.journal_option
-@pass_options(RunOptions)
-def export(run: str, options: RunOptions) -> None:
-    """Print the records of a run as lines of JSON, the run's own row first.
-
-    For programs that read or study it. `chartloop journal export` adds what an import needs.
-    """
-    journal = open_journal(options)
-    row = find_run(journal, run)
-    for line in sync.by_hand(recorded.export_lines(journal, row)):
-        console.result(console.printable_json(line))
-    checked = sync.by_hand(recorded.check_chain(journal, row.run_id))
-    if checked is not None and checked.fault:
-        console.say(
-            f"run `{row.run_id}` was {checked.line().text}: exported without digests", "red"
-        )
 
 
 def _open_or_none(options: RunsOptions) -> Journal | None:
