@@ -40,7 +40,7 @@ def make(target: Path) -> None:
             git(folder, "commit", "-q", "-m", message)
             if source == "before.yaml":
                 git(folder, "checkout", "-q", "-b", "approval")
-        comment = ["review", "main", "--head", "approval", "-o", "comment.md"]
+        comment = ["review", "main..approval", "-o", "comment.md"]
         links = ["--pictures", ".", "--link", "{picture}"]
         command = [sys.executable, "-m", "chartloop", *comment, *links, "--fail-on", "invalid"]
         subprocess.run(command, cwd=folder, check=True)

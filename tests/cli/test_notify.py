@@ -23,11 +23,11 @@ def test_it_is_told_on_run_and_when_it_is_said_again_on_resume(
     sh: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setenv("HOOK", "s3cret")
+    monkeypatch.setenv("CHARTLOOP_NOTIFY_SECRET", "s3cret")
     sh.write("tells.yaml", TELLS)
     with Hook() as hook:
         run = ("run", "tells.yaml", "--run-id", "r", "--no-input")
-        done = sh(*run, "--notify", hook.url, "--notify-secret", "HOOK")
+        done = sh(*run, "--notify", hook.url)
         assert done.code == 4
         assert hook.posted[0].headers["authorization"] == "Bearer s3cret"
         sh("answer", "r", "yes")

@@ -59,11 +59,6 @@ def test_a_run_that_was_cancelled_in_free_text(sh: Shell) -> None:
     assert sh("test", "gone.scenario.yaml").code == 0
 
 
-def test_requests_are_left_out_when_nobody_wants_them(ran: Shell) -> None:
-    assert "requests:" in ran("record", "abc1").out
-    assert "requests:" not in ran("record", "abc1", "--no-requests").out
-
-
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [

@@ -337,7 +337,7 @@ def test_a_revision_as_head(repo: Shell) -> None:
     change(repo, "asker.yaml", "steps: 10", "steps: 5")
     commit(repo.folder)
     change(repo, "asker.yaml", "steps: 5", "steps: 10")
-    assert "limit `steps`: `10` → `5`" in reviewed(repo, "main", "--head", "work").out
+    assert "limit `steps`: `10` → `5`" in reviewed(repo, "main..work").out
     assert reviewed(repo).code == 0
 
 
@@ -355,8 +355,8 @@ def test_new_gone_and_moved_machines(repo: Shell) -> None:
 
 def test_a_changed_child_touches_its_parent(repo: Shell) -> None:
     change(repo, "parts/kid.yaml", "steps: 5", "steps: 4")
-    for head in ((), ("--head", "work")):
-        done = reviewed(repo, "main", *head)
+    for head in ("", "..work"):
+        done = reviewed(repo, f"main{head}")
         assert "### `parent.yaml`" in done.out
         assert "`kid` → limit `steps`: `5` → `4`" in done.out
         assert "### `parts/kid.yaml`" in done.out
@@ -571,23 +571,23 @@ def test_links_lead_nowhere_outside(repo: Shell, tmp_path: Path) -> None:
     secret.write_text("chartloop: 1\npassword: hunter2\n")
     (repo.folder / "leak.yaml").symlink_to(secret)
     repo.write("asks.yaml", PARENT.replace("parts/kid.yaml", f"../{secret.name}"))
-    for head in ((), ("--head", "work")):
+    for head in ("", "..work"):
         if head:
             commit(repo.folder)
-        done = reviewed(repo, "main", *head)
+        done = reviewed(repo, f"main{head}")
         assert done.code == 2
         assert "hunter2" not in done.out + done.err
         assert "leads out of the repository" in done.out
     (repo.folder / "round.yaml").symlink_to("round.yaml")
     commit(repo.folder)
-    assert "hunter2" not in reviewed(repo, "main", "--head", "work").out
+    assert "hunter2" not in reviewed(repo, "main..work").out
 
 
 def test_a_link_within_the_repository_is_followed(repo: Shell) -> None:
     (repo.folder / "same.yaml").symlink_to("parts/kid.yaml")
     commit(repo.folder)
     assert repo("diff", "work:same.yaml", "main:parts/kid.yaml").code == 0
-    assert "kid: a new machine" in reviewed(repo, "main", "--head", "work", "same.yaml").out
+    assert "kid: a new machine" in reviewed(repo, "main..work", "same.yaml").out
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     at(*RUN)
     assert "task 1 has no text" in at("enqueue", "r", " ").err
     at.write("twice.yaml", "- {id: x, text: a}\n")
-    first, again = (at("enqueue", "r", "--tasks", "twice.yaml", "--id", "m") for _ in range(2))
+    first, again = (at("enqueue", "r", "--tasks", "twice.yaml", "--key", "m") for _ in range(2))
     assert (first.code, again.code) == (0, 0)
     assert "delivered before: it is ignored" in again.err
     at("answer", "r", "no")

@@ -53,9 +53,10 @@ def test_what_a_server_holds_is_exported_when_it_is_told_to_end(
     (tmp_path / "script.yaml").write_text("- A draft.\n")
     with Collector(tmp_path / "collected") as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("CHARTLOOP_OTEL", "1")
         # each exporter would wait for a minute
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
-        with command(tmp_path, "--script", "script.yaml", "--otel") as server:
+        with command(tmp_path, "--script", "script.yaml") as server:
             body = {"machine": "review", "task": "x", "run_id": "r"}
             assert server.client.post("/runs", json=body).status_code == 201
             wait_for(lambda: server.run("r")["status"] == "paused")

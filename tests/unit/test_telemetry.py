@@ -694,6 +694,9 @@ def test_the_metrics(kept: Kept) -> None:
 # the command line -------------------------------------------------------------------------------
 
 
+OTEL = {"CHARTLOOP_OTEL": "1"}
+
+
 def chartloop(
     *words: str, environ: Mapping[str, str] = {}, collector: Collector | None = None
 ) -> subprocess.CompletedProcess[str]:
@@ -714,7 +717,7 @@ ARGUMENTS = (
 @pytest.mark.slow("starts commands")
 def test_the_command_exports_as_the_environment_says(tmp_path: Path) -> None:
     with Collector(tmp_path) as collector:
-        done = chartloop("run", *ARGUMENTS, "--otel", collector=collector)
+        done = chartloop("run", *ARGUMENTS, collector=collector, environ=OTEL)
         assert (done.returncode, done.stdout) == (0, "2 + 3 is 5.\n")
         (run,) = roots(collector.spans())
         assert run.name == "invoke_agent calculator"
@@ -733,13 +736,14 @@ def test_a_run_that_another_process_resumes_is_linked(
         "  say: {do: infer, next: done}\n  done: {stop: completed}\n"
     )
     Path("replies.yaml").write_text("- A draft.\n- Published.\n")
-    script = ("--script", "replies.yaml", "--journal", "runs.db", "--otel")
+    script = ("--script", "replies.yaml", "--journal", "runs.db")
     with Collector(tmp_path / "collected") as collector:
-        first = chartloop("run", "asks.yaml", "x", *script, "--no-input", collector=collector)
+        asks = ("run", "asks.yaml", "x", *script, "--no-input")
+        first = chartloop(*asks, collector=collector, environ=OTEL)
         assert first.returncode == 4, first.stderr
         answer = chartloop("answer", "last", "yes", "--journal", "runs.db")
         assert answer.returncode == 0, answer.stderr
-        second = chartloop("resume", "last", *script, collector=collector)
+        second = chartloop("resume", "last", *script, collector=collector, environ=OTEL)
         assert second.returncode == 0, second.stderr
         spans = collector.spans()
     before, after = roots(spans)
@@ -752,7 +756,7 @@ def test_a_run_that_another_process_resumes_is_linked(
 @pytest.mark.slow("starts commands, and waits until one gives up")
 def test_a_collector_that_hangs_does_not_keep_the_command(tmp_path: Path) -> None:
     with Collector(tmp_path, hang=threading.Event()) as collector:
-        done = chartloop("run", *ARGUMENTS, collector=collector, environ={"CHARTLOOP_OTEL": "1"})
+        done = chartloop("run", *ARGUMENTS, collector=collector, environ=OTEL)
         assert collector.hang is not None
         assert not collector.hang.is_set()  # the command has ended while its request hung
     assert (done.returncode, done.stdout) == (0, "2 + 3 is 5.\n")
@@ -769,7 +773,7 @@ def test_a_collector_that_hangs_does_not_keep_the_command(tmp_path: Path) -> Non
     ids=["exporter", "protocol"],
 )
 def test_a_wrong_variable_is_named(environ: dict[str, str], says: str) -> None:
-    done = chartloop("run", *ARGUMENTS, "--otel", environ=environ)
+    done = chartloop("run", *ARGUMENTS, environ={**OTEL, **environ})
     assert done.returncode != 0
     assert says in done.stderr
 

@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import locate, own_of, refuse_untrusted
+from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import (
     SetupError,
     UnknownRunError,
@@ -45,9 +46,14 @@ if TYPE_CHECKING:
 LAST = "last"
 WAIT = 30.0
 """Seconds that another process may lock the journal."""
-_WRITING = ("resume", "answer")
 
 # the journal --------------------------------------------------------------------------------
+
+
+def wanted_durability() -> Durability | None:
+    """The value of `CHARTLOOP_DURABILITY`; None for the default. Raises `SetupError`."""
+    wanted = os.environ.get("CHARTLOOP_DURABILITY")
+    return known_durability(wanted, source="CHARTLOOP_DURABILITY") if wanted else None
 
 
 def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
@@ -62,10 +68,9 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
         plugins = [
             plugin for one in api_plugins.load_plugins(options.plugins) for plugin in one.plugins
         ]
-    durability: Any = options.durability or None
     try:
         journal = journal_opening.journal_of(
-            where, make=make, durability=durability, plugins=plugins, wait=WAIT
+            where, make=make, durability=wanted_durability(), plugins=plugins, wait=WAIT
         )
     except UnknownRunError as missing:
         hint = _elsewhere(where) or "`chartloop run` makes one; or name another with --journal"
@@ -213,8 +218,6 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     words = ["chartloop", verb, run_id, *rest]
     if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
         words += ["--journal", redact.Redactor().text(options.journal)]
-    if options.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
-        words += ["--durability", options.durability]
     if verb in ("resume", "retry"):
         for tools in options.tools:
             words += ["--tools", tools]

@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 
 import click
 
-from chartloop.core.durability import DURABILITIES
 from chartloop.core.units import parse_duration
 
 R = TypeVar("R")
@@ -130,21 +129,12 @@ class RunOptions:
         "--clock", type=click.Choice(["system", "simulated"]), default="system",
         help="`simulated`: waits pass at once.",
     )  # fmt: skip
-    otel: bool = option(
-        "--otel", is_flag=True, envvar="CHARTLOOP_OTEL",
-        help="Export spans and metrics with OpenTelemetry, configured by the variables OTEL_*.",
-    )  # fmt: skip
     journal: str | None = option(
         "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL",
         envvar="CHARTLOOP_JOURNAL",
         help="The journal's file, or the URL of a PostgreSQL database. Default:"
         " .chartloop/journal.db of the project, the nearest parent folder with .chartloop/ or"
         " pyproject.toml, else this folder.",
-    )  # fmt: skip
-    durability: str | None = option(
-        "--durability", type=click.Choice(DURABILITIES), envvar="CHARTLOOP_DURABILITY",
-        help="Recorded steps survive the end of the process, including kill -9 (process, the"
-        " default), or a loss of power as well (power: each write waits for the disk).",
     )  # fmt: skip
     in_memory: bool = option(
         "--in-memory", is_flag=True,
@@ -157,11 +147,8 @@ class RunOptions:
     )  # fmt: skip
     notify: str | None = option(
         "--notify", metavar="URL",
-        help="Post the messages of `notify` to this webhook, as JSON. Default: print and log them.",
-    )  # fmt: skip
-    notify_secret: str | None = option(
-        "--notify-secret", metavar="VARIABLE",
-        help="With --notify: the environment variable whose value is sent as a bearer token.",
+        help="Post the messages of `notify` to this webhook, as JSON, with the bearer token in"
+        " CHARTLOOP_NOTIFY_SECRET if there is one. Default: print and log them.",
     )  # fmt: skip
     no_input: bool = option(
         "--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."
@@ -209,7 +196,7 @@ class RunOptions:
     required: tuple[tuple[str, str], ...] = ()
     """Figures that no run may exceed. See `parameters.require_option`."""
     message_id: str | None = option(
-        "--id", metavar="ID", help="Idempotency key: repeated messages with it are ignored."
+        "--key", metavar="KEY", help="Repeated messages with this key are ignored."
     )
     drawing: str | None = option(
         "--draw", type=click.Path(dir_okay=False), metavar="FILE",

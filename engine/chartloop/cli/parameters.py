@@ -62,7 +62,6 @@ tools_option = options_of(RunOptions, "tools", "plugins")
 define_option = options_of(RunOptions, "define")
 trust_option = options_of(RunOptions, "trust")
 journal_option = options_of(RunOptions, "journal")
-durability_option = options_of(RunOptions, "durability")
 
 
 def require_option(name: str) -> Decorator[Any]:
@@ -77,7 +76,7 @@ def require_option(name: str) -> Decorator[Any]:
 draw_option = options_of(RunOptions, "drawing")
 take_over_option = options_of(RunOptions, "take_over")
 memory_option = options_of(RunOptions, "in_memory")
-model_options = options_of(RunOptions, "script", "model", "api_base", "clock", "otel")
+model_options = options_of(RunOptions, "script", "model", "api_base", "clock")
 tasks_option = options_of(RunOptions, "tasks")
 message_id_option = options_of(RunOptions, "message_id")
 limit_option = options_of(RunOptions, "limit")
@@ -87,12 +86,12 @@ name_options = options_of(RunOptions, "run_id", "tenant", "agent", "session", "s
 priority_option = options_of(RunOptions, "priority")
 start_options = together(
     model_options, tools_option, value_options, define_option, trust_option, journal_option,
-    durability_option, memory_option, name_options,
+    memory_option, name_options,
 )  # fmt: skip
 """What a command that starts a run takes."""
 of_runs = options_of(FilterOptions)
 """Filters for the runs of a journal."""
-notify_options = options_of(RunOptions, "notify", "notify_secret")
+notify_option = options_of(RunOptions, "notify")
 
 
 watch_options = options_of(RunOptions, "no_input", "verbose")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -216,7 +217,7 @@ def _components(options: RunOptions, script: Script | None, clock: Clock) -> dic
     else:
         components["model"] = options.model
         components["settings"] = {"api_base": options.api_base} if options.api_base else None
-    if options.otel:
+    if click.BOOL(os.environ.get("CHARTLOOP_OTEL") or "no"):
         components["tracer"] = _tracer()
     return {name: value for name, value in components.items() if value}
 
@@ -255,7 +256,7 @@ class TerminalNotifier:
 def _notifier(options: RunOptions) -> Notifier:
     """The webhook of `--notify`, else the terminal."""
     if options.notify is None:
-        if options.notify_secret:
-            raise click.UsageError("--notify-secret goes with --notify URL")
         return TerminalNotifier()
-    return webhook.WebhookNotifier(options.notify, secret_env=options.notify_secret or "")
+    variable = "CHARTLOOP_NOTIFY_SECRET"
+    secret_env = variable if os.environ.get(variable) else ""
+    return webhook.WebhookNotifier(options.notify, secret_env=secret_env)

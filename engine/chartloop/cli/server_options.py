@@ -65,7 +65,7 @@ def grace_option(seconds: float) -> parameters.Decorator[Any]:
 
 server_options = parameters.together(
     parameters.tools_option, parameters.trust_option, parameters.model_options,
-    parameters.notify_options, parameters.options_of(ServerOptions, "url", "ask_to"),
-    parameters.journal_option, parameters.durability_option,
+    parameters.notify_option, parameters.options_of(ServerOptions, "url", "ask_to"),
+    parameters.journal_option,
 )  # fmt: skip
 """The options that all servers share, whatever their protocol."""

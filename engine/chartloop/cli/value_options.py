@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -23,24 +22,15 @@ def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:
 
 
 def answer_data(
-    event: str, types: Mapping[str, Type], pairs: Pairs, *, data: str | None = None,
+    event: str, types: Mapping[str, Type], pairs: Pairs, *,
     calls: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """The data of an answer, from JSON and fields by name. Raises `AnswerError`.
+    """The data of an answer, from fields by name. Raises `AnswerError`.
 
     `calls` are those of the question. ``1=deny`` decides on the first of them, by its number or
     its key; ``1.result=TEXT`` and ``1.arguments.usd=40`` give a part of the decision.
     """
     fields: dict[str, Any] = {}
-    if data is not None:
-        try:
-            parsed: Any = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            hint = """write a JSON object: '{"note": "use 3"}'"""
-            raise AnswerError(f"--data is not JSON: {error}", hint=hint) from None
-        if not isinstance(parsed, dict):
-            raise AnswerError("--data is not a JSON object", hint="""write '{"note": "use 3"}'""")
-        fields |= parsed
     for name, text in pairs:
         if (call := _call_named(name, calls)) is not None:
             _decide(fields.setdefault("calls", {}), *call, text)

@@ -19,12 +19,12 @@ but leaves the journal intact. `power`: the loss of power as well.
 DURABILITIES: tuple[Durability, ...] = ("process", "power")
 
 
-def known_durability(name: str) -> Durability:
-    """The durability of that name. Raises `SetupError` for any other name."""
+def known_durability(name: str, *, source: str = "durability") -> Durability:
+    """The durability of that name. Raises `SetupError` for any other, and names its source."""
     for known in DURABILITIES:
         if name == known:
             return known
     raise SetupError(
-        f"`durability` is {name!r}, which is not one of: {', '.join(DURABILITIES)}",
+        f"`{source}` is {name!r}, which is not one of: {', '.join(DURABILITIES)}",
         hint="`process`: what is written survives `kill -9`; `power`: the loss of power too",
     )

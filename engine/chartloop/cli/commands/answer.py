@@ -20,7 +20,6 @@ with at_first_use(__name__):
 class AnswerOptions(RunOptions):
     """The options of `answer`."""
 
-    data: str | None = option("--data", metavar="JSON", help="The answer's data as a JSON object.")
     wait: str | None = option(
         "--wait",
         metavar="ID",
@@ -45,7 +44,6 @@ class AnswerOptions(RunOptions):
 Examples:
   chartloop answer last abort
   chartloop answer 3kf fix note="use 3"
-  chartloop answer 3kf fix --data '{"note": "use 3"}'
   chartloop answer 3kf accept by=eve --wait 5
   chartloop answer 3kf yes --ahead review
   chartloop answer 3kf accept 1=accept 2=deny
@@ -68,7 +66,6 @@ place, if the file allows it; `1.remember=true` accepts equal calls to come.
 @parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(AnswerOptions)
 def answer(
@@ -76,7 +73,7 @@ def answer(
 ) -> None:
     """Answer the question of a waiting run.
 
-    EVENT is an event that the wait accepts. Give its data field by field, or as JSON.
+    EVENT is an event that the wait accepts. Give its data field by field.
     """
     wait, ahead = options.wait or "", options.ahead or ""
     if wait and ahead:
@@ -89,7 +86,7 @@ def answer(
         taken = opened.machine.chart.answer_fields(ahead, event)
     question = opened.question
     calls = question.calls if question is not None else ()
-    data = value_options.answer_data(event, taken, fields, data=options.data, calls=calls)
+    data = value_options.answer_data(event, taken, fields, calls=calls)
     sent = opened.send(
         event, data, wait=wait, ahead=ahead, shown=options.shown or "",
         message_id=options.message_id,

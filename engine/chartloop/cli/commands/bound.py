@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from chartloop.analysis.proofs.bound import Assume
     from chartloop.analysis.proofs.bound.bound import Certificate
 
-_FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
 
 
@@ -58,13 +57,6 @@ class BoundOptions(RunOptions):
         metavar="FILE",
         help="Write a certificate: the machine, the proven figures and the assumptions.",
     )
-    figure: str = option(
-        "--figure",
-        type=click.Choice(_FIGURES),
-        default="actions",
-        show_default=True,
-        help="With --draw: draw the worst path for this figure.",
-    )
 
 
 @click.command(
@@ -75,12 +67,13 @@ Examples:
   chartloop bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
   chartloop bound my.yaml --require usd=2 --require calls=30
   chartloop bound agent -o agent.cert.json
-  chartloop bound agent --draw worst.svg --figure requests
+  chartloop bound agent --require requests=9 --draw worst.svg
   chartloop bound --run last
 
 \b
 A figure holds in every run for which the assumptions hold; it is proven, not estimated. With
---require the exit code is 1 if a run could exceed a figure. docs/bounds.md explains the proof.
+--require the exit code is 1 if a run could exceed a figure; --draw draws
+the first of them. docs/bounds.md explains the proof.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
@@ -91,7 +84,6 @@ A figure holds in every run for which the assumptions hold; it is proven, not es
 @parameters.require_option("--require")
 @parameters.options_of(BoundOptions, "output")
 @parameters.draw_option
-@parameters.options_of(BoundOptions, "figure")
 @parameters.tools_option
 @parameters.define_option
 @parameters.journal_option
@@ -119,8 +111,9 @@ def bound(machine: str | None, options: BoundOptions) -> None:
         saving.write_whole(Path(options.output), f"{result.certificate(__version__)}\n".encode())
         console.say(f"{options.output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if options.drawing is not None:
-        path = result.draw(options.figure).save(options.drawing)
-        console.say(f"{path}: a path with the most {proofs.WORDS[options.figure]}", "dim")
+        figure = next((name for name, _ in options.required if name in proofs.WORDS), "actions")
+        path = result.draw(figure).save(options.drawing)
+        console.say(f"{path}: a path with the most {proofs.WORDS[figure]}", "dim")
     reasons_to_refuse = result.reasons_to_refuse(
         bounds.wanted_bounds(value_options.figures_of(options.required))
     )

@@ -30,7 +30,6 @@ Examples:
 )
 @click.option("--message", default="", help="The reason in words.")
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(RunOptions)
 def cancel(run: str, reason: str, message: str, options: RunOptions) -> None:

@@ -37,7 +37,7 @@ action, Ctrl-D leaves. Input that is no terminal is read line by line, each line
     help="The last run of a conversation to go on with.",
 )  # fmt: skip
 @parameters.start_options
-@parameters.notify_options
+@parameters.notify_option
 @pass_options(RunOptions)
 def chat(machine: str, message: str, continues: str | None, options: RunOptions) -> None:
     """Talk with a machine: message by message, replies as they arrive.

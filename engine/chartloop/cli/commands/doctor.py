@@ -16,7 +16,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.journal_access import close_later, journal_at, name_of
+from chartloop.cli.journal_access import close_later, journal_at, name_of, wanted_durability
 from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.printing import Row, print_table
@@ -79,7 +79,6 @@ The exit code is 1 when something is broken; missing optional extras do not coun
 """
 )
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(RunOptions)
 def doctor(options: RunOptions) -> None:
@@ -183,7 +182,7 @@ _EXTRAS = (
     ),
     _Extra(
         "telemetry", "opentelemetry-api", "otel",
-        "no opentelemetry: no spans and metrics (`--otel`, `OpenTelemetry`)",
+        "no opentelemetry: no spans and metrics (`CHARTLOOP_OTEL=1`, `OpenTelemetry`)",
     ),
     _Extra(
         "plots", "matplotlib", "plots",
@@ -273,7 +272,7 @@ def _journal(options: RunOptions) -> Iterator[Check]:
     text += f"{sum(not row.ended for row in rows)} not ended"
     if journal.path is not None:
         text += f", {journal.path.stat().st_size / 1024:,.0f} kB"
-    if options.durability == "power":
+    if wanted_durability() == "power":
         text += ", kept through the loss of power"
     yield Check("journal", "ok", text)
     checked, changed = 0, list[str]()

@@ -93,24 +93,10 @@ class DrawOptions(RunOptions):
         show_default=True,
         help="Colours of SVG and PNG. `auto`: an SVG that follows its reader's preference.",
     )
-    scale: float = option(
-        "--scale",
-        type=click.FloatRange(0.1, 10),
-        default=1.0,
-        show_default=True,
-        help="Pixels of a PNG, each way: 2 for a sharp screen.",
-    )
     around: str | None = option(
         "--around",
         metavar="STATE",
         help="Draw only a state and its neighbours, with the number of boxes left out.",
-    )
-    hops: int = option(
-        "--hops",
-        type=click.IntRange(0),
-        default=1,
-        show_default=True,
-        help="With --around: maximum distance from the state, in arrows.",
     )
     page: Paper | None = option(
         "--page",
@@ -130,8 +116,8 @@ Examples:
   chartloop draw my.yaml --format mermaid --rules chain
   chartloop draw agent --region status
   chartloop draw agent --direction lr -o agent.svg
-  chartloop draw agent --theme dark --scale 2 -o agent.png
-  chartloop draw my.yaml --around think --hops 2
+  chartloop draw agent --theme dark -o agent.png
+  chartloop draw my.yaml --around think
   chartloop draw moderator -o moderator.svg --page a4
   chartloop draw --run last -o run.svg
 
@@ -157,7 +143,7 @@ def draw(machine: str | None, options: DrawOptions) -> None:
     form = options.format
     settings: dict[str, Any] = {
         "rules": options.rules, "region": options.region, "direction": options.direction,
-        "around": options.around, "hops": options.hops, "all": options.everything,
+        "around": options.around, "all": options.everything,
     }  # fmt: skip
     if (machine is None) == (options.run is None):
         raise click.UsageError("name a machine, or a run with --run")
@@ -169,7 +155,7 @@ def draw(machine: str | None, options: DrawOptions) -> None:
             picture = seen_machine(machine, options).draw(**settings)
         else:
             picture = _run(str(options.run), options).draw(look=options.look, **settings)
-        picture = picture.with_theme(options.theme).at_scale(options.scale)
+        picture = picture.with_theme(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if options.page is not None:

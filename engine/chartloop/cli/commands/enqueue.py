@@ -28,7 +28,6 @@ Examples:
 @parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(RunOptions)
 def enqueue(run: str, texts: tuple[str, ...], options: RunOptions) -> None:

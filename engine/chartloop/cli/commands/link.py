@@ -56,7 +56,6 @@ once. Opening it answers nothing. It ends with its question, and the journal hol
 @parameters.options_of(LinkOptions)
 @parameters.tools_option
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(LinkOptions)
 def link(run: str, options: LinkOptions) -> None:

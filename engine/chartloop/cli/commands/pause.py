@@ -19,7 +19,6 @@ Example:
 )
 @parameters.run_argument
 @parameters.journal_option
-@parameters.durability_option
 @parameters.format_option()
 @pass_options(RunOptions)
 def pause(run: str, options: RunOptions) -> None:

@@ -54,9 +54,6 @@ class RecordOptions(RunOptions):
         metavar="PATTERN",
         help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
     )
-    no_requests: bool = option(
-        "--no-requests", is_flag=True, help="Leave out the requests to the model."
-    )
     force: bool = option("--force", is_flag=True, help="Overwrite an existing file.")
 
 
@@ -65,7 +62,7 @@ class RecordOptions(RunOptions):
 Examples:
   chartloop record last -o tests/refund.scenario.yaml
   chartloop record 3kf --machine machine.yaml --redact '[\\w.]+@[\\w.]+'
-  chartloop record last --no-requests > order.scenario.yaml
+  chartloop record last > order.scenario.yaml
 
 \b
 Before the scenario is written it is played, and each decision is compared with the run. What a
@@ -102,7 +99,6 @@ def record(run: str, options: RecordOptions) -> None:  # fmt: skip
         machine,
         named=named,
         journal=journal,
-        requests=not options.no_requests,
         redact=options.redact,
     )
     if options.output is not None:

@@ -61,9 +61,8 @@ to pause it. If the process has ended, the run continues at once; if it was on a
 @parameters.tools_option
 @parameters.trust_option
 @parameters.journal_option
-@parameters.durability_option
 @parameters.take_over_option
-@parameters.notify_options
+@parameters.notify_option
 @parameters.watch_options
 @parameters.format_option("text", "json", "jsonl")
 @pass_options(RunOptions)

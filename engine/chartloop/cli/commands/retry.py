@@ -61,8 +61,7 @@ Each is a new run; the old one stays as it is.
 @parameters.tools_option
 @parameters.trust_option
 @parameters.journal_option
-@parameters.durability_option
-@parameters.notify_options
+@parameters.notify_option
 @parameters.watch_options
 @parameters.format_option("text", "json", "jsonl")
 @pass_options(RunOptions)

@@ -33,9 +33,6 @@ DIFFERS = 1
 class ReviewOptions(RunOptions):
     """The options of `review`."""
 
-    head: str | None = option(
-        "--head", metavar="REV", help="The newer side. Default: the files of the working tree."
-    )
     format: str | None = option(
         "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
     )
@@ -67,18 +64,19 @@ class ReviewOptions(RunOptions):
 Examples:
   chartloop review main
   chartloop review main machines/
-  chartloop review origin/main --head HEAD -o comment.md --pictures pictures
+  chartloop review origin/main..HEAD -o comment.md --pictures pictures
 
 \b
-Compares the YAML files with a `chartloop:` key that changed since this branch left BASE, and
-machines whose child files changed. Nothing that a file names is imported or run, and no link is
-followed out of the repository. docs/review.md has a workflow and a pre-commit hook.
+Compares the YAML files with a `chartloop:` key that changed since HEAD left BASE, and machines
+whose child files changed. Without HEAD the newer side is the files of the working tree. Nothing
+that a file names is imported or run, and no link is followed out of the repository. docs/review.md
+has a workflow and a pre-commit hook.
 
 \b
 Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
 """
 )
-@click.argument("base", metavar="BASE")
+@click.argument("base", metavar="BASE[..HEAD]")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @parameters.options_of(ReviewOptions)
 @parameters.tools_option
@@ -86,7 +84,7 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
 def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
     """Write one comment on every machine that a change touches."""
     try:
-        scope = changed_machines.Scope.of(Path.cwd(), base, options.head)
+        scope = changed_machines.Scope.of(Path.cwd(), *_sides(base))
         looking = revisions.Looking(declare.specs_of(own_of(options)))
         inside = [_from_root(scope, path) for path in paths]
         reviewed = list(changed_machines.review(scope, looking, inside))
@@ -106,6 +104,12 @@ def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
         raise click.exceptions.Exit(USAGE)
     passes = options.fail_on == "invalid" or all(one.same for one in reviewed)
     raise click.exceptions.Exit(OK if passes else DIFFERS)
+
+
+def _sides(revisions: str) -> tuple[str, str | None]:
+    """BASE and HEAD of ``BASE..HEAD``, as git writes a range."""
+    base, _, head = revisions.replace("...", "..").partition("..")
+    return base, head or None
 
 
 def _from_root(scope: Scope, path: str) -> str:

@@ -38,7 +38,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @parameters.machine_argument
 @click.argument("task", default="", required=False)
 @parameters.start_options
-@parameters.notify_options
+@parameters.notify_option
 @parameters.watch_options
 @parameters.options_of(RunCommandOptions, "inputs", "concurrency", "totals", "files")
 @parameters.require_option("--require-bound")

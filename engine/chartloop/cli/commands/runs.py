@@ -50,13 +50,6 @@ class RunsOptions(FilterOptions):
         "--since", type=AGE, metavar="DURATION",
         help="Only runs started within this time: 30d, 12h.",
     )  # fmt: skip
-    until: float | None = option(
-        "--until", type=AGE, metavar="DURATION", help="Only runs started longer ago than this."
-    )
-    active: float | None = option(
-        "--active", type=AGE, metavar="DURATION",
-        help="Only runs whose last record is no older than this.",
-    )  # fmt: skip
     older: float | None = option(
         "--older", type=AGE, metavar="DURATION",
         help="Only runs whose last record is older than this.",
@@ -76,8 +69,8 @@ class RunsOptions(FilterOptions):
         wanted = journal_pages.RunFilter(
             machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
             session=self.session, tenant=self.tenant, waiting=self.waiting or None,
-            created_from=ago(self.since), created_to=ago(self.until),
-            updated_from=ago(self.active), updated_to=ago(self.older), children=bool(self.children),
+            created_from=ago(self.since),
+            updated_to=ago(self.older), children=bool(self.children),
             search=self.search or None,
         )  # fmt: skip
         narrowed = phases.in_phase(wanted, self.phase)
@@ -89,9 +82,7 @@ class RunsOptions(FilterOptions):
 _filters = parameters.together(
     parameters.options_of(RunsOptions, "machine"),
     parameters.of_runs,
-    parameters.options_of(
-        RunsOptions, *"reason phase search waiting since until active older children".split()
-    ),
+    parameters.options_of(RunsOptions, *"reason phase search waiting since older children".split()),
 )
 
 
@@ -121,13 +112,6 @@ Examples:
     "--sort", "by", type=click.Choice(SORTS), default="started", show_default=True,
     help="The most, or the newest, first.",
 )  # fmt: skip
-@click.option("--reverse", is_flag=True, help="The least, or the oldest, first.")
-@click.option(
-    "--after",
-    metavar="RUN",
-    shell_complete=completion.runs,
-    help="List the runs after this one: the next page.",
-)
 @click.option(
     "--watch", is_flag=True,
     help="Show instead how many runs are due, since when, how fast they end, and what each worker"
@@ -138,8 +122,8 @@ Examples:
 @click.pass_context
 @pass_options(RunsOptions)
 def runs(
-    ctx: click.Context, longest: int, after: str | None, watch: bool, options: RunsOptions, *,
-    by: Sort, reverse: bool,
+    ctx: click.Context, longest: int, watch: bool, options: RunsOptions, *,
+    by: Sort
 ) -> None:  # fmt: skip
     """List and remove recorded runs."""
     if ctx.invoked_subcommand is not None:
@@ -151,8 +135,8 @@ def runs(
     stands: dict[str, Stand] = {}
     more = False
     if journal is not None:
-        order = journal_pages.RunOrder(by, reverse)
-        rows, more = _page(journal, options, after, longest, order)
+        order = journal_pages.RunOrder(by)
+        rows, more = _page(journal, options, longest, order)
         stands = sync.by_hand(phases.stands_of(journal, rows))
     if options.is_json:
         told = [{**_public(row), "phase": stands[row.run_id].phase.name} for row in rows]
@@ -229,13 +213,10 @@ def _open_or_none(options: RunsOptions) -> Journal | None:
 
 
 def _page(
-    journal: Journal, options: RunsOptions, after: str | None, limit: int,
-    order: journal_pages.RunOrder,
+    journal: Journal, options: RunsOptions, limit: int, order: journal_pages.RunOrder
 ) -> tuple[list[RunRow], bool]:  # fmt: skip
     """One page of runs, and whether more follow."""
     cursor = ""
-    if after is not None:
-        cursor = journal_pages.run_cursor(*order.place(find_run(journal, after)))
     wanted = options.filter(sync.by_hand(journal.now()))
     found: list[RunRow] = []
     while True:

@@ -65,7 +65,6 @@ with the same machine, lines and key submits nothing twice, and what is missing 
 @parameters.define_option
 @parameters.trust_option
 @parameters.journal_option
-@parameters.durability_option
 @parameters.name_options
 @parameters.priority_option
 @parameters.require_option("--require-bound")
