@@ -36,7 +36,7 @@ def test_help_imports_none_of_what_commands_need() -> None:
     assert "chartloop.cli.app" in loaded
     assert [name for name in HEAVY if name in loaded] == []
     ours = {n.removeprefix("chartloop.cli.") for n in loaded if n.startswith("chartloop.cli.")}
-    assert ours == {"app", "console", "error_report", "late"}
+    assert ours == {"app", "console", "error_report", "late", "options"}
 
 
 @pytest.mark.parametrize("command", ["run", "stats", "bound"])
@@ -275,6 +275,36 @@ def test_a_task_that_is_no_utf8_does_not_crash(folder: Path) -> None:
 
 def test_colours_only_where_they_are_wanted(folder: Path) -> None:
     assert "\x1b" not in program("check", "adder.yaml", cwd=folder).out
+
+
+class Common(NamedTuple):
+    """A common option before and after a command."""
+
+    id: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    code: int
+    says: str
+
+
+COMMON = [
+    Common("journal", ("--journal", "j.db"), ("runs",), 0, "first"),
+    Common("journal-of-a-group", ("--journal", "j.db"), ("runs", "rm", "first", "--yes"), 0, "1 run removed"),
+    Common("format", ("--format", "json"), ("info", "facts", "run.steps"), 0, '"fact": "run.steps"'),
+    Common("format-of-another-kind", ("--format", "csv"), ("runs",), 2, "'csv' is not one of 'text', 'json'"),
+    Common("tools", ("--tools", "tools.py"), ("check", "adder.yaml"), 0, "no mistakes"),
+    Common("tools-join", ("--tools", "tools.py"), ("check", "adder.yaml", "--tools", "none.py"), 2, "none.py"),
+    Common("the-later-wins", ("--journal", "no.db"), ("runs", "--journal", "j.db"), 0, "first"),
+    Common("not-taken", ("--journal", "j.db"), ("check", "adder.yaml"), 2, "`chartloop check` takes no --journal"),
+    Common("not-taken-by-a-group", ("--tools", "tools.py"), ("runs",), 2, "`chartloop runs` takes no --tools"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COMMON, ids=lambda case: case.id)
+def test_a_common_option_may_stand_before_the_command(sh: Shell, case: Common) -> None:
+    assert sh("run", *ADD, "--journal", "j.db", "--run-id", "first").code == 0
+    done = sh(*case.before, *case.after)
+    assert (done.code, case.says in done.out + done.err) == (case.code, True), done
 
 
 # completion ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import click
 
 from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED, PIPE, say_error, say_fault
+from chartloop.cli.options import common_options, keep_common
 from chartloop.core.errors import ChartloopError, nearest
 
 
@@ -194,9 +195,13 @@ def _run_guarded(work: Any) -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=False, no_args_is_help=True,
 )  # fmt: skip
+@common_options
 @click.version_option(package_name="chartloop", message="chartloop %(version)s")
-def app() -> None:
+@click.pass_context
+def app(ctx: click.Context, **common: Any) -> None:
     """LLM agents as explicit state machines.
 
-    Write a machine in YAML; check it, draw it, run it, and ask why it stopped.
+    Write a machine in YAML; check it, draw it, run it, and ask why it stopped. Most
+    commands take --tools, --plugin, --journal and --format, before or after their own name.
     """
+    keep_common(ctx, common)

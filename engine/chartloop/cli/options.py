@@ -18,12 +18,13 @@ values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from chartloop.core.units import parse_duration
 
@@ -84,6 +85,56 @@ class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 RUN_ID = RunId()
 
 
+class CommonOption(click.Option):
+    """An option that most commands share.
+
+    It may stand before the command as well. The help of the group explains it; the help of a
+    command names all that it takes in one line.
+    """
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The line of help, at the last of these options; None at the others."""
+        if ctx.parent is None:
+            return super().get_help_record(ctx)
+        shared = [option for option in ctx.command.params if isinstance(option, CommonOption)]
+        if self is not shared[-1]:
+            return None
+        named = [super(CommonOption, option).get_help_record(ctx) for option in shared]
+        flags = ", ".join(record[0] for record in named if record is not None)
+        return flags, "`chartloop --help` explains them."
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[Any, ParameterSource]:
+        """The value that is given after the command, else the one before it; lists are joined."""
+        value, source = super().consume_value(ctx, opts)
+        before = ctx.meta.get(_BEFORE, dict[str, Any]())
+        if self.name not in before:
+            return value, source
+        ctx.meta[_TAKEN].add(self.name)
+        if source is not ParameterSource.COMMANDLINE:
+            return before[self.name], ParameterSource.COMMANDLINE
+        return ((*before[self.name], *value) if self.multiple else value), source
+
+
+_BEFORE, _TAKEN = "chartloop.before", "chartloop.taken"
+"""The keys of `meta` for the common options before the command, and for those that it has taken."""
+
+
+def keep_common(ctx: click.Context, given: Mapping[str, Any]) -> None:
+    """Keep the common options that stand before the command, for the command."""
+    typed = ParameterSource.COMMANDLINE
+    ctx.meta[_BEFORE] = {n: v for n, v in given.items() if ctx.get_parameter_source(n) is typed}
+    ctx.meta[_TAKEN] = set[str]()
+
+
+def _refuse_untaken(ctx: click.Context) -> None:
+    """Raise `UsageError` for a common option before a command that does not take it."""
+    if untaken := ctx.meta.get(_BEFORE, {}).keys() - ctx.meta.get(_TAKEN, set()):
+        flags = [o.opts[-1] for o in ctx.find_root().command.params if o.name in untaken]
+        ctx.fail(f"`{ctx.command_path}` takes no {', '.join(flags)}")
+
+
 def option(*flags: str, default: Any = MISSING, **how: Any) -> Any:
     """A field of a record that is an option, declared as for `click.option`.
 
@@ -101,12 +152,16 @@ class RunOptions:
     format: str | None = "text"
     """See `parameters.format_option`. None: chosen by the suffix of the output file."""
     tools: tuple[str, ...] = option(
-        "--tools", multiple=True, metavar="SOURCE",
+        "--tools", multiple=True, cls=CommonOption, metavar="SOURCE",
         help="Your tools, actions, guards and classes: tools.py, a module, or either with :NAME."
         " Repeatable.",
     )  # fmt: skip
     plugins: tuple[str, ...] = option(
-        "--plugin", multiple=True, metavar="NAME", help="An installed plugin to load. Repeatable."
+        "--plugin",
+        multiple=True,
+        cls=CommonOption,
+        metavar="NAME",
+        help="An installed plugin to load. Repeatable.",
     )
     define: tuple[tuple[str, str], ...] = option(
         "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
@@ -130,7 +185,7 @@ class RunOptions:
         help="`simulated`: waits pass at once.",
     )  # fmt: skip
     journal: str | None = option(
-        "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL",
+        "--journal", cls=CommonOption, type=click.Path(dir_okay=False), metavar="PATH|URL",
         envvar="CHARTLOOP_JOURNAL",
         help="The journal's file, or the URL of a PostgreSQL database. Default:"
         " .chartloop/journal.db of the project, the nearest parent folder with .chartloop/ or"
@@ -256,6 +311,7 @@ def pass_options(record: type[RunOptions]) -> Callable[[Callable[..., R]], Calla
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
         @wraps(command)
         def call(*args: Any, **given: Any) -> R:
+            _refuse_untaken(click.get_current_context())
             parameters = {name: value for name, value in given.items() if name not in names}
             values = {name: value for name, value in given.items() if name in names}
             return command(*args, **parameters, options=record(**values))
@@ -263,3 +319,15 @@ def pass_options(record: type[RunOptions]) -> Callable[[Callable[..., R]], Calla
         return call
 
     return decorate
+
+
+def common_options(group: Callable[..., R]) -> Callable[..., R]:
+    """Give the group of all commands the options that most of them share."""
+    group = click.option(
+        "--format", cls=CommonOption, metavar="FORMAT",
+        help="How results are printed: text, json and, for some commands, jsonl or csv.",
+    )(group)  # fmt: skip
+    for name in ("journal", "plugins", "tools"):
+        how = dict(RunOptions.__dataclass_fields__[name].metadata)
+        group = click.option(*how.pop("flags"), name, **how)(group)
+    return group

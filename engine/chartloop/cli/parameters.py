@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from chartloop.cli import completion
-from chartloop.cli.options import PAIR, FilterOptions, RunOptions
+from chartloop.cli.options import PAIR, CommonOption, FilterOptions, RunOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decorator = Callable[[F], F]
@@ -48,8 +48,9 @@ def format_option(*words: str) -> Decorator[Any]:
     """The option `--format` with these choices; the first is the default."""
     choice = click.Choice(words or ("text", "json"))
     return click.option(
-        "--format", type=choice, default=choice.choices[0], help="How results are printed."
-    )
+        "--format", type=choice, default=choice.choices[0], cls=CommonOption,
+        help="How results are printed.",
+    )  # fmt: skip
 
 
 machine_argument = click.argument("machine", shell_complete=completion.machines)

@@ -46,7 +46,9 @@ Editors find the schema by the first line of a machine file:
   # yaml-language-server: $schema=machine.schema.json
 """
 )
-@click.argument("topic", type=click.Choice(("machines", "actions", "facts", "schema")))
+@click.argument(
+    "topic", metavar="TOPIC", type=click.Choice(("machines", "actions", "facts", "schema"))
+)
 @click.argument("name", required=False, shell_complete=_names)
 @parameters.tools_option
 @parameters.format_option()
