@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from chartloop.cli.inbox import post_message
 from chartloop.cli.journal_access import find_run, machine_of, open_journal
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError, nearest
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(
