@@ -37,7 +37,7 @@ from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
-"""The npm packages whose word counts: what Mermaid reads, what XState and SCXML run."""
+"""The npm packages whose word counts: what Mermaid reads, what MCP allows, what a browser shows."""
 ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
 _ASKED = os.environ.get("CHARTLOOP_EXAMPLES", "0")
 EXAMPLES = int(_ASKED) if _ASKED.isdecimal() else 0
@@ -258,22 +258,4 @@ def mermaid() -> Generator[Any]:
     from tests.mermaid import Oracle  # noqa: PLC0415
 
     with closing(Oracle()) as oracle:
-        yield oracle
-
-
-@pytest.fixture(scope="module")
-def xstate() -> Generator[Any]:
-    """What XState makes of an export: a `tests.exporting.Oracle`."""
-    from tests.exporting import Oracle  # noqa: PLC0415
-
-    with closing(Oracle("xstate.mjs")) as oracle:
-        yield oracle
-
-
-@pytest.fixture(scope="module")
-def scion() -> Generator[Any]:
-    """What SCION makes of an export: a `tests.exporting.Oracle`."""
-    from tests.exporting import Oracle  # noqa: PLC0415
-
-    with closing(Oracle("scion.mjs")) as oracle:
         yield oracle

@@ -87,8 +87,8 @@ def test_a_command_is_what_the_help_says_of_it(name: str) -> None:
     assert "Example" in (command.epilog or "")
 
 
-FOR_EYES = {"chat", "draw", "export", "mcp", "serve", "step", "worker"}
-"""A conversation, a picture, a prompt, a server, and what other programs read in languages of their own."""
+FOR_EYES = {"chat", "draw", "mcp", "serve", "step", "worker"}
+"""A conversation, a picture, a prompt, and servers."""
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in FOR_EYES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -299,18 +300,6 @@ def test_a_state_diagram_of_a_document_is_refused_at_its_line_and_then_imported(
     assert sh("verify", "STATES.md", "m.yaml").out.startswith("✗ STATES.md:6: ")
 
 
-def test_an_export_is_verified_against_its_machine(sh: Shell) -> None:
-    assert sh("export", "agent", "-o", "agent.scxml").code == 0
-    assert sh("verify", "agent.scxml", "agent").code == 0
-    path = sh.folder / "agent.scxml"
-    path.write_text(path.read_text().replace('target="memory_update"', 'target="tool_call"'))
-    changed = sh("verify", "agent.scxml", "agent")
-    assert changed.code == 1
-    assert "memory_update" in changed.out
-    path.write_text("<scxml><history/></scxml>")
-    assert "error[CL421]: `<history>` is not taken" in sh("import", "agent.scxml").err
-
-
 CREW = "researcher:\n  role: Researcher\n  goal: Find out\n  backstory: You read.\n"
 
 
@@ -330,16 +319,88 @@ def test_a_file_of_another_framework_is_called_by_its_name(sh: Shell, args: str,
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text"),
     [
-        ("a.mmd", "flowchart TD\n  A[Load] --> B\n", "a Mermaid chart"),
-        ("b.mmd", "---\ntitle: B\n---\nstateDiagram-v2\n  A --> B: x\n", "a Mermaid chart"),
-        ("c.scxml", '<?xml version="1.0"?>\n<scxml/>\n', "an SCXML document"),
+        ("a.mmd", "flowchart TD\n  A[Load] --> B\n"),
+        ("b.mmd", "---\ntitle: B\n---\nstateDiagram-v2\n  A --> B: x\n"),
     ],
 )
-def test_a_chart_is_no_machine(sh: Shell, name: str, text: str, said: str) -> None:
+def test_a_chart_is_no_machine(sh: Shell, name: str, text: str) -> None:
     (sh.folder / name).write_text(text)
     done = sh("check", name)
     assert done.code == 1
-    assert f"error[CL422]: this is {said}, not a machine\n --> {name}:1" in done.out + done.err
-    assert "`chartloop import` makes a machine of it" in done.out + done.err
+    said = done.out + done.err
+    assert f"error[CL422]: this is a Mermaid chart, not a machine\n --> {name}:1" in said
+    assert "`chartloop import` makes a machine of it" in said
+
+
+class Diagram(NamedTuple):
+    """A file of another tool, and what it is called."""
+
+    name: str
+    text: str
+    said: str
+    line: int = 1
+
+
+BPMN = '<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL"/>\n'
+DIAGRAMS = [
+    Diagram("bare.scxml", "<scxml/>\n", "an SCXML document"),
+    Diagram(
+        "states.scxml",
+        '<?xml version="1.0"?>\n<!-- of <us> -->\n<sc:scxml xmlns:sc="http://www.w3.org/2005/07/scxml"/>\n',
+        "an SCXML document",
+    ),
+    Diagram("process.bpmn", f'<?xml version="1.0"?>\n{BPMN}', "a BPMN diagram"),
+    Diagram("process.xml", BPMN, "a BPMN diagram"),
+    Diagram("board.drawio", '<mxfile host="app.diagrams.net"><diagram/></mxfile>\n', "a draw.io diagram"),
+    Diagram("board.xml", "<mxGraphModel><root/></mxGraphModel>\n", "a draw.io diagram"),
+    Diagram("other.xml", '<?xml version="1.0"?>\n<svg/>\n', "an XML document"),
+    Diagram("states.puml", "\n@startuml\n[*] --> A\n@enduml\n", "a PlantUML diagram"),
+    Diagram("states.dot", "digraph { a -> b }\n", "a Graphviz graph"),
+    Diagram("strict.gv", "strict digraph G {\n  a -> b\n}\n", "a Graphviz graph"),
+    Diagram(
+        "light.json",
+        '{\n\t"id": "light",\n\t"initial": "green",\n\t"states": {"green": {"on": {"GO": "red"}}, "red": {}}\n}\n',
+        "a machine of XState",
+        3,
+    ),
+    Diagram(
+        "steps.json",
+        '{"Comment": "x",\n "StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}\n',
+        "a state machine of AWS Step Functions",
+        2,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DIAGRAMS, ids=lambda case: case.name)
+@pytest.mark.parametrize(("args", "code"), [("check", 1), ("import", 1), ("verify", 2)])
+def test_a_diagram_of_another_tool_is_called_by_its_name(
+    sh: Shell, args: str, code: int, case: Diagram
+) -> None:
+    (sh.folder / case.name).write_text(case.text)
+    more = ["agent"] if args == "verify" else []
+    done = sh(args, case.name, *more)
+    said = done.out + done.err
+    assert done.code == code
+    message = f"error[CL422]: this is {case.said}, not a machine\n --> {case.name}:{case.line}"
+    assert message in said
+    assert "draw its states as a Mermaid chart: `chartloop import` makes a machine of that" in said
+    assert said.count("error[") == 1
+
+
+NO_DIAGRAM = [
+    ("README.md", "<!-- a --> <p>\n\n# Of `<scxml>` and digraphs\n"),
+    ("notes.md", "digraphs are two letters\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), NO_DIAGRAM)
+def test_a_document_without_a_chart_is_none_of_another_tool(
+    sh: Shell, name: str, text: str
+) -> None:
+    (sh.folder / name).write_text(text)
+    done = sh("import", name)
+    assert done.code == 2
+    assert f"{name} has no Mermaid flowchart" in done.err

@@ -94,7 +94,6 @@ ROWS = [
     Row("diff m.yaml other/m.yaml", 1),  # they differ
     Row("review HEAD"),
     Row("verify d.mmd m.yaml", 1),  # its rules are not in the picture
-    Row("export m.yaml --to xstate"),
     Row("run m.yaml Down! --script r.yaml --run-id x", 4),  # it waits
     Row("chat m.yaml Down! --script r.yaml", 4),  # it waits, and nobody is at a terminal
     Row("step m.yaml Down! --script r.yaml"),

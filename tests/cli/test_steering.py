@@ -99,7 +99,6 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "review": [("review", "evil.yaml", "other.yaml")],
     "import": [("import", "evil.md")],
     "verify": [("verify", "evil.md", "evil.yaml", *TOLD)],
-    "export": [("export", "evil.yaml", "--to", to, *TOLD) for to in ("scxml", "xstate")],
     "run": [
         ("run", *RUN, "--run-id", "more", "-v"),
         ("run", *RUN, "--format", "json"),

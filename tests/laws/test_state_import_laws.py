@@ -1,53 +1,23 @@
-"""What holds for every state diagram and SCXML document: taken whole, or refused at its place."""
+"""What holds for every state diagram: taken whole, or refused at its place."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Any, NamedTuple
-from xml.sax.saxutils import quoteattr
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop.actions import with_own
-from chartloop.actions.declare import specs_of
-from chartloop.api import Machine, lifecycle
 from chartloop.core.errors import SpecError
 from chartloop.interchange.documents import Read, flowcharts, read
 from chartloop.interchange.import_chart import import_chart
-from chartloop.interchange.scxml import to_scxml
 from chartloop.interchange.verify import verify
-from chartloop.language.load import load
-from chartloop.machine.build import Chart
 from tests.mermaid import Oracle
-from tests.strategies import machines
-from tests.support import actions
-
-REGISTRY = with_own(specs_of(actions({})))
 
 
-def reading_of(text: str, file: str) -> Read:
-    (found,) = flowcharts(text, file=file)
+def reading_of(text: str) -> Read:
+    (found,) = flowcharts(f"stateDiagram-v2\n{text}", file="x.mmd")
     return read(found)
-
-
-@settings(max_examples=60)
-@given(machines(), st.booleans())
-def test_an_export_comes_back(data: dict[str, Any], all: bool) -> None:
-    """The boxes, labels and arrows of the picture: all of it that SCXML carries."""
-    loaded = load(json.dumps(data), "generated.yaml", REGISTRY)
-    assert loaded.spec is not None
-    machine = Machine(Chart(loaded.spec, lifecycle()))
-    text = to_scxml(machine, all=all)
-    made = reading_of(text, "x.scxml")
-    assert made.reading.unlike(machine.draw(rules="none").chart) == ()
-    assert made.reading.start == machine.spec.start
-    assert verify(made.found, import_chart(made).machine).holds
-    notes = " ".join(note.text for note in made.reading.notes)
-    for rule in re.findall(r'chartloop:edge="([^"]+)" chartloop:kind="rule"', text):
-        assert f"`{rule}`" in notes
 
 
 class Tree(NamedTuple):
@@ -86,17 +56,6 @@ class Tree(NamedTuple):
             lines += [f"{a} --> {b}" + (f": {label}" if label else "") for a, b, label in self.ways]
         return "\n".join(lines)
 
-    def scxml(self, name: str = "") -> str:
-        parts = list[str]()
-        for part in self.inside(name):
-            ways = [
-                f"<transition event={quoteattr(label)} target={quoteattr(b)}/>"
-                for a, b, label in self.ways
-                if a == part
-            ]
-            parts.append(f"<state id={quoteattr(part)}>{''.join(ways)}{self.scxml(part)}</state>")
-        return "\n".join(parts)
-
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
@@ -109,10 +68,9 @@ def trees(draw: st.DrawFn) -> Tree:
 
 
 @settings(max_examples=80)
-@given(trees(), st.booleans())
-def test_a_transition_of_a_state_leaves_all_that_is_inside(tree: Tree, as_scxml: bool) -> None:
-    text = f"<scxml>{tree.scxml()}</scxml>" if as_scxml else f"stateDiagram-v2\n{tree.diagram()}"
-    made = reading_of(text, "x.scxml" if as_scxml else "x.mmd")
+@given(trees())
+def test_a_transition_of_a_state_leaves_all_that_is_inside(tree: Tree) -> None:
+    made = reading_of(tree.diagram())
     chart = made.reading.chart
     assert {box.id for box in chart.boxes} == tree.leaves("")
     assert sorted((a.source, a.target, a.label) for a in chart.arrows) == tree.arrows
@@ -134,21 +92,18 @@ def test_mermaid_draws_the_same_nesting(mermaid: Oracle, tree: Tree) -> None:
 PIECES = [
     *("A", "B", " --> ", ": x", "[*]", "\n", "state ", " {", "}", "note right of A", "end note"),
     *('"', "as ", "<<choice>>", "<<fork>>", "--", ":::hot", "%%", "direction LR", " ", "\u2028"),
-    *("<scxml>", "</scxml>", '<state id="A">', "</state>", '<transition target="A"/>', "<final/>"),
-    *("<!DOCTYPE x>", "&a;", "<initial>", "---\n", "title: [", "\x00", "\ud800", "é", "{{", "#1;"),
+    *("&a;", "---\n", "title: [", "\x00", "\ud800", "é", "{{", "#1;"),
 ]
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.booleans())
-def test_any_other_text_is_refused_at_its_place(text: str, as_scxml: bool) -> None:
-    whole = f"<scxml>{text}</scxml>" if as_scxml else f"stateDiagram-v2\n{text}"
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_any_other_text_is_refused_at_its_place(text: str) -> None:
     try:
-        made = reading_of(whole, "x.scxml" if as_scxml else "x.mmd")
+        made = reading_of(text)
     except SpecError as refused:
         places = [finding.place for finding in refused.findings]
     else:
         places = []
         assert len(made.reading.arrow_lines) == len(made.reading.chart.arrows)
-    lines = whole.split("\n")
     for place in places:
-        assert 1 <= place.line <= len(lines)
+        assert 1 <= place.line <= 1 + len(text.split("\n"))

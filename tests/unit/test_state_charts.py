@@ -1,4 +1,4 @@
-"""State diagrams and SCXML documents: what is taken of them, and what is refused at its place."""
+"""State diagrams: what is taken of them, and what is refused at its place."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.api import load
-from chartloop.catalog import shipped_machines
 from chartloop.core.errors import SpecError
 from chartloop.interchange.documents import Read, flowcharts, read
 from chartloop.interchange.import_chart import import_chart
-from chartloop.interchange.scxml import to_scxml
 from chartloop.interchange.verify import verify
 from tests.mermaid import Oracle
 
@@ -112,65 +109,9 @@ WRONG_LINES = [
     Refused("two-directions", "direction UP", 2, "`direction UP` is not a line that is taken"),
 ]  # fmt: skip
 
-HEAD = '<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0"{}>\n{}\n</scxml>'
-DOCUMENTS = [
-    Taken(
-        "events", '<state id="a"><transition event="go" target="b"/></state>\n<final id="b"/>',
-        ["a", "(b)"], ["a > b: go"],
-    ),
-    Taken(
-        "conditions", '<state id="a"><transition event="go" cond="x &gt; 1" target="b"/><transition cond="y" target="a"/></state>\n<state id="b"/>',
-        ["a", "b"], ["a > b: go [x > 1]", "a > a: [y]"],
-    ),
-    Taken(
-        "inside", '<state id="w" initial="y"><transition event="stop" target="z"/><state id="x"/><state id="y"><transition event="back" target="x"/></state></state>\n<final id="z"/><state id="a"><transition event="in" target="w"/></state>',
-        ["x", "y", "(z)", "a"], ["x > z: stop", "y > x: back", "y > z: stop", "a > y: in"],
-        ("the frame of a state with states inside is left out (line 2)",),
-    ),
-    Taken(
-        "initial", '<state id="w"><initial><transition target="y"/></initial><state id="x"/><state id="y"/></state>\n<state id="a"><transition event="in" target="w"/></state>',
-        ["x", "y", "a"], ["a > y: in"],
-        ("the frame of a state with states inside is left out (line 2)",),
-    ),
-    Taken(
-        "done", '<state id="w"><state id="x"><transition event="ok" target="e"/></state><final id="e"/><transition event="done.state.w" target="z"/><transition event="stop" target="z"/></state>\n<final id="z"/>',
-        ["x", "(e)", "(z)"], ["x > e: ok", "x > z: stop", "e > z: done.state.w"],
-        ("the frame of a state with states inside is left out (line 2)",),
-    ),
-    Taken("comments", '<!-- no --><state id="a"/>', ["a"], []),
-    Taken(
-        "editors", '<state id="a" xmlns:v="urn:v" v:x="1"/>', ["a"], [],
-        ("attributes of other namespaces are left out (line 2)",),
-    ),
-]  # fmt: skip
-
-WRONG_ELEMENTS = [
-    Refused("parallel", '<state id="a"/>\n<parallel id="p"/>', 3, "`<parallel>` is not taken"),
-    Refused("history", '<state id="a"><history id="h"/></state>', 2, "`<history>` is not taken"),
-    Refused("entry", '<state id="a">\n<onentry/></state>', 3, "`<onentry>` is not taken"),
-    Refused("script", "<script>x</script>", 2, "`<script>` is not taken"),
-    Refused("data", '<datamodel><data id="holding"/></datamodel>', 2, "`<datamodel>` is not taken"),
-    Refused("attribute", '<state id="a" src="b.scxml"/>', 2, "the attribute `src` of `<state>` is not taken"),
-    Refused("no-id", "<state/>", 2, "a `<state>` without an id is not taken"),
-    Refused("two-ids", '<state id="a"/>\n<final id="a"/>', 3, "there are two states `a`"),
-    Refused("no-target", '<state id="a"><transition event="x"/></state>', 2, "a `<transition>` without a target is not taken"),
-    Refused("unknown-target", '<state id="a">\n<transition event="x" target="b"/></state>', 3, "there is no state `b`"),
-    Refused("two-targets", '<state id="a"><transition event="x" target="a a"/></state>', 2, "several states at once are not taken"),
-    Refused("text", '<state id="a">words</state>', 2, "the text `words` is not taken"),
-    Refused("elsewhere", '<final id="a"><transition target="a"/></final>', 2, "`<transition>` does not belong here"),
-    Refused("other-language", '<svg xmlns="http://www.w3.org/2000/svg"/>', 2, "`<svg>` is not taken"),
-    Refused("starts-at-itself", '<state id="a" initial="a"><state id="b"/></state>', 2, "`a` starts at `a`, which is not inside it"),
-    Refused("no-xml", '<state id="a">', 3, "this is not XML: mismatched tag"),
-]  # fmt: skip
-
 
 def diagram(text: str) -> Read:
     (found,) = flowcharts(f"stateDiagram-v2\n{text}\n", file="x.mmd")
-    return read(found)
-
-
-def document(text: str, attributes: str = "") -> Read:
-    (found,) = flowcharts(HEAD.format(attributes, text), file="x.scxml")
     return read(found)
 
 
@@ -204,11 +145,6 @@ def test_mermaid_draws_the_same_states(mermaid: Oracle, case: Taken) -> None:
     assert drawn == {box.id for box in boxes if "[*]" not in box.id}
 
 
-@pytest.mark.parametrize("case", DOCUMENTS, ids=lambda case: case.id)
-def test_an_element_of_scxml_is_taken(case: Taken) -> None:
-    holds(document(case.text), case)
-
-
 @pytest.mark.parametrize("case", WRONG_LINES, ids=lambda case: case.id)
 def test_any_other_line_of_a_state_diagram_is_refused_at_its_place(case: Refused) -> None:
     with pytest.raises(SpecError) as refused:
@@ -218,58 +154,25 @@ def test_any_other_line_of_a_state_diagram_is_refused_at_its_place(case: Refused
     assert finding.hint
 
 
-@pytest.mark.parametrize("case", WRONG_ELEMENTS, ids=lambda case: case.id)
-def test_any_other_element_is_refused_at_its_place(case: Refused) -> None:
-    with pytest.raises(SpecError) as refused:
-        document(case.text)
-    (finding,) = refused.value.findings
-    assert (finding.code, finding.place.line, finding.message) == ("CL421", case.line, case.message)
-    assert finding.hint
-
-
-def test_nothing_of_a_document_is_expanded_or_fetched() -> None:
-    laughs = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>\n<scxml>&b;</scxml>'
-    outside = '<?xml version="1.0"?>\n<!DOCTYPE scxml SYSTEM "http://127.0.0.1/x.dtd">\n<scxml/>'
-    for text in (laughs, outside):
-        (found,) = flowcharts(text, file="x.scxml")
-        with pytest.raises(SpecError, match="a document type is not taken"):
-            read(found)
-    deep = "".join(f'<state id="s{n}">' for n in range(100)) + "</state>" * 100
-    with pytest.raises(SpecError, match="nested more than 60 deep"):
-        document(deep)
+def test_a_deep_or_wide_document_is_bounded() -> None:
     with pytest.raises(SpecError, match="nested more than 60 deep"):
         diagram("\n".join(f"state S{n} {{" for n in range(100)))
-
-
-def test_a_declared_encoding_changes_nothing() -> None:
-    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n<scxml><state id="é日"/></scxml>'
-    (found,) = flowcharts(text, file="x.scxml")
-    assert [box.id for box in read(found).reading.chart.boxes] == ["é日"]
-
-
-def test_a_wide_document_is_bounded() -> None:
-    inner = "".join(f'<state id="s{n}"/>' for n in range(2_000))
-    ways = "".join(f'<transition event="e{n}" target="s1"/>' for n in range(2_000))
+    inner = "\n".join(f"S{n}" for n in range(2_000))
+    ways = "\n".join(f"W --> S1 : e{n}" for n in range(2_000))
     with pytest.raises(SpecError, match="more than 20,000 transitions together"):
-        document(f'<state id="w">{inner}{ways}</state>')
+        diagram(f"state W {{\n{inner}\n}}\n{ways}")
 
 
-def test_a_run_starts_where_the_document_says() -> None:
-    text = '<state id="a"/><state id="b"><transition event="x" target="c"/></state><state id="c"><transition event="x" target="b"/><transition event="y" target="a"/></state>'
-    for first in ("a", "b", "c"):
-        made = import_chart(document(text, f' initial="{first}"'))
-        assert made.machine.spec.start == {"a": "state_a", "b": "state_b", "c": "state_c"}.get(
-            first, first
-        ) or made.machine.spec.start.startswith(first)
-    assert import_chart(diagram("A --> B\nB --> A\n[*] --> B")).machine.spec.start == "start"
-
-
-@pytest.mark.parametrize("name", sorted(shipped_machines()))
-def test_the_export_of_a_shipped_machine_comes_back(name: str) -> None:
-    machine = load(name)
-    for everything in (False, True):
-        (found,) = flowcharts(to_scxml(machine, all=everything), file=f"{name}.scxml")
-        made = read(found)
-        assert made.reading.unlike(machine.draw(rules="none").chart) == ()
-        assert made.reading.start == machine.spec.start
-        assert verify(found, import_chart(made).machine).holds
+@pytest.mark.parametrize(
+    "others",
+    [
+        "A --> B\nB --> A",
+        "Begin --> A",
+        "Begin --> A\nEntry --> [*]",
+        "state W {\n[*] --> Init\nInit --> [*]\n}\nW --> A",
+    ],
+)
+def test_a_run_starts_where_the_document_says(others: str) -> None:
+    for text in (f"{others}\n[*] --> A", f"[*] --> A\n{others}"):
+        made = import_chart(diagram(text))
+        assert made.machine.spec.start == "start"

@@ -47,7 +47,6 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("review", "Write one comment on every machine that a change touches."),
         Entry("import", "Write the skeleton of a machine that has the shape of a chart."),
         Entry("verify", "Compare a machine with the chart of a document."),
-        Entry("export", "Write a machine for XState, or as SCXML."),
     )),
     ("Runs", (
         Entry("run", "Run a machine, once or over a file of tasks."),

@@ -39,7 +39,7 @@ class ChartOptions(RunOptions):
 def find_chart(document: str, options: ChartOptions) -> Found:
     """Find the chart that `--chart` names. `MisuseError` if it is missing or ambiguous.
 
-    Raises `SpecError` for the file of another framework.
+    Raises `SpecError` for the file of another framework or tool.
     """
     try:
         text = documents.read_document(document)

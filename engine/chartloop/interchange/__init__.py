@@ -1,4 +1,4 @@
-"""Foreign formats: flowcharts read from documents, machines written for other libraries.
+"""Charts of documents: read, made into machine files, and compared with machines.
 
-Belongs here: formats that chartloop does not define. Never: the meaning of a machine, a picture.
+Belongs here: formats that chartloop does not define. Does not decide what a machine means.
 """

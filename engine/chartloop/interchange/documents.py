@@ -19,13 +19,12 @@ from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
 from chartloop.interchange.repair import Repair, repair_text
-from chartloop.interchange.scxml_reading import START, read_scxml
 from chartloop.interchange.state_diagram import read_state_diagram
 
 LARGEST = 4_000_000
 """The most bytes of a document."""
 
-_CHARTS = frozenset({".mmd", ".mermaid", ".scxml"})
+_CHARTS = frozenset({".mmd", ".mermaid"})
 _FENCE = re.compile(r"(?P<before>(?:[ \t]|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
 _MERMAID = re.compile(r"[ \t]*(?:\{[ \t]*\.?|\.)?mermaid\b", re.IGNORECASE)
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(?P<text>[^\n]*?)[ \t]*#*[ \t]*")
@@ -56,9 +55,7 @@ class Found:
 
     @property
     def kind(self) -> str:
-        """`flowchart`, `state diagram` or `SCXML document`."""
-        if START.match(self.text) or self.file.lower().endswith(".scxml"):
-            return "SCXML document"
+        """`flowchart` or `state diagram`."""
         chart = _CHART.match(self.text)
         return "state diagram" if chart is not None and chart["states"] else "flowchart"
 
@@ -109,14 +106,12 @@ def read_document(path: str | Path) -> str:
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
     """Find the flowcharts and state diagrams of a document, in order.
 
-    A `.mmd` or `.scxml` file is one chart, and so is a text that starts as one. In any other
-    document charts are in fences marked `mermaid`, at any depth of indentation or quotation;
-    Mermaid diagrams of other kinds are skipped.
+    A `.mmd` file is one chart, and so is a text that starts as one. In any other document charts
+    are in fences marked `mermaid`, at any depth of indentation or quotation; Mermaid diagrams of
+    other kinds are skipped.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if Path(file).suffix.lower() in _CHARTS or any(
-        start.match("\n".join(lines)) for start in (_CHART, START)
-    ):
+    if Path(file).suffix.lower() in _CHARTS or _CHART.match("\n".join(lines)):
         return (Found("\n".join(lines), 1, 1, file=file),)
     found = [one for one in _fenced_charts(lines) if _CHART.match(one.text)]
     return tuple(replace(one, number=n, file=file) for n, one in enumerate(found, start=1))
@@ -219,7 +214,6 @@ def read(found: Found, *, repair: bool = False) -> Read:
 _READERS = {
     "flowchart": read_flowchart,
     "state diagram": read_state_diagram,
-    "SCXML document": read_scxml,
 }
 
 

@@ -109,7 +109,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     if name and not _NAME.fullmatch(name):
         hint = "a small letter, then small letters, digits and underscores: my_agent"
         raise SetupError(f"`{name}` cannot name a machine", hint=hint)
-    states = skeleton(chart, read.reading.lines, start=read.reading.start)
+    states = skeleton(chart, read.reading.lines)
     heading = found.title if _SAYS_LITTLE.fullmatch(found.heading) else found.heading
     title = one_line(chart.title) or heading
     machine = name or once(

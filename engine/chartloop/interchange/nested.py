@@ -4,7 +4,7 @@ A transition to a state with states inside leads to the one that is entered firs
 leaves each of the states inside, after their own; if it waits for the inside to end, it leaves the
 ends alone.
 
-Belongs here: what both languages of nested states mean. Never: how either is written.
+Belongs here: what nested states mean. Never: how they are written (`state_diagram`).
 
 Source:       www.w3.org/TR/scxml, sections 3.3 and 3.13 (transitions of compound states)
 """
@@ -75,8 +75,6 @@ class Nested:
     """A document of states within states."""
 
     title: str = ""
-    first: str = ""
-    """The state in which a run starts; empty if the document does not say it."""
     parts: dict[str, Part] = field(default_factory=dict[str, Part])
     ways: list[Way] = field(default_factory=list[Way])
     notes: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -105,13 +103,11 @@ class Nested:
         groups = [part.line for part in self.parts.values() if part.id in inside]
         if groups:
             self.notes["the frame of a state with states inside is left out"] += groups
-        start = Way("", self.first, "", 0, 0) if self.first else None
         return Reading(
             Flowchart(self.title, boxes, tuple(a for _, a, _ in arrows), direction=self.direction),
             tuple(Note(text, tuple(lines)) for text, lines in self.notes.items()),
             {part.id: part.line for part in leaves},
             tuple(line for _, _, line in arrows),
-            start=self._entered(start, inside) if start is not None else "",
             shapes=False,
         )
 

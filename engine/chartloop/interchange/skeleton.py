@@ -79,15 +79,9 @@ class Skeleton:
         return {state.name: state.box.id for state in self.states}
 
 
-def skeleton(
-    chart: Flowchart, lines: Mapping[str, int] | None = None, *, start: str = ""
-) -> Skeleton:
-    """The skeleton of a chart with at least one box. `lines` are the lines of boxes, by id.
-
-    `start` is the box in which a run starts, if the document says it.
-    """
-    maker = _Maker(chart, lines or {})
-    return maker.make(start or maker.likely_start())
+def skeleton(chart: Flowchart, lines: Mapping[str, int] | None = None) -> Skeleton:
+    """The skeleton of a chart with at least one box. `lines` are the lines of boxes, by id."""
+    return _Maker(chart, lines or {}).make()
 
 
 class _Maker:
@@ -111,8 +105,12 @@ class _Maker:
         self.endless = drawn.leading_to(*(box for loop in drawn.loops() for box in loop))
         """The boxes from which an arrow leads round, or into a circle, sooner or later."""
 
-    def make(self, start: str) -> Skeleton:
-        """The whole skeleton."""
+    def make(self) -> Skeleton:
+        """The whole skeleton. A run starts at the likeliest of the boxes that nothing leads to."""
+        boxes = self.chart.boxes
+        first = [box for box in boxes if box.id not in self.entered] or list(boxes)
+        connected = [box for box in first if self.leaving[box.id]] or first
+        start = max(connected, key=self._likely).id
         states = [self._state(box, start) for box in self.chart.boxes]
         stopping = [s.name for s in states if s.stop and s.edges]
         edges = {state.name: [edge.to for edge in state.edges] for state in states}
@@ -125,13 +123,6 @@ class _Maker:
         reached = set(reachable(begin, edges.__getitem__))
         missed = tuple(state.name for state in states if state.name not in reached)
         return Skeleton(states, self.names[start], missed)
-
-    def likely_start(self) -> str:
-        """Where a run starts: at a box that nothing leads to, of several the likeliest."""
-        boxes = self.chart.boxes
-        first = [box for box in boxes if box.id not in self.entered] or list(boxes)
-        connected = [box for box in first if self.leaving[box.id]] or first
-        return max(connected, key=self._likely).id
 
     def _likely(self, box: Box) -> tuple[bool, bool, bool]:
         named = _BEGINS.search(box.label) or _BEGINS.search(box.id)

@@ -141,8 +141,6 @@ class _Reader:
             self._pseudo("start") if match["source"] == "[*]" else self.part(match["source"]).id
         )
         target = self._pseudo("end") if match["target"] == "[*]" else self.part(match["target"]).id
-        if self.nested.parts[source].kind == "start":
-            self.nested.first = source
         self.nested.ways.append(Way(source, target, label, self.line, self.at))
 
     def _end_ways(self) -> None:

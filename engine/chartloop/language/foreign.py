@@ -1,12 +1,14 @@
-"""Files of other frameworks, told apart by their keys.
+"""Files of other frameworks and tools, recognised by how they begin or by their keys.
 
-A chart, or a file that is plainly another framework's, is called by its name, with the way from
-there; to list each of its keys as unknown would help nobody.
+Such a file is called by its name, with the way from there: a list of its keys, each as unknown,
+would not help anyone.
 
 Belongs here: how such a file is recognised. Never: reading one.
 
 Source:       docs.crewai.com (agents, tasks, flows), adk.dev (agent config),
-              learn.microsoft.com/agent-framework (declarative agents and workflows)
+              learn.microsoft.com/agent-framework (declarative agents and workflows),
+              www.w3.org/TR/scxml, stately.ai/docs, omg.org/spec/BPMN, plantuml.com, drawio.com,
+              graphviz.org, states-language.net
 """
 
 from __future__ import annotations
@@ -21,9 +23,28 @@ from chartloop.language.yaml.document import Document
 
 Keys = Mapping[str, Any]
 
-_CHART = re.compile(
-    r"\s*(?:---\n(?:[^\n]*\n){0,50}?---\s*)?(?:(?:flowchart|graph|stateDiagram)\b|(?P<xml><\?xml|<scxml)\b)"
+_XML = r"(?:\s|<\?(?:(?!\?>).)*+\?>|<!--(?:(?!-->).)*+-->|<![^>]*+>)*+"
+"""The prolog of an XML document, up to its first element."""
+
+MERMAID = "a Mermaid chart"
+_DIAGRAMS = tuple(
+    (name, re.compile(begins, re.DOTALL))
+    for name, begins in (
+        (MERMAID, r"\s*(?:---\n(?:[^\n]*\n){0,50}?---\s*)?(?:flowchart|graph|stateDiagram)\b"),
+        ("an SCXML document", _XML + r"<(?:\w+:)?scxml\b"),
+        ("a BPMN diagram", _XML + r"<(?:\w+:)?definitions\b[^>]*omg\.org/spec/BPMN"),
+        ("a draw.io diagram", _XML + r"<(?:mxfile|mxGraphModel)\b"),
+        ("an XML document", r"\s*<\?xml\b"),
+        ("a PlantUML diagram", r"\s*@startuml\b"),
+        ("a Graphviz graph", r"\s*(?:strict\s+)?digraph\b"),
+    )
 )
+"""The kinds of charts and diagrams, with how their texts begin."""
+_DIAGRAM_KEYS: tuple[tuple[str, str, frozenset[str]], ...] = (
+    ("a machine of XState", "initial", frozenset({"initial", "states"})),
+    ("a state machine of AWS Step Functions", "StartAt", frozenset({"StartAt", "States"})),
+)
+"""The kinds of diagrams in JSON: the key that an error points at, and the keys that tell them."""
 
 PAGE = "docs/coming-from.md#files-of-crewai-google-adk-and-agent-framework"
 
@@ -69,16 +90,23 @@ _FRAMEWORKS: tuple[tuple[str, str, Callable[[Keys], bool]], ...] = (
 
 
 def foreign(document: Document) -> Finding | None:
-    """The finding if a file is a chart, or belongs to another framework."""
-    if chart := _CHART.match(document.text):
-        what = "an SCXML document" if chart["xml"] else "a Mermaid chart"
-        hint = "`chartloop import` makes a machine of it"
-        place = Place(document.file, 1, 1, 1, document.text.split("\n", 1)[0])
-        return finding("CL422", f"this is {what}, not a machine", place, hint=hint)
+    """The finding if a file is a chart or diagram, or belongs to another framework."""
+    draw = "draw its states as a Mermaid chart: `chartloop import` makes a machine of that"
+    for name, begins in _DIAGRAMS:
+        if begins.match(document.text):
+            place = Place(document.file, 1, 1, 1, document.text.split("\n", 1)[0])
+            hint = "`chartloop import` makes a machine of it" if name == MERMAID else draw
+            return finding("CL422", f"this is {name}, not a machine", place, hint=hint)
     data: object = document.data
-    if not isinstance(data, dict) or not data or {"chartloop", "machine", "states"} & data.keys():
+    if not isinstance(data, dict) or not data or {"chartloop", "machine"} & data.keys():
         return None
     keys = cast(Keys, data)
+    for name, key, wanted in _DIAGRAM_KEYS:
+        if wanted <= keys.keys():
+            place = document.key((key,))
+            return finding("CL422", f"this is {name}, not a machine", place, hint=draw, at=key)
+    if "states" in keys:
+        return None
     for name, telling, test in _FRAMEWORKS:
         if test(keys):
             key = telling or next(iter(keys))

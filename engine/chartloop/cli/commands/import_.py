@@ -44,7 +44,6 @@ Examples:
   chartloop import FLOW.md -o machine.yaml
   chartloop import docs/design.md --chart 2 -o agent.yaml --name agent
   chartloop import flow.mmd -o machine.yaml --repair
-  chartloop import states.scxml -o machine.yaml
 
 \b
 The machine draws the same chart and can be stepped: `chartloop step machine.yaml`. Boxes that
@@ -62,8 +61,8 @@ with the document from then on.
 def import_(document: str, options: ImportOptions) -> None:
     """Write the skeleton of a machine that has the shape of a chart.
 
-    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
-    or a .scxml file.
+    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, or a .mmd
+    file.
     """
     path = None if options.output in (None, "-") else Path(str(options.output))
     if path is not None and path.exists() and not options.force:

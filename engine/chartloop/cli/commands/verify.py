@@ -26,7 +26,6 @@ Examples:
   chartloop verify FLOW.md machine.yaml
   chartloop verify docs/design.md agent --chart "Main loop"
   chartloop verify flow.mmd machine.yaml --format json
-  chartloop verify agent.scxml agent
 
 \b
 Declare an intended difference in the machine, with its reason:
@@ -47,8 +46,8 @@ exist; 2 the document or the machine cannot be read.
 def verify(document: str, machine: str, options: ChartOptions) -> None:
     """Compare a machine with the chart of a document.
 
-    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, a .mmd file
-    or a .scxml file.
+    DOCUMENT is a Markdown file with a Mermaid flowchart or state diagram in a fence, or a .mmd
+    file.
     """
     try:
         chart = find_chart(document, options)

@@ -79,8 +79,6 @@ class Reading(NamedTuple):
     """The line on which each box first occurs, by its id."""
     arrow_lines: tuple[int, ...]
     """The line of each arrow, in the order of the chart."""
-    start: str = ""
-    """The box in which a run starts; empty if the document does not say it."""
     shapes: bool = True
     """Whether the shapes of boxes mean anything: only a flowchart has them."""
 
