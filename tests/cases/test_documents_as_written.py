@@ -39,7 +39,7 @@ def found_in(text: str) -> dict[str, str]:
 def differing(text: str, name: str) -> list[str]:
     """How the flowchart of a document differs from that of a machine."""
     (drawn,) = flowcharts(document(name), file=name)
-    return [d.text for d in verify(drawn, built(text), repair=True).undeclared]
+    return [d.text for d in verify(drawn, built(text)).undeclared]
 
 
 def test_001_as_drawn_is_stuck_once_it_debugs() -> None:

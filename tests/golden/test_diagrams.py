@@ -63,7 +63,7 @@ def test_a_committed_picture_is_the_live_machine(
 def verdict_of(machine: Machine, document: str) -> Verdict:
     """What `chartloop verify` finds between a document's flowchart and a machine."""
     (found,) = flowcharts((SOURCES / document).read_text("utf-8"), file=document)
-    return verify(found, machine, repair=document == "001_bb8e222742d55083.txt")
+    return verify(found, machine)
 
 
 class Drawn(NamedTuple):

@@ -25,7 +25,7 @@ FORMS = sorted((CASES / "mermaid").glob("*/read_*.mmd"))
 
 def read_from(path: Path) -> Read:
     (found,) = flowcharts(path.read_bytes().decode(), file=path.name)
-    return read(found, repair=True)
+    return read(found)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
@@ -34,7 +34,7 @@ def test_a_document_that_is_imported_is_drawn_as_it_was(path: Path) -> None:
     made = import_chart(document)
     assert differences(document.reading.chart, made.machine.draw(rules="none").chart) == ()
     assert (made.deviations, made.unreached, made.machine.findings) == ((), (), ())
-    assert [r.line for r in document.repairs] == {
+    assert [q.line for q in document.quoted] == {
         "seed001_verbatim": [8], "001_bb8e222742d55083": [17],
     }.get(path.stem, [])  # fmt: skip
 
@@ -47,7 +47,7 @@ def test_any_flowchart_is_imported_and_is_its_document_afterwards(path: Path) ->
     except SetupError:
         assert document.reading.chart.boxes == ()
     else:
-        verdict = verify(document.found, made.machine, repair=True)
+        verdict = verify(document.found, made.machine)
         assert verdict.holds
         assert all(d.reason for d in verdict.accepted)
 

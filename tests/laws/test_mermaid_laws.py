@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_flowchart
-from chartloop.interchange.repair import repair_text
+from chartloop.interchange.quote_labels import read_and_quote
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart, Shape, one_line
 from chartloop.pictures.ids import KEYWORDS, safe_ids
 from chartloop.pictures.mermaid import to_mermaid
@@ -154,13 +155,17 @@ def test_a_text_is_read_or_refused_as_mermaid_does(text: str, mermaid: Oracle) -
 
 @settings(beside_mermaid, max_examples=50)
 @given(text=texts())
-def test_what_is_repaired_is_read_by_mermaid(text: str, mermaid: Oracle) -> None:
+def test_what_is_read_with_quotes_is_read_by_mermaid(text: str, mermaid: Oracle) -> None:
     try:
-        mended, repairs = repair_text(text)
+        _, quoted = read_and_quote(text)
     except SpecError:
         return
-    assert not mermaid.read(mended).refused
-    assert bool(repairs) == bool(mermaid.read(text).refused)
+    lines = re.split(r"\r\n?|\n", text)
+    for number, before, after in quoted:
+        assert lines[number - 1] == before
+        lines[number - 1] = after
+    assert not mermaid.read("\n".join(lines)).refused
+    assert bool(quoted) == bool(mermaid.read(text).refused)
 
 
 # ------------------------------------------------------------------------------ what we write

@@ -1,4 +1,4 @@
-"""The flowcharts of documents: found, chosen, read; and what is repaired in them."""
+"""The flowcharts of documents: found, chosen, read; and the labels that are read in quotes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chartloop.interchange.documents import (
     read_document,
 )
 from chartloop.interchange.mermaid.read import read_flowchart, read_mermaid
-from chartloop.interchange.repair import LARGEST, repair_text
+from chartloop.interchange.quote_labels import read_and_quote
 
 TWO = """\
 # The system
@@ -117,11 +117,11 @@ def test_which_chart_is_meant_is_asked_or_said() -> None:
 
 
 def test_what_is_wrong_in_a_chart_is_said_with_the_place_in_the_document() -> None:
-    (found,) = flowcharts("# A\n\n  ```mermaid\n  graph TD\n    A[f(x)]\n  ```\n", file="x.md")
+    (found,) = flowcharts("# A\n\n  ```mermaid\n  graph TD\n    A[f(x)] -> B\n  ```\n", file="x.md")
     with pytest.raises(SpecError) as refused:
         read(found)
     place = refused.value.findings[0].place
-    assert (str(place), place.text) == ("x.md:5:8", "    A[f(x)]")
+    assert (str(place), place.text) == ("x.md:5:8", "    A[f(x)] -> B")
 
 
 def test_a_document_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -136,68 +136,61 @@ def test_a_document_that_is_none_is_refused(tmp_path: Path) -> None:
     assert read_document(tmp_path / "mark.md") == "graph TD\nA"
 
 
-# -------------------------------------------------------------------------------------- repairs
+# --------------------------------------------------------------------------------------- quotes
 
 
-class Mistake(NamedTuple):
-    """A line that Mermaid refuses, and what it becomes."""
+class Bare(NamedTuple):
+    """A line that Mermaid refuses for a label without quotes, and how it is read."""
 
     id: str
     line: str
-    mended: str
+    quoted: str
 
 
-MISTAKES = [
-    Mistake("parentheses", "A[f(x)] --> B", 'A["f(x)"] --> B'),
-    Mistake("brackets-in-braces", "A{x [y]?} -->|no| B", 'A{"x [y]?"} -->|no| B'),
-    Mistake("quotes-in-a-label", 'A[say "x"] --> B', 'A["say #quot;x#quot;"] --> B'),
-    Mistake("braces-in-a-circle", "A((a {b}))", 'A(("a {b}"))'),
-    Mistake("two-labels", "A[f(x)] --> B(g[y])", 'A["f(x)"] --> B("g[y]")'),
-    Mistake("class-behind", "A[f(x)]:::hot & C", 'A["f(x)"]:::hot & C'),
-    Mistake("pipes", "A -->|f(x)| B", 'A -->|"f(x)"| B'),
-    Mistake("empty-pipes", "A -->|| B", "A --> B"),
-    Mistake("text-of-a-link", "A -. v1.2 .-> B", 'A -. "v1.2" .-> B'),
-    Mistake("typographic-quotes", "A[“f(x)”] --> B", 'A["f(x)"] --> B'),
-    Mistake("typographic-quotes-in-braces", "A{“f(x)”}", 'A{"f(x)"}'),
-    Mistake("empty-label", "A[] --> B", 'A[" "] --> B'),
-    Mistake("empty-quotes", 'A[""] --> B', 'A[" "] --> B'),
-    Mistake("end-as-a-target", "A --> end", 'A --> end_["end"]'),
-    Mistake("end-with-a-label", "A --> end[Finish]", "A --> end_[Finish]"),
-    Mistake("end-at-the-front", "end[Finish]", "end_[Finish]"),
-    Mistake("graph-as-an-id", "A --> graph", 'A --> graph_["graph"]'),
-    Mistake("x-at-the-link", "A; x--> B", "A; x --> B"),
-    Mistake("short-arrow", "A -> B", "A --> B"),
-    Mistake("fat-arrow", "A => B", "A ==> B"),
-    Mistake("arrow-sign", "A → B", "A --> B"),
-    Mistake("dash-of-a-word-processor", "A –> B", "A --> B"),
-    Mistake("sequence-arrow", "A -->> B", "A --> B"),
-    Mistake("comment-behind", "A --> B %% note", "A --> B"),
-    Mistake("spaces-in-a-list", "class A, B hot", "class A,B hot"),
-    Mistake("label-not-closed", "A --> B[x", 'A --> B["x"]'),
-    Mistake("id-of-two-words", "Step One --> B", 'Step_One["Step One"] --> B'),
-    Mistake("id-of-two-words-with-a-label", "Step One[x] --> B", "Step_One[x] --> B"),
-    Mistake("target-of-two-words", "A --> Step Two", 'A --> Step_Two["Step Two"]'),
-    Mistake("a-pipe-between-pipes", "A -->|a | b| B", 'A -->|"a | b"| B'),
-    Mistake("a-box-in-the-middle", "A[Load] --> B{valid()?} --> C[Save]", 'A[Load] --> B{"valid()?"} --> C[Save]'),
-    Mistake("equal-brackets-at-both-ends", "A([f()]) --> B{g()} --> C(h)", 'A(["f()"]) --> B{"g()"} --> C(h)'),
-    Mistake("an-arrow-in-a-label", "A[if x[0] --> y] --> B", 'A["if x[0] --> y"] --> B'),
-    Mistake("not-closed-before-an-arrow", "A[Load --> B[Save]", 'A["Load"] --> B[Save]'),
-    Mistake("brackets-at-both-ends-of-a-label", "A[(x) and (y)] --> B", 'A["(x) and (y)"] --> B'),
-    Mistake("style-with-brackets", "style A fill:rgb(1,2,3),stroke:red", "style A stroke:red"),
-    Mistake("style-with-brackets-alone", "style A fill:rgb(1,2,3)", "style A opacity:1"),
+BARE = [
+    Bare("parentheses", "A[f(x)] --> B", 'A["f(x)"] --> B'),
+    Bare("brackets-in-braces", "A{x [y]?} -->|no| B", 'A{"x [y]?"} -->|no| B'),
+    Bare("quotes-in-a-label", 'A[say "x"] --> B', 'A["say #quot;x#quot;"] --> B'),
+    Bare("braces-in-a-circle", "A((a {b}))", 'A(("a {b}"))'),
+    Bare("two-labels", "A[f(x)] --> B(g[y])", 'A["f(x)"] --> B("g[y]")'),
+    Bare("class-behind", "A[f(x)]:::hot & C", 'A["f(x)"]:::hot & C'),
+    Bare("pipes", "A -->|f(x)| B", 'A -->|"f(x)"| B'),
+    Bare("text-of-a-link", "A -. v1.2 .-> B", 'A -. "v1.2" .-> B'),
+    Bare("typographic-quotes", "A[“f(x)”] --> B", 'A["“f(x)”"] --> B'),
+    Bare("a-pipe-between-pipes", "A -->|a | b| B", 'A -->|"a | b"| B'),
+    Bare("a-box-in-the-middle", "A[Load] --> B{valid()?} --> C[Save]", 'A[Load] --> B{"valid()?"} --> C[Save]'),
+    Bare("equal-brackets-at-both-ends", "A([f()]) --> B{g()} --> C(h)", 'A(["f()"]) --> B{"g()"} --> C(h)'),
+    Bare("an-arrow-in-a-label", "A[if x[0] --> y] --> B", 'A["if x[0] --> y"] --> B'),
+    Bare("brackets-at-both-ends-of-a-label", "A[(x) and (y)] --> B", 'A["(x) and (y)"] --> B'),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.id)
-def test_a_mistake_is_mended_and_listed(case: Mistake) -> None:
+@pytest.mark.parametrize("case", BARE, ids=lambda case: case.id)
+def test_a_label_is_read_in_quotes_and_its_line_listed(case: Bare) -> None:
     written = f"flowchart TD\n  A --> B\n  {case.line}\n  B --> C\n"
     with pytest.raises(SpecError):
         read_mermaid(written)
-    text, (repair,) = repair_text(written)
-    assert text.split("\n")[2].strip() == case.mended
-    assert (repair.line, repair.before, repair.after) == (3, case.line, case.mended)
-    assert repair.what
-    read_mermaid(text)
+    reading, quoted = read_and_quote(written)
+    assert quoted == ((3, f"  {case.line}", f"  {case.quoted}"),)
+    assert reading.chart == read_mermaid(written.replace(case.line, case.quoted))
+
+
+OTHER_MISTAKES = [
+    "A[] --> B", 'A[""] --> B', "A -->|| B", "A[x --> B", "A[Load --> B[Save]", "A[“f(x)] --> B[”",
+    'A["say "x" now"] --> B', "A --> end", "A --> end[Finish]", "A; x--> B", "A -> B", "A => B",
+    "A → B", "A –> B", "A -->> B", "A --> B %% note", "class A, B hot", "Step One --> B",
+    "A --> Step Two", "style A fill:rgb(1,2,3)", "subgraph s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", OTHER_MISTAKES)
+def test_no_other_mistake_is_mended(line: str) -> None:
+    written = f"flowchart TD\n  {line}\n"
+    with pytest.raises(SpecError) as read_as_it_is:
+        read_mermaid(written)
+    with pytest.raises(SpecError) as refused:
+        read_and_quote(written)
+    assert str(refused.value) == str(read_as_it_is.value)
 
 
 UNCLEAR = [
@@ -211,7 +204,7 @@ UNCLEAR = [
 def test_a_line_that_may_be_meant_in_two_ways_is_refused_at_its_place(line: str) -> None:
     (found,) = flowcharts(f"flowchart TD\n  A --> B\n  {line}\n", file="x.mmd")
     with pytest.raises(SpecError) as refused:
-        read(found, repair=True)
+        read(found)
     (finding,) = refused.value.findings
     assert (finding.code, finding.place.line) == ("CL412", 3)
     assert "put the label in quotes" in finding.hint
@@ -226,56 +219,63 @@ def test_a_line_that_may_be_meant_in_two_ways_is_refused_at_its_place(line: str)
         ("A -->|f(x)| B -->|y| C", '`|"f(x)"|`'),
     ],
 )
-def test_the_help_of_a_label_proposes_the_repair(line: str, cure: str) -> None:
+def test_the_help_of_a_label_proposes_the_quotes(line: str, cure: str) -> None:
     with pytest.raises(SpecError) as refused:
         read_mermaid(f"flowchart TD\n  {line}\n")
     assert refused.value.findings[0].hint == f"put the label in quotes: {cure}"
 
 
-def test_the_title_of_a_subgraph_keeps_its_id() -> None:
-    text, _ = repair_text("graph TD\nsubgraph s[Plan (x)]\nA\nend\nB --> s\n")
-    assert text.split("\n")[1] == 'subgraph s["Plan (x)"]'
+@pytest.mark.parametrize(
+    ("title", "quoted"), [("s[Plan (x)]", 's["Plan (x)"]'), ("My Group (1)", '"My Group (1)"')]
+)
+def test_the_title_of_a_subgraph_keeps_its_id(title: str, quoted: str) -> None:
+    text = f"graph TD\nsubgraph {title}\nA\nend\n"
+    with pytest.raises(SpecError):
+        read_mermaid(text)
+    reading, lines = read_and_quote(text)
+    assert lines == ((2, f"subgraph {title}", f"subgraph {quoted}"),)
+    assert reading == read_flowchart(text.replace(title, quoted))
 
 
-def test_several_mistakes_are_mended_one_after_the_other() -> None:
-    text, repairs = repair_text("graph TD\nA[f(x)] -> B\nB --> end\nsubgraph s\nend\nC[g(y)]")
-    assert read_mermaid(text)
-    assert [repair.line for repair in repairs] == [2, 3, 6]
+def test_several_lines_are_quoted_one_after_the_other() -> None:
+    _, quoted = read_and_quote("graph TD\nA[f(x)] --> B\nB --> C\nC[g(y)]\n" + "D[h()]\n" * 100)
+    assert [line for line, _, _ in quoted] == [2, *range(4, 105)]
 
 
-def test_a_first_line_a_title_and_a_last_line() -> None:
-    text, _ = repair_text("graph TD\nsubgraph My Group (1)\nA\nend\n")
-    assert text == 'graph TD\nsubgraph "My Group (1)"\nA\nend\n'
-    assert repair_text("flowchart LR A --> B")[0] == "flowchart LR;A --> B"
-    text, (repair,) = repair_text("flowchart TD\nsubgraph s\nA")
-    assert repair.what == "a subgraph that is not closed"
-    assert read_flowchart(text).notes
+def test_a_fault_that_is_left_has_its_place_in_the_line_as_it_was_written() -> None:
+    for text, line, column in (
+        ("graph TD\nA[f(x)] --> B\nB -> C", 3, 3),
+        ("graph TD\nA[f(x)] --> B\nB[g(y)] -> C[h()]", 3, 4),
+    ):
+        with pytest.raises(SpecError) as refused:
+            read_and_quote(text)
+        place = refused.value.findings[0].place
+        assert (place.line, place.column) == (line, column)
+        assert place.text == text.split("\n")[line - 1]
 
 
 def test_what_mermaid_reads_is_left_alone() -> None:
     text = 'flowchart TD\nA[“x”] -- No--> B["→ ->"]\n'
-    assert repair_text(text) == (text, ())
+    assert read_and_quote(text) == (read_flowchart(text), ())
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "sequenceDiagram\nA->>B: x", "flowchart TD\nA@{ shape: [ }", "flowchart TD\n🎉"],
 )
-def test_what_cannot_be_mended_is_refused_at_its_place(text: str) -> None:
-    with pytest.raises(SpecError) as mended:
-        repair_text(text)
+def test_what_quotes_do_not_help_is_refused_at_its_place(text: str) -> None:
+    with pytest.raises(SpecError) as quoted:
+        read_and_quote(text)
     with pytest.raises(SpecError) as read_as_it_is:
         read_mermaid(text)
-    assert str(mended.value) == str(read_as_it_is.value)
+    assert str(quoted.value) == str(read_as_it_is.value)
 
 
 @pytest.mark.slow("takes seconds")
 @pytest.mark.timeout(60)
-def test_repairs_are_bounded() -> None:
+def test_attempts_are_bounded() -> None:
     with pytest.raises(SpecError):
-        repair_text("flowchart TD\n" + "A[f(x)]\n" * (LARGEST // 8 + 1))
-    with pytest.raises(SpecError):
-        repair_text("flowchart TD\n" + "A[f(x)]\n" * 400)
+        read_and_quote("flowchart TD\n" + "A[f(x)]\n" * 12_500)
     for line in ("A -- " + "a -- " * 10_000, "A[(x] " * 300 + "]", "A[" * 900, "A -> " * 380):
         with suppress(SpecError):
-            repair_text(f"flowchart TD\n{line}\n")
+            read_and_quote(f"flowchart TD\n{line}\n")

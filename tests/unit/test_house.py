@@ -67,7 +67,7 @@ def test_what_the_design_points_to_is_there() -> None:
             assert any(defined.search(text) for text in texts), f"{question}: no `{name}`"
 
 
-DUST = {"private": 96, "public": 126}
+DUST = {"private": 94, "public": 125}
 """At most as many functions with one caller that would fit into it, as `benchmarks/house.py` counts:
 what was left when this gate was written. A caller that takes one back stays within 25 lines. The
 numbers only fall: lower them with each that goes. A new one is written where it is used."""

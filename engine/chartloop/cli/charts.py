@@ -30,10 +30,6 @@ class ChartOptions(RunOptions):
         "--chart", metavar="N", default="",
         help="The chart of the document: its number, or a part of the heading above it.",
     )  # fmt: skip
-    repair: bool = option(
-        "--repair", is_flag=True,
-        help="Fix what Mermaid itself refuses in a flowchart, and list each line that was changed.",
-    )  # fmt: skip
 
 
 def find_chart(document: str, options: ChartOptions) -> Found:

@@ -143,7 +143,7 @@ _ROWS = (
     Code("CL409", "unknown machine", "The file names a child machine that cannot be found, or that would run itself.", "Write it under `machines`, or name a shipped machine or a file."),
     Code("CL410", "unknown event", "The file names an event that no wait of this machine takes.", "Use one of the events under `on`."),
     Code("CL411", "unreadable file", "A file that the machine names cannot be read.", "Check the path; it is taken from the machine's folder."),
-    Code("CL412", "unreadable flowchart", "The text is not a valid Mermaid flowchart.", "Fix the line shown; `chartloop import --repair` fixes common mistakes."),
+    Code("CL412", "unreadable flowchart", "The text is not a valid Mermaid flowchart.", "Fix the line shown."),
     Code("CL413", "no JSON Schema", "`output` of `infer` is not a JSON Schema of draft 2020-12, or has a keyword that validators ignore.", "Fix the part that the finding names, or name a pydantic class: `output: Answer`."),
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not passed, or that JSON Schema cannot describe.", "Pass its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema has changed since.", "Load the file that names the class, or restore the old class."),

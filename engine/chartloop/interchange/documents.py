@@ -17,8 +17,8 @@ from chartloop.core.errors import Finding, SetupError, SpecError
 from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
-from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
-from chartloop.interchange.repair import Repair, repair_text
+from chartloop.interchange.mermaid.read import Note, Reading
+from chartloop.interchange.quote_labels import Quoted, read_and_quote
 from chartloop.interchange.state_diagram import read_state_diagram
 
 LARGEST = 4_000_000
@@ -75,14 +75,15 @@ class Read(Report):
 
     found: Found
     reading: Reading
-    repairs: tuple[Repair, ...] = ()
+    quoted: tuple[Quoted, ...] = ()
+    """The lines that were read with quotes around a label."""
 
     def parts(self) -> Iterator[Part]:
-        """The repairs, a line each; none if there are none."""
-        for repair in self.repairs:
-            first, *changed = str(repair).split("\n")
-            yield Line(f"repaired {first}", "yellow")
-            yield from map(Line, changed)
+        """The lines that were read with quotes, before and after."""
+        for quoted in self.quoted:
+            yield Line(f"note: {quoted}", "yellow")
+            yield Line(f"  - {quoted.before.strip()}")
+            yield Line(f"  + {quoted.after.strip()}")
 
 
 def read_document(path: str | Path) -> str:
@@ -185,51 +186,33 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
     raise SetupError(f"{name} has {many} `{wanted}`", hint=f"there are: {listed}")
 
 
-def read(found: Found, *, repair: bool = False) -> Read:
+def read(found: Found) -> Read:
     """Read a chart of a document.
 
-    With `repair`, faults of a flowchart that Mermaid refuses are fixed where possible, and listed.
+    Labels of a flowchart that Mermaid refuses without quotes are read with them, and listed.
     Raises `SpecError` with the place in the document if the chart cannot be read.
     """
-    text, repairs = found.text, ()
-    can_repair = found.kind == "flowchart"
+    quoted: tuple[Quoted, ...] = ()
     try:
-        if repair and can_repair:
-            text, repairs = repair_text(text, file=found.file)
-        reading = _READERS[found.kind](text, file=found.file)
+        if found.kind == "state diagram":
+            reading = read_state_diagram(found.text, file=found.file)
+        else:
+            reading, quoted = read_and_quote(found.text, file=found.file)
     except SpecError as refused:
-        hint = _repair_hint(found) if can_repair and not repair else ""
-        raise SpecError(
-            [_move_finding(finding, found, hint) for finding in refused.findings]
-        ) from None
+        raise SpecError([_move_finding(finding, found) for finding in refused.findings]) from None
     down = found.line - 1
     reading = reading._replace(
         notes=tuple(Note(n.text, tuple(line + down for line in n.lines)) for n in reading.notes),
         lines={name: line + down for name, line in reading.lines.items()},
         arrow_lines=tuple(line + down for line in reading.arrow_lines),
     )
-    return Read(found, reading, tuple(one._replace(line=one.line + down) for one in repairs))
+    return Read(found, reading, tuple(one._replace(line=one.line + down) for one in quoted))
 
 
-_READERS = {
-    "flowchart": read_flowchart,
-    "state diagram": read_state_diagram,
-}
-
-
-def _repair_hint(found: Found) -> str:
-    """A hint to use `--repair`; empty if that would not fix everything."""
-    try:
-        _, repairs = repair_text(found.text)
-    except SpecError:
-        return ""
-    return f"; or let --repair fix {say_count(len(repairs), 'line')}"
-
-
-def _move_finding(finding: Finding, found: Found, hint: str) -> Finding:
+def _move_finding(finding: Finding, found: Found) -> Finding:
     place = finding.place
     moved = replace(
         place, line=place.line + found.line - 1, column=place.column + found.column,
         text=" " * found.column + place.text,
     )  # fmt: skip
-    return replace(finding, place=moved, hint=(finding.hint + hint).removeprefix("; "))
+    return replace(finding, place=moved)

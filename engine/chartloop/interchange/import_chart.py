@@ -59,7 +59,7 @@ class Imported(Report):
         return _notes(self.read)
 
     def parts(self) -> Iterator[Part]:
-        """Repairs, notes, deviations and unreached states, a line each.
+        """Labels in quotes, notes, deviations and unreached states.
 
         None if the file draws the chart as it is.
         """
@@ -84,7 +84,7 @@ class Imported(Report):
         return {
             "machine": self.machine.name,
             "states": len(self.machine.spec.states),
-            "repairs": [repair._asdict() for repair in self.read.repairs],
+            "quoted": [quoted._asdict() for quoted in self.read.quoted],
             "not_kept": [note._asdict() for note in self.notes],
             "deviations": [str(difference) for difference in self.deviations],
             "unreached": list(self.unreached),
@@ -116,8 +116,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
         as_name(heading or Path(found.file).stem or title), other="machine", taken=()
     )
     where = f"lines {found.line} to {found.last_line}" if found.file else "a flowchart"
-    notes = [f"Note: {note}." for note in _notes(read)]
-    notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
+    notes = [f"Note: {note}." for note in (*_notes(read), *read.quoted)]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
     head = head._replace(
         accepting=True, chart="flowchart" if found.kind == "flowchart" else "chart"

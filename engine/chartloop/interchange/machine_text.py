@@ -35,7 +35,7 @@ class Head(NamedTuple):
     deviations: Sequence[tuple[str, str]] = ()
     """Differences from the picture, with reasons."""
     notes: Sequence[str] = ()
-    """Parts of the document's chart that were not kept, and repairs."""
+    """Parts of the document's chart that were not kept or were read in quotes."""
     chart: str = "flowchart"
     """What the file calls the document's chart."""
     accepting: bool = False

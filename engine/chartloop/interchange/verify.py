@@ -106,16 +106,16 @@ class Verdict(Report):
             "undeclared": to_list(self.undeclared),
             "accepted": to_list(self.accepted),
             "stale": to_list(self.stale),
-            "repairs": [r._asdict() for r in self.read.repairs],
+            "quoted": [quoted._asdict() for quoted in self.read.quoted],
         }  # fmt: skip
 
 
-def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
+def verify(found: Found, machine: Machine) -> Verdict:
     """Compare a flowchart of a document with the live machine.
 
-    Raises `SpecError` if Mermaid refuses the flowchart, and `repair` is not set or does not help.
+    Raises `SpecError` if the chart cannot be read.
     """
-    document = read(found, repair=repair)
+    document = read(found)
     chart = document.reading.chart
     drawn = as_shown(machine.draw(rules="none").chart)
     lines = _Lines(document, match_boxes(chart, drawn))

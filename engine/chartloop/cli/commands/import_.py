@@ -43,7 +43,7 @@ class ImportOptions(ChartOptions):
 Examples:
   chartloop import FLOW.md -o machine.yaml
   chartloop import docs/design.md --chart 2 -o agent.yaml --name agent
-  chartloop import flow.mmd -o machine.yaml --repair
+  chartloop import flow.mmd -o machine.yaml
 
 \b
 The machine draws the same chart and can be stepped: `chartloop step machine.yaml`. Boxes that
@@ -70,7 +70,7 @@ def import_(document: str, options: ImportOptions) -> None:
     flowchart = find_chart(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")
-    chart = documents.read(flowchart, repair=options.repair)
+    chart = documents.read(flowchart)
     source = document if path is None else os.path.relpath(document, path.parent)
     try:
         skeleton = import_chart.import_chart(

@@ -51,7 +51,7 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     """
     try:
         chart = find_chart(document, options)
-        verdict = verifying.verify(chart, read_machine(machine, options), repair=options.repair)
+        verdict = verifying.verify(chart, read_machine(machine, options))
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None

@@ -5,7 +5,7 @@ brackets nest are preferred; among the readings, the one with the most boxes and
 Where these disagree, or several readings have as many, nothing tells which one is meant.
 
 Belongs here: where the labels of one line begin and end. Never: what Mermaid reads (`grammar`),
-what a label becomes (`repair`).
+which labels are quoted (`quote_labels`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _LINK = re.compile(
     r"|[→⟶➔➜⇒⟹])[ \t]*"
 )
 _WORDED = re.compile(r"(?:[\w-]+@)?[xo<]?(?:--|==|-\.)[ \t]*(?=[^\s>=.|~-])")
+_QUOTED = re.compile(r'"[^"]*"')
 _WORDS_END = re.compile(rf"[ \t]*(?:{_CORE})[ \t]*")
 
 
@@ -98,9 +99,8 @@ def _best(line: str, *, nested: bool, unclosed: bool) -> Chain | None:
                 if label.start not in nesting:
                     nesting[label.start] = _nested_ends(line, label.start)
                 nests = label.end in nesting[label.start]
-                loose = -(not label.closed) - (
-                    not nests and not is_quoted(line[label.start : label.end])
-                )
+                quoted = _QUOTED.fullmatch(line, label.start, label.end)
+                loose = -(not label.closed) - (not nests and quoted is None)
                 if not (nested and loose):
                     end = label.end + len(label.closing) * label.closed
                     readings.append(_add(behind[end], label, 1, loose))
@@ -188,8 +188,3 @@ def _nested_ends(line: str, start: int) -> set[int]:
         elif sign in _NESTS and (not opened or opened.pop() != _NESTS[sign]):
             return ends
     return ends if opened else ends | {len(line)}
-
-
-def is_quoted(text: str) -> bool:
-    """Whether a label is in quotes, with none inside."""
-    return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]

@@ -1,7 +1,7 @@
-"""What holds for every repaired flowchart: it has the boxes, arrows and labels that were meant.
+"""Every flowchart with labels that need quotes has the boxes, arrows and labels that were meant.
 
 A chart is written twice: with each label in quotes, which is what was meant, and with some labels
-bare. A repair of the second gives the first, or there is none.
+bare. The second is read as the first, or it is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import Reading, read_flowchart
-from chartloop.interchange.repair import repair_text
+from chartloop.interchange.quote_labels import read_and_quote
 
 NESTED = [
     *("Load", "Check it", "f(x)", "List[str]", "{x}", "[opt]", "(a) and (b)", "valid (now)?", "#1"),
@@ -100,13 +100,13 @@ def content(reading: Reading) -> Content:
     )
 
 
-def repaired(text: str) -> Content | None:
-    """What a repair makes of a chart; None if it is refused, or needs none."""
+def quoted(text: str) -> Content | None:
+    """The content of a chart whose labels were quoted; None if it is refused, or needs no quotes."""
     try:
-        mended, repairs = repair_text(text)
+        reading, lines = read_and_quote(text)
     except SpecError:
         return None
-    return content(read_flowchart(mended)) if repairs else None
+    return content(reading) if lines else None
 
 
 def refused(text: str) -> bool:
@@ -119,14 +119,14 @@ def refused(text: str) -> bool:
 
 @settings(max_examples=150)
 @given(written(st.lists(st.sampled_from(NESTED), min_size=1, max_size=2).map(" ".join)))
-def test_a_repair_gives_what_was_meant_or_nothing(chart: Written) -> None:
-    assert repaired(chart.bare) in (None, content(read_flowchart(chart.meant)))
+def test_quotes_give_what_was_meant_or_nothing(chart: Written) -> None:
+    assert quoted(chart.bare) in (None, content(read_flowchart(chart.meant)))
 
 
 @settings(max_examples=150)
 @given(written(st.sampled_from([*NESTED, *LOOSE])))
-def test_a_repair_loses_no_box_and_no_arrow(chart: Written) -> None:
-    found = repaired(chart.bare)
+def test_quotes_lose_no_box_and_no_arrow(chart: Written) -> None:
+    found = quoted(chart.bare)
     if found is not None:
         boxes, arrows = content(read_flowchart(chart.meant)).shape
         assert found.shape[0] >= boxes
