@@ -1,4 +1,4 @@
-"""Journals to copy, and what two of them must have in common."""
+"""Journals to move, and what two of them must have in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from chartloop.run.copies import copy_tree, lines_of
+from chartloop.run.copies import lines_of, put_tree, read_tree, read_trees
 from chartloop.run.journal import CHILD_MARK, InboxMessage, Journal, RunRow, Snapshot
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
@@ -40,9 +40,13 @@ def tops(journal: Journal) -> list[str]:
     return [row.run_id for row in rows]
 
 
-def copy_all(source: Journal, target: Journal) -> int:
-    """Copy every run; gives how many."""
-    return sum(by_hand(copy_tree(source, target, run_id))[0] for run_id in tops(source))
+def move_all(source: Journal, target: Journal) -> int:
+    """Move every run by its lines; gives how many are new."""
+    trees = (by_hand(read_tree(source, run_id)) for run_id in tops(source))
+    lines = (line.encode() for tree in trees for run in tree for line in lines_of(run))
+    read = [*read_trees(lines, "all.jsonl")]
+    assert all(isinstance(tree, list) for tree in read), read
+    return sum(by_hand(put_tree(target, tree))[0] for tree in read if isinstance(tree, list))
 
 
 def exported(journal: Journal) -> list[str]:

@@ -114,8 +114,7 @@ READING = (
     ("stats",), ("coverage", "ask.yaml"), ("whatif", "ask.yaml", "--limit", "steps=3"),
     ("show", "bad"), ("why", "bad"), ("replay", "bad"), ("journal", "export", "bad", "--to", "-"),
     ("draw", "--run", "bad"), ("upgrade", "ask.yaml", "ask.yaml", "bad"), ("record", "bad"),
-    ("journal", "export", "--to", "x.jsonl"), ("journal", "copy", str(FILE), "copy.db"),
-    ("journal", "prune", "--older", "0s", "--dry-run"),
+    ("journal", "export", "--to", "x.jsonl"), ("journal", "prune", "--older", "0s", "--dry-run"),
     ("bound", "--run", "bad"), ("stats", "bad"), ("whatif", "ask.yaml", "bad", "--limit", "steps=3"),
 )  # fmt: skip
 RESUME = ("resume", "bad", "--no-input", "--script", "replies.yaml")

@@ -1,4 +1,4 @@
-"""`chartloop journal`: migrate, copy, export, import and prune, on files."""
+"""`chartloop journal`: migrate, export, import and prune, on files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.run.fleet import FleetLimit
 from chartloop.run.journal import Event, Move, RunRow, WholeRun
@@ -21,7 +21,7 @@ from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
-from tests.cli.shell import Shell
+from tests.cli.shell import ADD, ASK, PROGRAM, Shell
 from tests.copying import below, ended, full_journal
 
 DESK = """\
@@ -31,12 +31,25 @@ states:
   draft: {do: nothing, next: done}
   done: {stop: completed}
 """
+BOSS = """\
+chartloop: 1
+machine: boss
+states:
+  go: {do: run_machine, with: {machine: child}, next: done}
+  done: {stop: completed}
+machines:
+  child:
+    states:
+      question: {do: ask_user, with: {text: "Right?"}, next: wait}
+      wait: {on: {ok: done}}
+      done: {stop: completed}
+"""
 TABLES = {
     "run": "*", "event": "run_id, seq, epoch, type, record, at, digest, data",
     "inbox": "run_id, msg_id, at, data, seq", "blob": "*", "event_blob": "*", "snapshot": "*",
     "request": "key, run_id, kind, digest, at, data, outcome, needs, due",
 }  # fmt: skip
-"""The columns that a copy has in common with its journal: all but the order of commits."""
+"""The columns that two journals of the same runs have in common: all but the order of commits."""
 
 
 def contents(path: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -54,29 +67,63 @@ def full(sh: Shell) -> Path:
     return full_journal(sh.folder / "full.db")
 
 
-def test_a_copy_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
-    copied = sh("journal", "copy", "full.db", "copy.db", "--format", "json")
-    assert copied.code == 0, copied
+def test_an_import_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
+    assert sh("journal", "export", "--journal", "full.db", "--to", "full.jsonl").code == 0
+    done = sh("journal", "import", "full.jsonl", "--journal", "new.db", "--format", "json")
+    assert done.code == 0, done
     nothing: dict[str, list[str]] = {"schedules": [], "limits": []}
-    assert copied.json == {"copied": 48, "known": 0, "refused": [], **nothing}
-    assert contents(sh.folder / "copy.db") == contents(full)
-    for journal in ("full", "copy"):
-        assert sh("journal", "export", "--journal", f"{journal}.db", "--to", journal).code == 0
-    assert (sh.folder / "full").read_bytes() == (sh.folder / "copy").read_bytes()
-    again = sh("journal", "copy", "full.db", "copy.db")
-    assert (again.code, "0 runs copied" in again.err) == (0, True)
-    assert sh("replay", "full", "--journal", "copy.db").code == 0
-
-
-def test_an_import_has_the_same_rows(sh: Shell, full: Path) -> None:
-    assert sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl").code == 0
-    done = sh("journal", "import", "all.jsonl", "--journal", "new.db")
-    assert (done.code, "48 runs imported" in done.err) == (0, True), done
+    assert done.json == {"imported": 48, "known": 0, "refused": [], **nothing}
     assert contents(sh.folder / "new.db") == contents(full)
-    again = sh("journal", "import", "all.jsonl", "--journal", "new.db")
-    assert "0 runs imported" in again.err
-    studied = sh("stats", "all.jsonl")  # one format, with its machines
+    assert sh("journal", "export", "--journal", "new.db", "--to", "new.jsonl").code == 0
+    assert (sh.folder / "full.jsonl").read_bytes() == (sh.folder / "new.jsonl").read_bytes()
+    again = sh("journal", "import", "full.jsonl", "--journal", "new.db")
+    assert (again.code, "0 runs imported, 48 were there" in again.err) == (0, True)
+    assert sh("replay", "full", "--journal", "new.db").code == 0
+    studied = sh("stats", "full.jsonl")  # one format, with its machines
     assert (studied.code, "cannot be read" in studied.err) == (0, False)
+
+
+def test_a_moved_journal_goes_on_in_a_file(sh: Shell) -> None:
+    move_house(sh, "new.db")
+
+
+def move_house(sh: Shell, target: str) -> None:
+    """Export a journal with something of everything, import it, and let each run go on there."""
+    old, new = ("--journal", "old.db"), ("--journal", target)
+    full_journal(sh.folder / "old.db")
+    sh.write("boss.yaml", BOSS)
+    sh.write("desk.yaml", DESK)
+    run = ("--no-input", *old)
+    assert sh("run", *ASK, "--run-id", "waits", *run).code == 4
+    assert sh("run", "boss.yaml", "--run-id", "boss", *run).code == 4  # its child waits
+    assert sh("submit", *ADD[:4], "--run-id", "due", *old).code == 0
+    assert sh("schedule", "add", "noon", "desk.yaml", "news", "--every", "2d", *old).code == 0
+    journal = SqliteJournal(sh.folder / "old.db")
+    begun = load(sh.folder / "looper.yaml").start(
+        "x", journal=journal, script=["a", "b", "enough"], run_id="begun"
+    )
+    for _ in range(3):
+        begun.step()
+    by_hand(journal.set_limit(FleetLimit("session:s", "cost", "all", 9.0, 1.25)))
+    by_hand(journal.close())
+    assert sh("journal", "export", *old, "--to", "house.jsonl").code == 0
+    moved = sh("journal", "import", "house.jsonl", *new, "--format", "json")
+    assert moved.code == 0, moved
+    assert (moved.json["imported"], moved.json["schedules"]) == (53, ["noon"])
+    assert len(moved.json["limits"]) == 1
+    assert sh("journal", "export", *new, "--to", "moved.jsonl").code == 0
+    assert (sh.folder / "moved.jsonl").read_bytes() == (sh.folder / "house.jsonl").read_bytes()
+    for run_id in ("waits", "boss"):  # what a person is asked
+        assert sh("answer", run_id, "ok", *new).code == 0
+        assert sh("resume", run_id, "--no-input", *new).code == 0
+    sh.write("looped.yaml", "replies: [a, b, enough]")
+    resumed = sh("resume", "begun", "--no-input", "--script", "looped.yaml", *new)
+    assert resumed.code == 0, resumed
+    assert sh("worker", "--until-idle", *ADD[2:], *new).code == 0  # what is due
+    for run_id in ("waits", "boss", "begun", "due"):
+        [row] = [one for one in sh("runs", "--format", "json", *new).json if one["run"] == run_id]
+        assert row["status"] == "completed", row
+        assert sh("replay", run_id, "--tools", "tools.py", *new).code == 0
 
 
 def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: Shell) -> None:
@@ -91,23 +138,21 @@ def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: S
     journal = SqliteJournal(sh.folder / "a.db")
     by_hand(journal.set_limit(FleetLimit("session:s", "cost", "all", 9.0, 1.25)))
     by_hand(journal.close())
-    copied = sh("journal", "copy", "a.db", "b.db", "--format", "json")
-    assert copied.json["schedules"] == ["morning", "noon"]
-    assert len(copied.json["limits"]) == 4
-    for here, there in (("a", "b"), ("b", "c")):
+    for here, there in (("a", "b"), ("b", "c"), ("c", "a")):
         assert sh("journal", "export", "--journal", f"{here}.db", "--to", here).code == 0
-        done = sh("journal", "import", here, "--journal", "c.db", "--format", "json")
-        assert len(done.json["limits"]) == (4 if here == "a" else 0), there
+        done = sh("journal", "import", here, "--journal", f"{there}.db", "--format", "json")
+        assert done.json["schedules"] == ([] if there == "a" else ["morning", "noon"])
+        assert len(done.json["limits"]) == (0 if there == "a" else 4)
         sh("stats", here)
-    assert sh("journal", "export", "--journal", "c.db", "--to", "c").code == 0
     assert len({(sh.folder / name).read_bytes() for name in "abc"}) == 1
     assert "1.25" in sh("limits", "--journal", "c.db").out
     listed = sh("schedule", "list", "--journal", "c.db", "--format", "json").json
     assert listed == sh("schedule", "list", "--journal", "a.db", "--format", "json").json
     assert sh("journal", "prune", "--older", "0s", "--journal", "c.db").code == 0
     assert len(sh("limits", "--journal", "c.db", "--format", "json").json["limits"]) == 4
-    assert "pause them in one" in sh("journal", "copy", "a.db", "d.db").err
-    sh("journal", "copy", "a.db", "e.db", "--machine", "desk")
+    assert "pause them in one" in sh("journal", "import", "a", "--journal", "d.db").err
+    sh("journal", "export", "--journal", "a.db", "--machine", "desk", "--to", "desk")
+    assert sh("journal", "import", "desk", "--journal", "e.db").code == 0
     assert sh("schedule", "list", "--journal", "e.db", "--format", "json").json == []
 
 
@@ -119,21 +164,25 @@ def test_a_changed_line_of_a_schedule_or_limit_is_named(sh: Shell) -> None:
     assert (done.code, "a:1: the schedule or limit cannot be imported" in done.err) == (1, True)
 
 
-def test_some_runs_are_copied_with_their_children(sh: Shell, full: Path) -> None:
+def test_some_runs_are_exported_with_their_children(sh: Shell, full: Path) -> None:
+    def imported(*which: str) -> int:
+        assert sh("journal", "export", *which, "--journal", "full.db", "--to", "some").code == 0
+        (sh.folder / "some.db").unlink(missing_ok=True)
+        done = sh("journal", "import", "some", "--journal", "some.db", "--format", "json")
+        return done.json["imported"]
+
     parent = next(run for run in contents(full)["run"] if "/" in str(run[0]))[0]
     top = str(parent).partition("/")[0]
-    assert sh("journal", "copy", "full.db", "one.db", "--run", top).code == 0
     expected = [row for row in contents(full)["run"] if (str(row[0]) + "/").startswith(top + "/")]
-    assert len(expected) > 1
-    assert contents(sh.folder / "one.db")["run"] == expected
-    by_machine = sh("journal", "copy", "full.db", "m.db", "--machine", "agent", "--format", "json")
-    assert 0 < by_machine.json["copied"] < 48
-    aged = sh("journal", "copy", "full.db", "o.db", "--older", "36500d", "--format", "json")
-    assert aged.json["copied"] == 0
+    assert imported(top) == len(expected) > 1
+    assert contents(sh.folder / "some.db")["run"] == expected
+    assert 0 < imported("--machine", "agent") < 48
+    assert imported("--older", "36500d") == 0
 
 
-def test_what_cannot_be_copied_is_named_and_left_out(sh: Shell, full: Path) -> None:
-    assert sh("journal", "copy", "full.db", "copy.db", "--run", "full").code == 0
+def test_what_cannot_be_moved_is_named_and_left_out(sh: Shell, full: Path) -> None:
+    assert sh("journal", "export", "full", "--journal", "full.db", "--to", "full.jsonl").code == 0
+    assert sh("journal", "import", "full.jsonl", "--journal", "new.db").code == 0
     journal = SqliteJournal(full)
     row = by_hand(journal.acquire("full"))[0]
     note = Event(row.head, "intent", 1.0, None, {"key": "k", "state": "s"})
@@ -145,17 +194,19 @@ def test_what_cannot_be_copied_is_named_and_left_out(sh: Shell, full: Path) -> N
     with closing(sqlite3.connect(full)) as database, database:
         sql = "UPDATE event SET at = at + 1 WHERE run_id = ? AND seq = 2"
         database.execute(sql, (ids[1],))
-    done = sh("journal", "copy", "full.db", "copy.db")
+    done = sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl")
+    said = " ".join(done.err.split())
+    assert done.code == 1
+    assert f"run `{ids[0]}` is driven by another process" in said
+    assert f"run `{ids[1]}` was changed since it was written: record" in said
+    done = sh("journal", "import", "all.jsonl", "--journal", "new.db")
     said = " ".join(done.err.split())
     assert done.code == 1
     assert "run `full` is in" in said
     assert "with other records" in said
-    assert f"run `{ids[0]}` is driven by another process" in said
-    assert f"run `{ids[1]}` was changed since it was written: record" in said
-    names = {row[0] for row in contents(sh.folder / "copy.db")["run"]}
+    names = {row[0] for row in contents(sh.folder / "new.db")["run"]}
     assert names.isdisjoint(ids[:2])
     assert len(names) > 30
-    assert sh("journal", "export", "--journal", "full.db", "--to", "x").code == 1
 
 
 def test_a_damaged_line_keeps_its_run_out_and_is_named(sh: Shell, full: Path) -> None:
@@ -185,22 +236,21 @@ def test_a_damaged_line_keeps_its_run_out_and_is_named(sh: Shell, full: Path) ->
     )
 
 
-def test_the_same_journal_is_no_target(sh: Shell, full: Path) -> None:
-    done = sh("journal", "copy", "full.db", "./full.db")
-    assert (done.code, "are the same journal" in done.err) == (2, True)
-    missing = sh("journal", "copy", "nothing.db", "full.db")
+def test_a_journal_that_is_not_there_is_not_exported(sh: Shell) -> None:
+    missing = sh("journal", "export", "--journal", "nothing.db", "--to", "all.jsonl")
     assert (missing.code, "there is no journal at" in missing.err) == (2, True)
 
 
-def test_an_interrupted_copy_is_repeated(sh: Shell, full: Path) -> None:
-    command = [sys.executable, "-m", "chartloop", "journal", "copy", "full.db", "copy.db"]
-    copying = subprocess.Popen(command, cwd=sh.folder)
-    while copying.poll() is None and not (sh.folder / "copy.db").exists():
+def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
+    assert sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl").code == 0
+    into = ("journal", "import", "all.jsonl", "--journal", "new.db")
+    importing = subprocess.Popen([*PROGRAM, *into], cwd=sh.folder)
+    while importing.poll() is None and not (sh.folder / "new.db").exists():
         time.sleep(0.001)
-    copying.kill()
-    copying.wait()
-    assert sh("journal", "copy", "full.db", "copy.db").code == 0
-    assert contents(sh.folder / "copy.db") == contents(full)
+    importing.kill()
+    importing.wait()
+    assert sh(*into).code == 0
+    assert contents(sh.folder / "new.db") == contents(full)
 
 
 def test_migrate_says_what_it_did(sh: Shell) -> None:

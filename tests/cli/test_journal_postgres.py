@@ -1,4 +1,4 @@
-"""Copies of journals from a file to PostgreSQL and back, and the migration of its tables."""
+"""Journals that move from a file to PostgreSQL and back, and the migration of its tables."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chartloop.run.journal import Journal
 from chartloop.run.recorded import check_chain
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASK, Shell
-from tests.cli.test_journal import contents
-from tests.copying import copy_all, exported, full_journal
+from tests.cli.test_journal import contents, move_house
+from tests.copying import exported, full_journal, move_all
 from tests.postgres import NEEDED, Cluster
 
 pytestmark = [*NEEDED]
@@ -31,32 +31,37 @@ def server(url: str) -> Journal:
     return journal_of(url)
 
 
-def test_a_copy_to_a_server_and_back_is_the_same(tmp_path: Path, server: Journal) -> None:
+def test_a_journal_is_the_same_on_a_server_and_back(tmp_path: Path, server: Journal) -> None:
     first = SqliteJournal(full_journal(tmp_path / "full.db"))
     last = SqliteJournal(tmp_path / "last.db")
-    assert copy_all(first, server) == copy_all(server, last) == 48
+    assert move_all(first, server) == move_all(server, last) == 48
     assert exported(first) == exported(server) == exported(last)
     for row in by_hand(server.rows()):
         checked = by_hand(check_chain(server, row.run_id))
         assert checked is not None
         assert checked.fault == ""
-    assert copy_all(first, server) == copy_all(server, last) == 0
+    assert move_all(first, server) == move_all(server, last) == 0
     for journal in (first, last):
         by_hand(journal.close())
     assert contents(tmp_path / "full.db") == contents(tmp_path / "last.db")
 
 
-def test_the_commands_copy_to_a_server_and_from_it(sh: Shell, url: str) -> None:
+def test_a_moved_journal_goes_on_on_a_server(sh: Shell, url: str) -> None:
+    move_house(sh, url)
+
+
+def test_the_commands_move_runs_to_a_server_and_from_it(sh: Shell, url: str) -> None:
     full_journal(sh.folder / "full.db")
     assert sh("run", *ASK, "--run-id", "guess", "--no-input", "--journal", "full.db").code == 4
-    assert sh("journal", "copy", "full.db", url).code == 0
-    for journal, file in (("full.db", "a.jsonl"), (url, "b.jsonl")):
-        assert sh("journal", "export", "--journal", journal, "--to", file).code == 0
+    assert sh("journal", "export", "--journal", "full.db", "--to", "a.jsonl").code == 0
+    assert sh("journal", "import", "a.jsonl", "--journal", url).code == 0
+    assert sh("journal", "export", "--journal", url, "--to", "b.jsonl").code == 0
     assert (sh.folder / "a.jsonl").read_bytes() == (sh.folder / "b.jsonl").read_bytes()
     assert sh("answer", "guess", "ok", "--journal", url).code == 0
     resumed = sh("resume", "guess", "--journal", url, "--no-input")
     assert "Traceback" not in resumed.err
-    back = sh("journal", "copy", url, "full.db")  # it went on over there
+    assert sh("journal", "export", "--journal", url, "--to", "c.jsonl").code == 0
+    back = sh("journal", "import", "c.jsonl", "--journal", "full.db")  # it went on over there
     assert (back.code, "run `guess` is in" in " ".join(back.err.split())) == (1, True)
     pruned = sh("journal", "prune", "--older", "0s", "--journal", url, "--format", "json")
     assert pruned.json["removed"]

@@ -137,7 +137,6 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "worker": [("worker", "--until-idle", *TOLD), ("worker", "--machines", EVIL)],
     "journal": [
         ("journal", "migrate"),
-        ("journal", "copy", EVIL, "other.db"),
         ("journal", "export", "ends", "--to", "ends.jsonl"),
         ("journal", "export", EVIL, "--to", "x.jsonl"),
         ("journal", "import", EVIL),

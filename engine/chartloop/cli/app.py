@@ -67,7 +67,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     )),
     ("Inspect and analyse", (
         Entry("runs", "List and remove recorded runs."),
-        Entry("journal", "Migrate, copy, export, import and prune a journal."),
+        Entry("journal", "Migrate, export, import and prune a journal."),
         Entry("show", "Show a run: its result, its records, its path."),
         Entry("why", "Show why a run took its path."),
         Entry("retry", "Try runs that failed again, from where they failed."),

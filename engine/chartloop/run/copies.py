@@ -1,13 +1,13 @@
-"""Whole runs as a journal stores them: between two journals, and in a file of lines.
+"""Whole runs as a journal stores them: read from one, as lines of a file, and put into another.
 
-What is copied is the stored text, never what was read from it, so the digests stay what they were.
-A run goes with its children, in one transaction: a driver at the target never finds a parent
-without the child that it has started. A lease stays behind, and so does a worker's claim.
+The lines hold the stored text, never what was read from it, so the digests stay what they were.
+A run is put with its children, in one transaction: a driver never finds a parent without the child
+that it has started. A lease stays behind, and so does a worker's claim.
 
 The lines of a run are its row and its records, and after them what only an import needs: lines
 with a ``part``. `run.recorded` steps over them.
 
-Belongs here: copying. Never: SQL, files.
+Belongs here: the lines, and what is checked on the way. Never: SQL, files.
 """
 
 from __future__ import annotations
@@ -66,59 +66,44 @@ def texts_wanted(row: RunRow, links: Sequence[Link]) -> list[str]:
     return sorted(wanted.union(_CERTIFICATE.findall(first)))
 
 
-async def tree_of(journal: Journal, run_id: str) -> list[str]:
-    """A run and its children, each after its parent."""
+async def read_tree(journal: Journal, run_id: str) -> list[RawRun]:
+    """A run and its children, each after its parent. Raises if one is driven or was changed."""
     below = await journal.rows(prefix=run_id + CHILD_MARK)
-    return [run_id, *sorted((row.run_id for row in below), key=lambda id: (id.count("/"), id))]
-
-
-async def read_tree(journal: Journal, run_ids: Sequence[str]) -> list[RawRun]:
-    """These runs of a tree, checked. Raises if one is driven or was changed."""
-    before, found = await journal.chain_ends(run_ids), list[RawRun]()
-    for run_id in run_ids:
-        if (lease := await journal.living_lease(run_id)) is not None:
+    ids = [run_id, *sorted((row.run_id for row in below), key=lambda id: (id.count("/"), id))]
+    before, found = await journal.chain_ends(ids), list[RawRun]()
+    for one in ids:
+        if (lease := await journal.living_lease(one)) is not None:
             raise driven(*lease)
-        if (run := await journal.raw(run_id)) is None:
-            raise RunError(f"`{journal.name}` keeps no text of its runs, so none can be copied")
+        if (run := await journal.raw(one)) is None:
+            raise RunError(f"`{journal.name}` keeps no text of its runs, so none can be exported")
         if fault := fault_of(run):
             raise JournalCorrupt(
-                f"run `{run_id}` was changed since it was written: {fault}",
-                hint=f"nothing of it was copied; `chartloop replay {run_id}` checks it",
+                f"run `{one}` was changed since it was written: {fault}",
+                hint=f"nothing of it was exported; `chartloop replay {one}` checks it",
             )
         found.append(run)
-    if await journal.chain_ends(run_ids) != before:
-        raise RunError(f"run `{run_ids[0]}` went on while it was read", hint="repeat the command")
+    if await journal.chain_ends(ids) != before:
+        raise RunError(f"run `{run_id}` went on while it was read", hint="repeat the command")
     return found
 
 
-async def missing_runs(journal: Journal, ends: Mapping[str, bytes]) -> list[str]:
-    """Which of these runs a journal lacks. `RunError` if it has one that ends otherwise."""
-    there = await journal.chain_ends([*ends])
+async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
+    """Write a run of a file and its children; returns how many are new here, of how many.
+
+    `RunError` if the journal has one of them that ends otherwise.
+    """
+    ends = {run.row.run_id: run.chain.end for run in runs}
+    there = await target.chain_ends([*ends])
     for run_id, end in there.items():
         if end != ends[run_id]:
             raise RunError(
-                f"run `{run_id}` is in `{journal.name}` already, with other records",
+                f"run `{run_id}` is in `{target.name}` already, with other records",
                 hint="one of the two went on: keep that one, and remove the other, "
                 f"`chartloop runs rm {run_id}`",
             )
-    return [run_id for run_id in ends if run_id not in there]
-
-
-async def copy_tree(source: Journal, target: Journal, run_id: str) -> tuple[int, int]:
-    """Copy a run and its children; returns how many are new to the target, of how many."""
-    ends = await source.chain_ends(await tree_of(source, run_id))
-    missing = await missing_runs(target, ends)
+    missing = [run for run in runs if run.row.run_id not in there]
     if missing:
-        await target.put_raw(await read_tree(source, missing))
-    return len(missing), len(ends)
-
-
-async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
-    """Write a run of a file and its children; returns how many are new here, of how many."""
-    ends = {run.row.run_id: run.chain.end for run in runs}
-    missing = await missing_runs(target, ends)
-    if missing:
-        await target.put_raw([run for run in runs if run.row.run_id in missing])
+        await target.put_raw(missing)
     return len(missing), len(ends)
 
 

@@ -572,7 +572,8 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self._log(run_id)
 
     async def put_raw(self, runs: Sequence[RawRun]) -> None:
-        raise RunError("a journal in memory takes no copies", hint="copy to a file or a database")
+        hint = "import into a file or a database"
+        raise RunError("a journal in memory takes no whole runs", hint=hint)
 
     async def chain_ends(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         return {}

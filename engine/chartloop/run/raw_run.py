@@ -69,7 +69,7 @@ class RawRun(NamedTuple):
 
 
 class Copies(Protocol):
-    """The part of a journal's port that copies runs."""
+    """The part of a journal's port that gives and takes whole runs."""
 
     async def raw(self, run_id: str) -> RawRun | None:
         """A run as it is stored; None if the journal keeps no text of it."""

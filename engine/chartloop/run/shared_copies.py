@@ -1,10 +1,10 @@
-"""What a journal holds beside its runs, in a copy: its cron schedules and its limits across runs.
+"""The lines of an export beside its runs: cron schedules, and limits across runs.
 
 Each is one line of JSON with a ``part`` and its own digest. The line of a schedule has the text of
 its machine. That of a limit has what is used: in all, or on the day that it says. What calls in
 flight hold stays behind, with their drivers, and so does what a minute has used.
 
-What the target has already under the same name is passed over.
+A schedule or limit whose name the journal already has is passed over.
 
 Belongs here: these lines. Never: runs (`run.copies`), SQL, files.
 """
@@ -61,9 +61,7 @@ def _line(part: str, **more: Any) -> str:
     return to_json({"part": part, "sha256": sha256(text.encode()).hexdigest(), "of": text})
 
 
-async def put_shared(
-    target: Journal, line: str | bytes, where: str = ""
-) -> tuple[SharedPart, str, bool]:
+async def put_shared(target: Journal, line: bytes, where: str) -> tuple[SharedPart, str, bool]:
     """Write the schedule or limit of a line; returns which it is, and whether it is new.
 
     `where` names the line. Raises `JournalCorrupt` for one that was changed.

@@ -1,10 +1,10 @@
-"""`chartloop journal`: migrate, copy, export, import and prune a journal."""
+"""`chartloop journal`: migrate, export, import and prune a journal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class JournalOptions(RunOptions):
-    """The options of `journal`: which runs. Durations are in seconds."""
+class ExportOptions(RunOptions):
+    """The options of `journal export`: which runs. Durations are in seconds."""
 
-    runs: tuple[str, ...] = option(
-        "--run", multiple=True, metavar="RUN", help="Only this run. Repeatable."
-    )
     machine: str | None = option(
         "--machine", metavar="NAME", shell_complete=completion.machines,
         help="Only runs of this machine.",
@@ -48,27 +45,18 @@ class JournalOptions(RunOptions):
         help="Only runs whose last record is older than this: 30d, 12h.",
     )  # fmt: skip
 
-    @property
-    def selects(self) -> bool:
-        """Whether only some runs are wanted, and so neither schedules nor limits."""
-        return bool(self.runs or self.machine or self.older is not None)
-
-
-_chosen = parameters.options_of(JournalOptions, "machine", "older")
-
 
 @click.group(
     epilog="""\b
 Examples:
   chartloop journal migrate --journal postgresql://owner@db.example.org/runs
-  chartloop journal copy .chartloop/journal.db postgresql://team@db.example.org/runs
   chartloop journal export --to runs.jsonl
-  chartloop journal import runs.jsonl --journal other.db
+  chartloop journal import runs.jsonl --journal postgresql://team@db.example.org/runs
   chartloop journal prune --older 90d --status completed
 """,
 )
 def journal() -> None:
-    """Migrate, copy, export, import and prune a journal."""
+    """Migrate, export, import and prune a journal."""
 
 
 @journal.command()
@@ -96,50 +84,17 @@ def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
     console.say(f"{name}: tables of version {after} {done}{engine}")
 
 
-@journal.command("copy")
-@click.argument("source", metavar="FROM")
-@click.argument("target", metavar="TO")
-@parameters.options_of(JournalOptions, "runs")
-@_chosen
-@parameters.format_option()
-@pass_options(JournalOptions)
-def copy(source: str, target: str, options: JournalOptions) -> int:
-    """Copy runs with all that belongs to them, as they are stored, and schedules and limits.
-
-    FROM and TO are files or URLs of databases. What TO has already is passed over, so an
-    interrupted copy is repeated. With --run, --machine or --older only these runs are copied. Runs
-    that are driven, were changed by hand, or went on in TO are named and left out; then the exit
-    code is 1.
-    """
-    first = open_journal(replace(options, journal=source))
-    second = open_journal(replace(options, journal=target), make=True)
-    if first.name == second.name:
-        raise click.UsageError("FROM and TO are the same journal")
-    tally = _Tally("copied")
-    chosen = _choose(first, options.runs, options)
-    with progress_bar("copying", len(chosen)) as advance:
-        for run_id in chosen:
-            try:
-                tally.count(*sync.by_hand(copies.copy_tree(first, second, run_id)))
-            except ChartloopError as error:
-                tally.refuse(run_id, error)
-            advance()
-    for line in () if options.selects else sync.by_hand(shared_copies.shared_lines(first)):
-        tally.put(second, line.text, first.name)
-    return tally.tell(as_json=options.is_json)
-
-
 @journal.command("export")
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option(
     "--to", "output", required=True, metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True), help="The file to write; - is stdout.",
 )  # fmt: skip
-@_chosen
+@parameters.options_of(ExportOptions)
 @parameters.journal_option
 @parameters.format_option()
-@pass_options(JournalOptions)
-def export(output: str, options: JournalOptions) -> int:
+@pass_options(ExportOptions)
+def export(runs: tuple[str, ...], output: str, options: ExportOptions) -> int:
     """Write whole runs to a file of JSON lines, from which `journal import` makes them again.
 
     All runs of the journal, unless some are named; each with its children. With all of them its
@@ -149,15 +104,13 @@ def export(output: str, options: JournalOptions) -> int:
     if output == "-" and sys.stdout.isatty():
         raise click.UsageError("lines of stored bytes are not for a terminal: name a file")
     opened, tally = open_journal(options), _Tally("exported")
-    chosen = _choose(opened, options.runs, options)
+    chosen = _choose(opened, runs, options)
 
     def content() -> Iterator[bytes]:
         with progress_bar("exporting", len(chosen)) as advance:
             for run_id in chosen:
                 try:
-                    tree = sync.by_hand(
-                        copies.read_tree(opened, sync.by_hand(copies.tree_of(opened, run_id)))
-                    )
+                    tree = sync.by_hand(copies.read_tree(opened, run_id))
                 except ChartloopError as error:
                     tally.refuse(run_id, error)
                 else:
@@ -165,7 +118,9 @@ def export(output: str, options: JournalOptions) -> int:
                         yield from (line.encode() + b"\n" for line in copies.lines_of(run))
                     tally.count(len(tree), len(tree))
                 advance()
-        for line in () if options.selects else sync.by_hand(shared_copies.shared_lines(opened)):
+        if runs or options.machine or options.older is not None:
+            return  # schedules and limits go with the whole journal only
+        for line in sync.by_hand(shared_copies.shared_lines(opened)):
             yield line.text.encode() + b"\n"
             tally.shared[line.what].append(line.name)
 
@@ -186,7 +141,8 @@ def import_(file: str, options: RunOptions) -> int:
 
     FILE may be -, stdin. The digests are checked. Nothing is written of a run with a damaged line,
     nor of its children; the line is named, and the exit code is 1. Runs that the journal has
-    already are passed over.
+    already are passed over, so an interrupted import can be repeated. Those that went on there are
+    left out, and named.
     """
     opened, tally = open_journal(options, make=True), _Tally("imported")
     name, shared = "stdin" if file == "-" else file, list[tuple[str, bytes]]()
@@ -208,7 +164,14 @@ def import_(file: str, options: RunOptions) -> int:
             except ChartloopError as error:
                 tally.refuse(run_id, error)
     for where, line in shared:
-        tally.put(opened, line, where)
+        try:
+            what, schedule_or_limit, is_new = sync.by_hand(
+                shared_copies.put_shared(opened, line, where)
+            )
+        except ChartloopError as error:
+            tally.refuse("", error)
+        else:
+            tally.shared[what] += [schedule_or_limit] if is_new else []
     return tally.tell(as_json=options.is_json)
 
 
@@ -271,15 +234,6 @@ class _Tally:
         self._new += new
         self._known += all - new
 
-    def put(self, target: Journal, line: str | bytes, where: str) -> None:
-        """Write the schedule or limit of a line, and count it if it is new."""
-        try:
-            what, name, new = sync.by_hand(shared_copies.put_shared(target, line, where))
-        except ChartloopError as error:
-            self.refuse("", error)
-        else:
-            self.shared[what] += [name] if new else []
-
     def refuse(self, run_id: str, error: ChartloopError) -> None:
         self._refused.append((run_id, error))
 
@@ -307,7 +261,7 @@ class _Tally:
         return 1 if self._refused else 0
 
 
-def _choose(opened: Journal, names: tuple[str, ...], options: JournalOptions) -> list[str]:
+def _choose(opened: Journal, names: tuple[str, ...], options: ExportOptions) -> list[str]:
     """The runs that are wanted, the oldest first, without their children."""
     before = None if options.older is None else sync.by_hand(opened.now()) - options.older
     filter = journal_pages.RunFilter(machine=options.machine, updated_to=before)
