@@ -1,8 +1,8 @@
-"""Draws the pictures of a run that `docs/notebook.md` shows.
+"""Draws the picture of a run that `docs/notebook.md` shows.
 
     python docs/pictures/draw.py [FOLDER]        # by default the folder of this file
 
-A test compares them with what this would draw: as graphs, never as bytes.
+A test compares it with what this would draw: as graphs, never as bytes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 
 from chartloop import Run, load
 from chartloop.pictures.live.live_picture import LivePicture
-from chartloop.pictures.report.run_picture import RunPicture
-from chartloop.run.progress import meters_of, standing_of
+from chartloop.run.progress import standing_of
 from chartloop.testing import ManualClock
 
 HERE = Path(__file__).resolve().parent
@@ -38,19 +37,10 @@ def live(run: Run) -> str:
     return LivePicture(run.draw().chart, prefix="live-").still(standing_of(run.session))
 
 
-def report(run: Run) -> str:
-    """The report picture, with such ids, too."""
-    chart, session = run.draw().chart, run.session
-    meters = meters_of(session)
-    return RunPicture(chart, standing_of(session), meters=meters, prefix="report-").svg()
-
-
 def main() -> None:
-    """Draw both."""
+    """Draw it."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
-    run = pictured()
-    (folder / "live.svg").write_text(live(run), encoding="utf-8")
-    (folder / "report.svg").write_text(report(run), encoding="utf-8")
+    (folder / "live.svg").write_text(live(pictured()), encoding="utf-8")
 
 
 if __name__ == "__main__":

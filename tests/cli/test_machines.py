@@ -307,11 +307,9 @@ def test_draw_a_run(sh: Shell) -> None:
     assert "done ✓ completed" in out
     assert "▶ done  ✓ completed\n" in sh("draw", "--run", "last", "--format", "outline").out
     dot = sh("draw", "--run", "last", "--format", "dot").out
-    assert "BGCOLOR" in dot
     assert "limits.steps (20)" in dot
-    live = sh("draw", "--run", "last", "--look", "live", "--format", "dot").out
-    assert "BGCOLOR" not in live
-    assert "✓ completed" in live
+    assert "✓ completed" in dot
+    assert sh("draw", "--run", "last", "--look", "live", "--format", "dot").out == dot
     plain = sh("draw", "--run", "last", "--look", "plain", "--format", "dot").out
     assert "✓" not in plain
 
@@ -552,26 +550,10 @@ def test_the_name_of_a_picture_says_its_format(sh: Shell) -> None:
     assert "or say --format" in done.err
 
 
-@pytest.mark.slow("starts processes for seconds")
 @pytest.mark.system("dot", install="apt-get install graphviz")
-def test_a_page_is_a_file_of_its_own(sh: Shell) -> None:
-    done = sh("draw", "moderator", "-o", "m.svg", "--page", "a4")
-    assert done.code == 0
-    written = sorted(path.name for path in sh.folder.glob("m*.svg"))
-    assert written == [f"m-{n}.svg" for n in range(1, len(written) + 1)]
-    assert "m-2.svg: " in done.err
-    assert "on page 2" in (sh.folder / "m-1.svg").read_text()
-    assert sh("draw", "agent", "-o", "a.svg", "--page", "a4").code == 0
-    assert (sh.folder / "a.svg").exists()
-    refused = sh("draw", "agent", "--page", "a4")
-    assert refused.code == 2
-    assert "give -o FILE.svg" in refused.err
-
-
-@pytest.mark.system("dot", install="apt-get install graphviz")
-def test_a_large_picture_says_how_it_can_be_split(sh: Shell) -> None:
-    assert "--page a4 splits it" in sh("draw", "moderator", "-o", "m.svg").err
-    assert "--page" not in sh("draw", "agent", "-o", "a.svg").err
+def test_a_large_picture_says_how_a_part_is_shown(sh: Shell) -> None:
+    assert "--around STATE shows a part" in sh("draw", "moderator", "-o", "m.svg").err
+    assert "--around" not in sh("draw", "agent", "-o", "a.svg").err
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")

@@ -18,8 +18,8 @@ from chartloop.pictures.flowchart import Arrow, Box, Flowchart, RuleLine, one_li
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.outline import Outline
 from chartloop.pictures.live.plan import Planner
-from chartloop.pictures.live.progress import Meter, Standing
-from chartloop.pictures.report.run_picture import RunPicture
+from chartloop.pictures.live.progress import Standing
+from chartloop.pictures.live.run_picture import RunPicture
 from tests.laws.test_view_laws import HOSTILE, charts, ids, labels
 
 PYGRAPHVIZ = pytest.mark.extra(  # noqa: S610 - no Django
@@ -38,7 +38,6 @@ ENGINES: list[Engine] = ["dot", "pygraphviz"] if shutil.which("dot") else ["pygr
 engines = st.sampled_from(ENGINES)
 """Both that are here: `dot` starts ten times as fast."""
 hows: st.SearchStrategy[str] = st.sampled_from(["", *(phase.name for phase in ENDINGS)])
-shares = st.one_of(st.none(), st.floats(0, 1e9), st.sampled_from([0.8, 1.0, 0.0]))
 
 
 @st.composite
@@ -124,14 +123,11 @@ def test_a_painted_picture_is_whole_and_nothing_in_it_runs_or_moves(
 @pytest.mark.slow("tries hundreds of examples for seconds")
 @PYGRAPHVIZ
 @settings(max_examples=25)
-@given(painted(), st.dictionaries(ids, st.builds(Meter, evil, shares), max_size=4), engines)
-def test_a_report_picture_is_whole_and_nothing_in_it_runs(
-    given: tuple[Flowchart, Standing], meters: dict[str, Meter], engine: Engine
+@given(painted(), engines)
+def test_a_picture_of_one_moment_is_whole_and_nothing_in_it_runs(
+    given: tuple[Flowchart, Standing], engine: Engine
 ) -> None:
-    chart, standing = given
-    named = dict(zip([box.id for box in chart.boxes], meters.values(), strict=False)) | meters
-    picture = RunPicture(chart, standing, meters=named, engine=engine)
-    nothing_runs(element(picture.svg()))
+    nothing_runs(element(RunPicture(*given, engine=engine).svg()))
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")

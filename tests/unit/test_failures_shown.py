@@ -79,7 +79,6 @@ FACES = [
     Face("picture", lambda run: run.draw(look="live").svg(), "↻ 1 recovered"),
     Face("picture-drawn", lambda run: run.draw(look="live").text(), "↻ 1 recovered"),
     Face("picture-mermaid", lambda run: run.draw(look="live").mermaid(), "act<br/>↻ 1 recovered"),
-    Face("report", lambda run: run.draw(look="report").svg(), "↻ 1 recovered"),
     Face("profile", lambda run: str(run.result.profile["act"].failed_calls), "1"),
 ]  # fmt: skip
 

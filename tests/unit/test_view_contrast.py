@@ -17,7 +17,6 @@ from chartloop.api import Run
 from chartloop.pictures.dot.theme import PAPER
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.progress import Standing
-from chartloop.pictures.report.cells import EMPTY_CELL
 
 pytestmark = pytest.mark.system("dot", install="apt-get install graphviz")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -152,11 +151,6 @@ def _parts(
         yield from _parts(child, way, rules, passed, group)
 
 
-SWATCH = "■"
-EMPTY = colour_of(EMPTY_CELL) or WHITE
-"""An empty cell of a bar: a full one differs from it, and a line goes around them all."""
-
-
 def faint(svg: str, *, dark: bool = False) -> list[str]:
     """Everything in a picture that is too faint, with its ratio."""
     found: list[str] = []
@@ -166,9 +160,8 @@ def faint(svg: str, *, dark: bool = False) -> list[str]:
         ground = grounds.get(part.group, paper)
         fill, stroke = colour_of(part.says.get("fill", "")), colour_of(part.says.get("stroke", ""))
         if part.tag in ("text", "tspan"):
-            least = GRAPHIC if part.text == SWATCH else TEXT
             if part.text and fill is not None:
-                found += too_faint(part, fill, ground, least)
+                found += too_faint(part, fill, ground, TEXT)
             continue
         if part.inside == "graph":
             continue
@@ -179,8 +172,8 @@ def faint(svg: str, *, dark: bool = False) -> list[str]:
                 found += too_faint(part, stroke, paper, GRAPHIC)
         elif stroke is not None:
             found += too_faint(part, stroke, ground, GRAPHIC)
-        elif fill is not None and fill not in (EMPTY, WHITE):
-            found += too_faint(part, fill, EMPTY, GRAPHIC)
+        elif fill is not None and fill != WHITE:
+            found += too_faint(part, fill, ground, GRAPHIC)
     return sorted(set(found))
 
 
@@ -240,10 +233,7 @@ LOOKS: dict[str, Callable[[], str]] = {
     "page-stopped": lambda: painted(ended(steps=3)),
     "page-failed": lambda: painted(failing()),
     "page-of-nothing": lambda: LivePicture(load("moderator").draw().chart).svg(Standing(), "auto"),
-    "report-at-the-start": lambda: stepped(1).draw(look="report").svg(),
-    "report-near-its-limit": lambda: stepped(5).draw(look="report").svg(),
-    "report-at-its-limit": lambda: ended(steps=3).draw(look="report").svg(),
-    "report-chain": lambda: stepped(4).draw(look="report", rules="chain").svg(),
+    "live-chain": lambda: stepped(4).draw(look="live", rules="chain").svg(),
     "way": lambda: load("agent").bound().draw().svg(),
     "diff": change,
     "diff-focus": lambda: diff(load("moderator"), load("moderator_full")).picture().svg(),
@@ -266,14 +256,6 @@ def test_every_text_and_line_of_a_page_can_be_seen_in_the_dark(look: str) -> Non
 
 
 # not by colour alone ----------------------------------------------------------------------------
-
-
-def test_a_bar_says_in_a_word_what_its_colour_says() -> None:
-    near = stepped(5).draw(look="report").svg()
-    assert "· near" in near
-    assert "· reached" not in near
-    assert "· reached" in ended(steps=3).draw(look="report").svg()
-    assert "· near" in stepped(5).draw(look="report").mermaid()
 
 
 def test_a_changed_arrow_has_a_sign_as_a_new_one_has() -> None:

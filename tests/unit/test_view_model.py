@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import Machine, Run, load
+from chartloop import Machine, Run, guard, load
 from chartloop.core.errors import ChartloopError, RunError, StatusError
 from chartloop.ui.view_model.build import standing_of, view_run
 from chartloop.ui.view_model.orders import (
@@ -128,6 +128,20 @@ def test_what_comes_next_is_shown_with_the_limits(machine: Machine) -> None:
     assert [edge.target for edge in view.next.edges] == ["agree"]
     assert [limit.fact for limit in view.limits] == ["run.steps", "errors.rate"]
     assert view.limits[0].text == "0 of 9"
+
+
+def test_a_guard_of_the_callers_own_is_not_asked_for_a_view() -> None:
+    @guard
+    def enough() -> bool:
+        """Whether it is enough."""
+        raise AssertionError("a view asks nobody")
+
+    machine = load(
+        "chartloop: 1\nmachine: m\nlimits: {a: 10}\nstates:\n  a: {do: nothing, next: q}\n"
+        "  q: {ask: Q, when: enough() or run.steps >= limits.a, then: z, else: a}\n  z: {stop: completed}\n",
+        guards=[enough],
+    )
+    assert [limit.text for limit in standing_of(machine.start("x")).limits] == ["0 of 10"]
 
 
 def test_the_facts_that_the_newest_record_changed(machine: Machine) -> None:

@@ -73,7 +73,7 @@ def test_of_a_machine_and_of_its_run() -> None:
     assert sideways.chart.direction == "lr"
     assert "rankdir=LR" in sideways.dot()
     run = machine.start("Talk.")
-    assert "rankdir=LR" in run.draw(look="report", direction="lr").dot()
+    assert "rankdir=LR" in run.draw(look="live", direction="lr").dot()
     assert run.draw(look="live", around="check_tokens").chart.boxes[-1].id == HIDDEN
     assert live(run, direction="lr").picture.chart == run.draw(direction="lr").chart
     assert "• " in machine.draw(direction="lr").outline()

@@ -41,7 +41,7 @@ from chartloop.run.events import Event as StreamEvent
 from chartloop.run.explanations import explain_record
 from chartloop.run.journal import direct_journal
 from chartloop.run.loop import act_once, advance, change, drive, leave
-from chartloop.run.progress import meters_of, standing_of, status_of
+from chartloop.run.progress import standing_of, status_of
 from chartloop.run.question import Question, question_of
 from chartloop.run.recorded import check_chain
 from chartloop.run.renaming import as_now
@@ -56,8 +56,8 @@ from chartloop.run.workers import on_worker
 
 if TYPE_CHECKING:
     from chartloop.pictures.live.live_picture import LivePicture
+    from chartloop.pictures.live.run_picture import Look
     from chartloop.pictures.picture import Picture
-    from chartloop.pictures.report.run_picture import Look
 
 T = TypeVar("T")
 
@@ -543,17 +543,14 @@ class Run:
         text = await stored_certificate(session.journal, session.run_id)
         return None if text is None else json.loads(text)
 
-    def draw(
-        self, *, look: Look = "plain", **options: Unpack[DrawOptions]
-    ) -> Picture:  # fmt: skip
+    def draw(self, *, look: Look = "plain", **options: Unpack[DrawOptions]) -> Picture:
         """The machine's picture with the limits and, depending on `look`, the state of this run.
 
         The other options are those of `Machine.draw`: ``direction="lr"``.
 
         `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
-        `report` also shows the current value of every decision and rule against its bound.
         """
-        from chartloop.pictures.report.run_picture import (  # noqa: PLC0415 - few runs are drawn
+        from chartloop.pictures.live.run_picture import (  # noqa: PLC0415 - few runs are drawn
             Look,
             RunPicture,
         )
@@ -563,12 +560,8 @@ class Run:
         picture = self.machine.draw(**options, facts=session.position.facts)
         if look == "plain":
             return picture
-        if options.get("region") == "status":
-            drawn = RunPicture(picture.chart, status_of(session))
-        else:
-            meters = meters_of(session) if look == "report" else None
-            drawn = RunPicture(picture.chart, standing_of(session), meters=meters)
-        return drawn.at_scale(options.get("scale", 1.0))
+        stands = status_of if options.get("region") == "status" else standing_of
+        return RunPicture(picture.chart, stands(session)).at_scale(options.get("scale", 1.0))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the current picture of the run."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.language.expression import Expression
-from chartloop.machine.guard_text import say_value, type_at, type_of
+from chartloop.machine.guard_text import say_value, type_at
 
 if TYPE_CHECKING:  # the command line imports this before it loads a machine
     from chartloop.machine.build import Chart
@@ -56,30 +55,3 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
             budget = Budget(bound.fact, reading.share, message, limit)
             out.setdefault((bound.fact, bound.bound_text), budget)
     return list(out.values())
-
-
-class Value(NamedTuple):
-    """The current value of a guard, in words."""
-
-    text: str
-    """``412,318 / 1,000,000``"""
-    share: float | None = None
-    """The used share of its bound; None if it has no bound."""
-
-
-def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
-    """Return the most telling comparison of a guard: of several bounds the nearest.
-
-    None if it compares no known numbers.
-    """
-    nearest: Value | None = None
-    bounds = {bound.text for bound in guard.bounds}
-    for reading in guard.readings(facts):
-        if reading.margin is None:  # not a comparison of size
-            continue
-        type = type_of(reading, guard, chart.spec.roots)
-        share = reading.share if reading.text in bounds else None
-        if nearest is None or (share or 0.0) > (nearest.share or 0.0):
-            against = f" / {say_value(reading.right, type)}" if reading.right else ""
-            nearest = Value(f"{say_value(reading.left, type)}{against}", share)
-    return nearest

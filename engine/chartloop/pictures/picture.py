@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, partial
@@ -29,12 +28,10 @@ from chartloop.pictures.dot.theme import Theme, adaptive, to_dark
 from chartloop.pictures.dot.write import PLAIN, Dress, svg_ids, to_dot
 from chartloop.pictures.flowchart import Flowchart, one_line
 from chartloop.pictures.mermaid import to_mermaid, too_large
-from chartloop.pictures.pages import PAPERS, Paper, fitting, shorten_title, split
 from chartloop.pictures.save import save
 from chartloop.pictures.text.draw import MOST, WIDTH, Drawing, draw
 from chartloop.pictures.text.outline import to_outline
 
-_SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)pt"\s+height="([\d.]+)pt"')
 _SMALL = 60
 """The most boxes for which a notebook gets a PNG too, since some do not show SVG. A larger picture
 is sent again as an image in HTML: a PNG of it would take megabytes."""
@@ -176,32 +173,6 @@ class Picture:
         The write is atomic. RunError: no such format, or the file cannot be written.
         """
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
-
-    def pages(self, paper: Paper = "a4") -> tuple[Picture, ...]:
-        """The picture in parts that are legible on a page: `a4`, `letter`, or a `phone`.
-
-        An arrow to another page ends at a mark with the page number, and starts there at another
-        mark. A picture that fits is one page. Errors: see `pictures.dot.engine.render`.
-        """
-        refuse_unknown("paper", paper, get_args(Paper))
-        room = PAPERS[paper]
-
-        def fits(chart: Flowchart) -> bool:
-            return fitting(room, *self.of(chart).size())
-
-        if fits(self.chart):
-            return (self,)
-        parts = split(shorten_title(self.chart, room), fits)
-        return tuple(self.of(part).with_theme(self._theme).at_scale(self._scale) for part in parts)
-
-    def of(self, chart: Flowchart) -> Picture:
-        """A picture of another chart with the same settings."""
-        return Picture(chart, engine=self._engine, timeout=self._timeout)
-
-    def size(self) -> tuple[float, float]:
-        """Its width and height, in points."""
-        match = _SIZE.search(self.svg())
-        return (float(match[1]), float(match[2])) if match else (0.0, 0.0)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return self.bundle()

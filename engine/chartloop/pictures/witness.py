@@ -35,8 +35,7 @@ from chartloop.pictures.live.colours import (
 from chartloop.pictures.live.live_style import LEFT, title_label, under, with_look
 from chartloop.pictures.live.plan import Plan, edge_of, say_times
 from chartloop.pictures.live.progress import Standing
-from chartloop.pictures.picture import Picture
-from chartloop.pictures.report.run_picture import RunPicture
+from chartloop.pictures.live.run_picture import RunPicture
 
 CLOSING = "#dc2626"
 """The colour of arrows that close a loop, and of the rule that ends the path."""
@@ -129,10 +128,5 @@ class WitnessPicture(RunPicture):
             visits=path.states, taken=path.edges, caption=path.text.partition("\n")[0]
         )
         super().__init__(chart, standing, prefix=prefix, engine=engine)
-        self._path = path
         self._dress = WitnessDress(chart, self._plan, path)
         self._stays = True
-
-    def of(self, chart: Flowchart) -> Picture:
-        """The same path through another chart."""
-        return WitnessPicture(chart, self._path, engine=self._engine)

@@ -26,11 +26,10 @@ with at_first_use(__name__):
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.pictures.flowchart import Direction
-    from chartloop.pictures.pages import Paper
     from chartloop.pictures.picture import Picture
 
 LARGE = 30
-"""The most boxes of a picture that is easy to read on one page."""
+"""The most boxes of a picture that is easy to read whole."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -43,14 +42,12 @@ class DrawOptions(RunOptions):
         shell_complete=completion.runs,
         help="Draw a run instead of a machine: an id, the beginning of one, or `last`.",
     )
-    look: Literal["report", "live", "plain"] = option(
+    look: Literal["live", "plain"] = option(
         "--look",
-        type=click.Choice(["report", "live", "plain"]),
-        default="report",
+        type=click.Choice(["live", "plain"]),
+        default="live",
         show_default=True,
-        help="With --run: show the state and the path (`live`), also the values that every"
-        " decision and"
-        " rule reads now (`report`), or neither (`plain`).",
+        help="With --run: show the state and the path (`live`), or neither (`plain`).",
     )
     format: str | None = option(
         "--format",
@@ -98,13 +95,6 @@ class DrawOptions(RunOptions):
         metavar="STATE",
         help="Draw only a state and its neighbours, with the number of boxes left out.",
     )
-    page: Paper | None = option(
-        "--page",
-        type=click.Choice(["a4", "letter", "phone"]),
-        help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks show"
-        " where"
-        " an arrow continues.",
-    )
 
 
 @click.command(
@@ -118,7 +108,6 @@ Examples:
   chartloop draw agent --direction lr -o agent.svg
   chartloop draw agent --theme dark -o agent.png
   chartloop draw my.yaml --around think
-  chartloop draw moderator -o moderator.svg --page a4
   chartloop draw --run last -o run.svg
 
 \b
@@ -147,7 +136,9 @@ def draw(machine: str | None, options: DrawOptions) -> None:
     }  # fmt: skip
     if (machine is None) == (options.run is None):
         raise click.UsageError("name a machine, or a run with --run")
-    if options.direction != "tb" and _is_text(form, options.output):
+    written = Path(options.output or "-").suffix.lower()
+    is_text = form in ("text", "outline") or (form is None and written in ("", ".txt"))
+    if options.direction != "tb" and is_text:
         message = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
         raise click.UsageError(message)
     try:
@@ -158,22 +149,12 @@ def draw(machine: str | None, options: DrawOptions) -> None:
         picture = picture.with_theme(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
-    if options.page is not None:
-        _save_pages(picture, options.output, form, options.page)
-        return
     if options.output is None or options.output == "-":
         _show(picture, form or "text")
         _say_too_large(picture, form or "text")
         return
     path = Path(options.output)
     _say_too_large(picture, form or path.suffix)
-    _write(picture, path, form)
-    if len(picture.chart.boxes) > LARGE and options.around is None:
-        console.say("too large for a page: --page a4 splits it, --around STATE shows a part", "dim")
-
-
-def _write(picture: Picture, path: Path, form: str | None) -> None:
-    """Write a picture and report its size."""
     if form is None:
         try:
             picture.save(path)  # by the suffix
@@ -186,21 +167,8 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
         saving.write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     console.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
-
-
-def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
-    """Write each page to its own numbered file; a single page, to the file itself."""
-    if output is None or output == "-" or _is_text(form, output):
-        raise click.UsageError("--page writes pictures: give -o FILE.svg, or FILE.png")
-    path, pages = Path(output), picture.pages(paper)
-    for number, page in enumerate(pages, 1):
-        name = path if len(pages) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        _write(page, name, form)
-
-
-def _is_text(form: str | None, output: str | None) -> bool:
-    written = Path(output or "-").suffix.lower()
-    return form in ("text", "outline") or (form is None and written in ("", ".txt"))
+    if boxes > LARGE and options.around is None:
+        console.say("too large to be read whole: --around STATE shows a part", "dim")
 
 
 def _say_too_large(picture: Picture, form: str) -> None:

@@ -286,7 +286,7 @@ def trace(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
     response_class=Response, dependencies=[READ],
 )  # fmt: skip
 def picture(
-    run_id: RunPath, parts: TheParts, look: Literal["plain", "live", "report"] = "live",
+    run_id: RunPath, parts: TheParts, look: Literal["plain", "live"] = "live",
     theme: Theme = "light",
 ) -> Response:  # fmt: skip
     """The flowchart of the run, as SVG."""

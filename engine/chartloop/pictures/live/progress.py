@@ -33,12 +33,3 @@ class Standing(NamedTuple):
     """Its status in words, for the line under the title."""
     last_state: str = ""
     """The state of the file at which it is or ended, if `state` is an end of the engine."""
-
-
-class Meter(NamedTuple):
-    """The current value of a decision, a rule or a wait."""
-
-    text: str
-    """The value against its bound: `412,318 / 1,000,000`; or a value alone."""
-    share: float | None = None
-    """The used share of the bound; None without a bound."""

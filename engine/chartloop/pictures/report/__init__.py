@@ -1,1 +1,0 @@
-"""The picture of a run for a report: with the values that its decisions read, laid out for them."""
