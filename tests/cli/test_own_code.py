@@ -111,7 +111,7 @@ ROWS = [
     Row("upgrade m.yaml other/m.yaml"),
     Row("resume r", 4),
     Row("record r"),
-    Row("actions note"),
+    Row("info actions note"),
     Row("submit m.yaml Down!"),
     Row("schedule add daily m.yaml Down! --every 1d"),
     Row("schedule add often m.yaml --every 1d"),

@@ -215,10 +215,6 @@ def say(text: str = "", colour: str = "") -> None:
 
 def as_json(data: Any, *, indent: int | None = 2) -> str:
     """Encode data as JSON without control characters; in ASCII if stdout has nothing else."""
-    return printable_json(json.dumps(as_data(data), ensure_ascii=False, indent=indent, default=str))
-
-
-def printable_json(text: str) -> str:
-    """JSON text without control characters; in ASCII if stdout has nothing else."""
+    text = json.dumps(as_data(data), ensure_ascii=False, indent=indent, default=str)
     escaped = _OBEYED if speaks_unicode(sys.stdout) else _NOT_ASCII
     return escaped.sub(lambda found: json.dumps(found[0])[1:-1], text)

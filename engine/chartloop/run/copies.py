@@ -112,7 +112,7 @@ async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
 ROW = b'{"run":'
 PART = '{"part":'
 """How the lines begin that only an import needs."""
-_NOT_IN_A_LINE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_IN_A_LINE = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BAD = (*UNFIT, RecursionError, struct.error)
 
 
@@ -120,7 +120,8 @@ def lines_of(run: RawRun) -> Iterator[str]:
     """A run that has no fault as lines of JSON: its row, its records and notes, the parts."""
     summed = sha256()
     for line in _lines(run):
-        # what a reader of lines takes for their end, and what UTF-8 does not have
+        # what a reader of lines takes for their end, what turns the writing of a terminal round,
+        # and what UTF-8 does not have
         line = _NOT_IN_A_LINE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
         summed.update(line.encode() + b"\n")
         yield line
