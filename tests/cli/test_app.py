@@ -77,30 +77,33 @@ def test_what_may_be_the_id_of_a_run(given: str, taken: bool, sh: Shell) -> None
     assert taken or "an id has letters, digits" in " ".join(done.err.split())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_what_the_help_says_of_it(name: str) -> None:
-    entry = COMMANDS[name]
-    command = app.get_command(click.Context(app), name)
-    assert command is not None
-    assert command.name == name
-    assert (command.help or "").split("\n")[0] == entry.about
-    assert "Example" in (command.epilog or "")
+def test_a_command_is_what_the_help_says_of_it(subtests: pytest.Subtests) -> None:
+    for name, entry in COMMANDS.items():
+        with subtests.test(name):
+            command = app.get_command(click.Context(app), name)
+            assert command is not None
+            assert command.name == name
+            assert (command.help or "").split("\n")[0] == entry.about
+            assert "Example" in (command.epilog or "")
 
 
 FOR_EYES = {"chat", "draw", "mcp", "serve", "step", "worker"}
 """A conversation, a picture, a prompt, and servers."""
 
 
-@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in FOR_EYES])
-def test_every_command_speaks_json(name: str) -> None:
-    command = app.get_command(click.Context(app), name)
-    assert command is not None
-    own = any(p.name == "format" for p in command.params)
-    of_it = [command] if own or not isinstance(command, click.Group) else command.commands.values()
-    for each in of_it:
-        formats = next(p for p in each.params if p.name == "format")
-        assert isinstance(formats.type, click.Choice)
-        assert "json" in formats.type.choices
+def test_every_command_speaks_json(subtests: pytest.Subtests) -> None:
+    for name in COMMANDS.keys() - FOR_EYES:
+        with subtests.test(name):
+            command = app.get_command(click.Context(app), name)
+            assert command is not None
+            own = any(p.name == "format" for p in command.params)
+            of_it = [command]
+            if isinstance(command, click.Group) and not own:
+                of_it = list(command.commands.values())
+            for each in of_it:
+                formats = next(p for p in each.params if p.name == "format")
+                assert isinstance(formats.type, click.Choice)
+                assert "json" in formats.type.choices
 
 
 def test_help_and_version(sh: Shell) -> None:
@@ -357,16 +360,17 @@ def test_tools_that_end_the_program_are_said_to(sh: Shell) -> None:
     assert "__main__" in done.err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_option_of_a_command_has_its_field(name: str) -> None:
+def test_each_option_of_a_command_has_its_field(subtests: pytest.Subtests) -> None:
     """`pass_options` gives a command its record; what no record declares must be a parameter."""
-    command = app.get_command(click.Context(app), name)
-    assert command is not None
-    assert command.callback is not None
-    whole = inspect.unwrap(command.callback)
-    taken = inspect.signature(whole).parameters.keys() - {"options", "ctx"}
-    given = {str(param.name) for param in command.params}
-    hints = get_type_hints(whole, vars(sys.modules[whole.__module__]))
-    record = hints.get("options", RunOptions)
-    assert given <= taken | {field.name for field in fields(record)}
-    assert not taken & {field.name for field in fields(record)}
+    for name in COMMANDS:
+        with subtests.test(name):
+            command = app.get_command(click.Context(app), name)
+            assert command is not None
+            assert command.callback is not None
+            whole = inspect.unwrap(command.callback)
+            taken = inspect.signature(whole).parameters.keys() - {"options", "ctx"}
+            given = {str(param.name) for param in command.params}
+            hints = get_type_hints(whole, vars(sys.modules[whole.__module__]))
+            record = hints.get("options", RunOptions)
+            assert given <= taken | {field.name for field in fields(record)}
+            assert not taken & {field.name for field in fields(record)}

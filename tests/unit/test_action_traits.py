@@ -45,12 +45,12 @@ def made(traits: ActionTraits | None, **given: Any) -> ActionSpec:
 # what is declared ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", builtin().actions)
-def test_every_built_in_action_declares_its_traits(name: str) -> None:
-    spec = builtin().actions[name]
-    check_traits(spec)
-    assert spec.is_builtin
-    assert spec.traits is spec.declares
+def test_every_built_in_action_declares_its_traits(subtests: pytest.Subtests) -> None:
+    for name, spec in builtin().actions.items():
+        with subtests.test(name):
+            check_traits(spec)
+            assert spec.is_builtin
+            assert spec.traits is spec.declares
 
 
 @pytest.mark.parametrize("trait", NEEDED)

@@ -115,12 +115,13 @@ EXAMPLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", EXAMPLES, ids=lambda case: case.code)
-def test_a_file_gives_the_code(case: Example) -> None:
-    findings = found(whole(case.body))
-    hits = [f for f in findings if f.code == case.code]
-    assert hits, [str(f.code) for f in findings]
-    assert all(f.severity is CODES[f.code].severity for f in findings)
+def test_a_file_gives_the_code(subtests: pytest.Subtests) -> None:
+    for case in EXAMPLES:
+        with subtests.test(case.code):
+            findings = found(whole(case.body))
+            hits = [f for f in findings if f.code == case.code]
+            assert hits, [str(f.code) for f in findings]
+            assert all(f.severity is CODES[f.code].severity for f in findings)
 
 
 def _in_a_scenario(machine: str, **keys: object) -> tuple[Finding, ...]:
@@ -164,12 +165,12 @@ def test_every_code_that_is_given_is_in_the_table_and_the_other_way_round() -> N
     assert CODES.keys() - given == set()
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_a_row_says_what_and_how_to_mend_it(code: str) -> None:
-    row = CODES[code]
-    assert row.code == code
-    assert row.title
-    assert not row.title.endswith(".")
-    assert row.cause.endswith(".")
-    assert row.cure.endswith((".", "`"))
-    assert row.severity in Severity
+def test_a_row_says_what_and_how_to_mend_it(subtests: pytest.Subtests) -> None:
+    for code, row in CODES.items():
+        with subtests.test(code):
+            assert row.code == code
+            assert row.title
+            assert not row.title.endswith(".")
+            assert row.cause.endswith(".")
+            assert row.cure.endswith((".", "`"))
+            assert row.severity in Severity

@@ -253,14 +253,11 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
             PLAYS[block.language](block, reader)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_a_page_has_only_blocks_that_are_played(page: Path) -> None:
-    unknown = [
-        b
-        for b in blocks(page)
-        if b.language not in {*PLAYS, "html", "js", "markdown", "sh", "sql", "text"}
-    ]
-    assert not unknown
+def test_a_page_has_only_blocks_that_are_played(subtests: pytest.Subtests) -> None:
+    known = {*PLAYS, "html", "js", "markdown", "sh", "sql", "text"}
+    for page in PAGES:
+        with subtests.test(_name(page)):
+            assert [b for b in blocks(page) if b.language not in known] == []
 
 
 # the README's lines -------------------------------------------------------------------------
@@ -288,11 +285,11 @@ SHAPES: list[type[Part]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_the_language_page_names_every_key(shape: type[Part]) -> None:
+def test_the_language_page_names_every_key(subtests: pytest.Subtests) -> None:
     text = (ROOT / "docs" / "language.md").read_text("utf-8")
-    missing = [key for key in shape.table() if not re.search(rf"\b{key}\b", text)]
-    assert not missing
+    for shape in SHAPES:
+        with subtests.test(shape.__name__):
+            assert [key for key in shape.table() if not re.search(rf"\b{key}\b", text)] == []
 
 
 def _anchors(page: Path) -> set[str]:
@@ -300,16 +297,20 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", LINKING, ids=_name)
-def test_every_link_leads_somewhere(page: Path) -> None:
-    text = _FENCE.sub("", page.read_text("utf-8"))
-    for link in (a or b for a, b in _LINK.findall(text)):
-        if "://" in link:
-            continue
-        path, _, anchor = link.partition("#")
-        target = page.parent / path if path else page
-        assert target.exists(), f"{link} leads nowhere"
-        assert not anchor or anchor in _anchors(target), f"{link}: no such heading"
+def test_every_link_leads_somewhere() -> None:
+    broken: list[str] = []
+    for page in LINKING:
+        text = _FENCE.sub("", page.read_text("utf-8"))
+        for link in (a or b for a, b in _LINK.findall(text)):
+            if "://" in link:
+                continue
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if not target.exists():
+                broken.append(f"{_name(page)}: {link} leads nowhere")
+            elif anchor and anchor not in _anchors(target):
+                broken.append(f"{_name(page)}: {link}: no such heading")
+    assert broken == []
 
 
 # the player itself --------------------------------------------------------------------------

@@ -117,21 +117,23 @@ def no(_name: str, _args: tuple[Any, ...]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("path", FACTS)
-def test_each_fact_of_the_table_can_be_read(path: str) -> None:
-    root, _, field = path.partition(".")
+def test_each_fact_of_the_table_can_be_read(subtests: pytest.Subtests) -> None:
     at = facts(errors=ErrorFacts(last=Failure("CRITICAL", "broken")))
-    expression = parse(path, SCOPE)
-    assert expression.value(at) == getattr(getattr(at, root), field)
-    assert expression.reads == {path}
-    if path != "run.visits":
-        assert expression.type == FACTS[path].type
+    for path, row in FACTS.items():
+        with subtests.test(path):
+            root, _, field = path.partition(".")
+            expression = parse(path, SCOPE)
+            assert expression.value(at) == getattr(getattr(at, root), field)
+            assert expression.reads == {path}
+            if path != "run.visits":
+                assert expression.type == row.type
 
 
-@pytest.mark.parametrize("path", [*(f"limits.{n}" for n in LIMITS), *(f"vars.{n}" for n in VARS)])
-def test_each_limit_and_variable_can_be_read(path: str) -> None:
-    root, _, field = path.partition(".")
-    assert parse(path, SCOPE).value(facts()) == getattr(facts(), root)[field]
+def test_each_limit_and_variable_can_be_read(subtests: pytest.Subtests) -> None:
+    for path in [*(f"limits.{n}" for n in LIMITS), *(f"vars.{n}" for n in VARS)]:
+        with subtests.test(path):
+            root, _, field = path.partition(".")
+            assert parse(path, SCOPE).value(facts()) == getattr(facts(), root)[field]
 
 
 def test_a_counter_of_what_never_happened_is_zero() -> None:

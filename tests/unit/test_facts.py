@@ -139,16 +139,18 @@ def fact(facts: Facts, name: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{c.fact}-{n}" for n, c in enumerate(CASES)])
-def test_what_changes_it(case: Case) -> None:
-    given: Said = {state: [outcome] for state, outcome in zip("abcd", case.said, strict=False)}
-    run = start(LINE, given)
-    run.advance()
-    seen = [fact(run.facts, case.fact)]
-    for _ in case.said:
-        run.advance()
-        seen.append(fact(run.facts, case.fact))
-    assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
+def test_what_changes_it(subtests: pytest.Subtests) -> None:
+    for number, case in enumerate(CASES):
+        with subtests.test(f"{case.fact}-{number}"):
+            said = zip("abcd", case.said, strict=False)
+            given: Said = {state: [outcome] for state, outcome in said}
+            run = start(LINE, given)
+            run.advance()
+            seen = [fact(run.facts, case.fact)]
+            for _ in case.said:
+                run.advance()
+                seen.append(fact(run.facts, case.fact))
+            assert seen == [pytest.approx(v) if isinstance(v, float) else v for v in case.seen]
 
 
 def test_a_cost_beyond_all_numbers_is_not_believed() -> None:
@@ -265,13 +267,13 @@ class TestTable:
             "marks",
         }
 
-    @pytest.mark.parametrize("name", list(FACTS))
-    def test_the_first_value_is_of_the_type_of_its_row(self, name: str) -> None:
-        value = lookup(Facts(), name)
-        type_ = FACTS[name].type
-        assert accepts(type_, value), (value, type_)
-        assert FACTS[name].about.endswith(".") or FACTS[name].about
-        assert (value is None) <= type_.nullable or type_.kind == "any"
+    def test_the_first_value_is_of_the_type_of_its_row(self, subtests: pytest.Subtests) -> None:
+        for name, row in FACTS.items():
+            with subtests.test(name):
+                value = lookup(Facts(), name)
+                assert accepts(row.type, value), (value, row.type)
+                assert row.about.endswith(".") or row.about
+                assert (value is None) <= row.type.nullable or row.type.kind == "any"
 
     def test_every_row_has_a_case(self) -> None:
         elsewhere = {
@@ -286,12 +288,12 @@ class TestTable:
         }
         assert shown | elsewhere == set(FACTS)
 
-    @pytest.mark.parametrize("name", [n for n in FACTS if FACTS[n].type.grows])
-    def test_what_grows_never_falls_in_any_case(self, name: str) -> None:
-        for case in CASES:
-            if case.fact == name:
-                numbers = [v for v in case.seen if v is not None]
-                assert numbers == sorted(numbers)
+    def test_what_grows_never_falls_in_any_case(self, subtests: pytest.Subtests) -> None:
+        for number, case in enumerate(CASES):
+            if case.fact in FACTS and FACTS[case.fact].type.grows:
+                with subtests.test(f"{case.fact}-{number}"):
+                    numbers = [v for v in case.seen if v is not None]
+                    assert numbers == sorted(numbers)
 
 
 def test_a_signal_of_a_tool_is_counted_with_the_others() -> None:
