@@ -1,6 +1,6 @@
 """What is missing is said, and under ``CHARTLOOP_TESTS=all`` nothing is skipped.
 
-The suite's own `conftest.py` runs here in a pytest of its own, over a few small files.
+The suite's own `conftest.py` runs here in a second pytest of this process, over a few small files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parents[1]
 
@@ -55,7 +56,13 @@ def run(pytester: pytest.Pytester, *args: str, allowed: str = ALLOWED) -> pytest
     write(pytester, "conftest.py", (TESTS / "conftest.py").read_text())
     write(pytester, "pyproject.toml", (TESTS.parent / "pyproject.toml").read_text())
     write(pytester, "allowed_skips.txt", allowed)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tb=short", *args)
+    name = settings.get_current_profile_name()
+    profile = settings.get_profile(name)
+    try:
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "--tb=short", *args)
+    finally:  # the second `conftest.py` has loaded one for the whole process
+        settings.register_profile(name, profile)
+        settings.load_profile(name)
 
 
 def test_what_is_missing_skips_and_names_the_install_line(
@@ -84,7 +91,7 @@ class Where(NamedTuple):
 @pytest.mark.slow("starts processes for seconds")
 @pytest.mark.parametrize(
     "case",
-    [Where("here", args=()), Where("in-workers", args=("-n", "2"))],
+    [Where("here", args=()), Where("in-workers", args=("-n", "1"))],
     ids=lambda case: case.id,
 )
 def test_under_all_only_a_listed_skip_is_allowed(
@@ -129,16 +136,16 @@ class Run(NamedTuple):
     [
         Run("nothing-named", args=(), passed=1),
         Run("folder-named", args=(".",), passed=1),
-        Run("in-workers", args=("-n", "2"), passed=1),
+        Run("in-workers", args=("-n", "1"), passed=1),
         Run("file-named", args=("test_slow.py",), passed=2),
-        Run("file-named-in-workers", args=("-n", "2", "test_slow.py"), passed=2),
+        Run("file-named-in-workers", args=("-n", "1", "test_slow.py"), passed=2),
         Run("test-named", args=("test_slow.py::test_slow",), passed=1),
         Run("all", args=(), passed=2, all="all"),
-        Run("all-in-workers", args=("-n", "2"), passed=2, all="all"),
+        Run("all-in-workers", args=("-n", "1"), passed=2, all="all"),
     ],
     ids=lambda case: case.id,
 )
-@pytest.mark.slow("starts pytest")
+@pytest.mark.slow("starts processes for seconds")
 def test_slow_tests_run_under_all_or_when_their_file_is_named(
     case: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +168,6 @@ def test_slow_without_a_reason_is_refused(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["*test_slow.py::test_slow: want `slow(reason)`*"])
 
 
-@pytest.mark.slow("starts processes for seconds")
 def test_under_all_a_file_that_skips_itself_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
