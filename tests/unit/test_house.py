@@ -67,21 +67,6 @@ def test_what_the_design_points_to_is_there() -> None:
             assert any(defined.search(text) for text in texts), f"{question}: no `{name}`"
 
 
-DUST = {"private": 94, "public": 125}
-"""At most as many functions with one caller that would fit into it, as `benchmarks/house.py` counts:
-what was left when this gate was written. A caller that takes one back stays within 25 lines. The
-numbers only fall: lower them with each that goes. A new one is written where it is used."""
-
-
-@pytest.mark.slow("reads the whole package")
-@pytest.mark.parametrize("kind", DUST)
-def test_there_is_no_more_dust(kind: str) -> None:
-    house = module_at("benchmarks/house.py")
-    found = house.dust(house.read(PACKAGE), house.FITS, public=kind == "public")
-    listed = [f"{name_of(one.path)}:{one.line} {one.name} into {one.caller}" for one in found]
-    assert len(listed) <= DUST[kind], "\n".join(listed)
-
-
 def test_dust_is_told_from_what_is_worth_a_name() -> None:
     """`_sum` could stand where it is used. Others have two callers, two returns, or are values."""
     house = module_at("benchmarks/house.py")
