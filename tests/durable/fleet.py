@@ -192,13 +192,6 @@ class Fleet:
         new.write_text(str(int(number)))
         new.rename(self.folder / "arm" / place)
 
-    def disarm(self) -> list[str]:
-        """Take back what no worker came to."""
-        left = [*(self.folder / "arm").iterdir()]
-        for one in left:
-            one.unlink(missing_ok=True)
-        return [one.name for one in left]
-
     def stopped(self) -> list[int]:
         """The processes that have come to a place and stopped there."""
         return [kill.pid for kill in self.kills() if kill.signal == signal.SIGSTOP]

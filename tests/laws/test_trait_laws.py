@@ -43,7 +43,6 @@ from tests.laws.test_bound_laws import exceeded, overshot, wrapped_beyond
 from tests.laws.test_query_laws import FORMS, agrees, happened
 from tests.strategies import costly_machines
 
-Data = dict[str, Any]
 LONGEST_WAIT = 20.0
 
 FIELDS: Mapping[str, tuple[ArgSpec, Any]] = {

@@ -22,7 +22,6 @@ CLERK = Token("clerk0123456789abcd", "answer", "clerk")
 ACME = Token("acme-0123456789abcd", "edit", "ann", "acme")
 BETA = Token("beta-0123456789abcd", "edit", "bob", "beta")
 EVE = "eve@example.org"
-SCRIPT_TAG = "<script>window.hit = 1</script>"
 
 
 def bearer(token: Token) -> dict[str, str]:

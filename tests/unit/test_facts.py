@@ -16,7 +16,6 @@ from chartloop.testing.clock import ManualClock
 from tests.support import OK, Said, failure, start
 
 LINE = "tools: [conversation_search]\nvars: {n: 0, x: 0}\nmemory: {b: ''}\nmodel: {name: none, context_window: 200}\nstates:\n  a: {do: act, failed: next, next: b}\n  b: {do: act, failed: next, next: c}\n  c: {do: keep, failed: next, next: d}\n  d: {do: act, failed: next, next: z}\n  z: {stop: completed}\n"
-SIGNAL = "states:\n  a: {do: act, failed: next, next: b}\nrules:\n  - {when: run.steps >= 1, signal: error_rate}\n"
 
 
 def reply(

@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -38,13 +38,6 @@ HOSTILE = [
     "]]>", "<!-- x -->", "{a|b|<p>c}", "é 🎉 ≥ \u05d0\u05d1", "%%{init: {}}%%", "```", "end", "graph", "o", "x", "-->", "$$x$$",
     "fa:fa-bell", "]", "1. one", "- one", "+ one", "~~x~~", "`x`", "#quot;", "\x00\x1b[2J", "\u202egnp", " ", "\u200b", "x" * 2000, "漢" * 2000,
 ]  # fmt: skip
-
-
-class Told(NamedTuple):
-    """What a picture says: boxes by their label, arrows by their ends."""
-
-    boxes: dict[str, str]
-    arrows: list[tuple[str, str]]
 
 
 def chart(labels: Iterable[str], *, prefix: str = "") -> Flowchart:

@@ -139,9 +139,6 @@ class TestBound:
         )
 
 
-TOOLS: list[dict[str, Any]] = [{"type": "function", "function": {"name": n}} for n in "ab"]
-
-
 @needs_litellm
 @pytest.mark.parametrize("where", ["file", "state"])
 def test_marks_reach_anthropic(where: str) -> None:
