@@ -23,13 +23,15 @@ from chartloop.language.dump import canonical, dump
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
-from chartloop.machine.decision import Decision
+from chartloop.machine.decision import Decision, record_of
 from chartloop.machine.evolve import evolve
 from chartloop.machine.graph import graph
 from chartloop.machine.regions import Configuration, GuardedTransition, Holds, LeanEvent, Region
 from chartloop.pictures.flowchart import one_line
 from chartloop.pictures.from_graph import flowchart
+from chartloop.run.refold import refold
 from chartloop.run.replay import replay
+from chartloop.run.tally import Tally
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
 
@@ -142,6 +144,47 @@ def test_replay_of_every_prefix_equals_the_live_run(
         found = replay(chart, records, "r")
         assert found.same, found.differences
         assert found.position == after
+
+
+@pytest.mark.slow("tries hundreds of examples for seconds")
+@runs
+def test_refold_gives_the_positions_that_the_live_run_had(
+    data: Any, what: list[Any], moves: list[float]
+) -> None:
+    """From its beginning, and from each position on; `rest` is that of its tally."""
+    chart = Chart(spec_of(data), lifecycle())
+    live, tally = drive(chart, what, moves), Tally()
+    made = [record_of(one[3], seq, one[2].wake_at) for seq, one in enumerate(live)]
+    records = [Record.from_json(record.seq, record.to_json()) for record in made]
+    traced = len(records) // 2
+    steps = [*refold(chart, records, chart.position("r"), trace_from=traced)]
+    for step, (before, _, after, decision) in zip(steps, live, strict=True):
+        assert (step.before, step.after, step.error, step.difference) == (before, after, None, "")
+        assert step.decision.replace(looks=()) == decision
+        assert not step.decision.looks or step.record.seq >= traced
+        tally.add(step.record, decision, after.facts)
+        assert step.rest == tally.rest
+        rest = refold(chart, records[step.record.seq :], before)
+        assert [one.after for one in rest] == [one[2] for one in live[step.record.seq :]]
+
+
+@pytest.mark.slow("tries hundreds of examples for seconds")
+@runs
+def test_a_record_that_cannot_be_decided_ends_the_walk(
+    data: Any, what: list[Any], moves: list[float]
+) -> None:
+    chart = Chart(spec_of(data), lifecycle())
+    live = drive(chart, what, moves)
+    records = [record_of(one[3], seq, one[2].wake_at) for seq, one in enumerate(live)]
+    again = Record(len(records), live[-1][2].state, records[0].input)  # started a second time
+    *steps, last = refold(
+        chart, [*records, again, *records], chart.position("r"), catch=(StatusError,)
+    )
+    assert [step.after for step in steps] == [one[2] for one in live]
+    assert isinstance(last.error, StatusError)
+    assert (last.before, last.after, last.difference) == (live[-1][2], live[-1][2], str(last.error))
+    with pytest.raises(StatusError):
+        list(refold(chart, [again], live[-1][2]))
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")

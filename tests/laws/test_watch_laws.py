@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.machine.evolve import evolve
 from chartloop.machine.explain import explain
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.question import question_of
-from chartloop.run.replay import position_before
+from chartloop.run.refold import refold
 from chartloop.run.sync import by_hand
 from tests.driving import ROUNDS, Made, begin, help_on, machine_of, made
 from tests.strategies import machines
@@ -68,10 +67,9 @@ def test_why_is_the_same_from_a_snapshot_and_from_the_beginning(
     numbers = [r.seq for r in records]
     asks.shuffle(numbers)
     opened = machine.open(run.id, journal=journal)
+    steps = [*refold(machine.chart, records, machine.chart.position(run.id), trace_from=0)]
     for seq in numbers:
-        before = position_before(machine.chart, records, seq, run.id)
-        _, decision = evolve(machine.chart, before, records[seq].input, trace=True)
-        whole = explain(machine.chart, decision).to_dict()
+        whole = explain(machine.chart, steps[seq].decision).to_dict()
         assert opened.why(seq).to_dict() == whole
         assert run.why(seq).to_dict() == whole
     assert str(run.why()) == str(opened.why(records[-1].seq))

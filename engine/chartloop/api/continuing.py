@@ -37,7 +37,7 @@ from chartloop.run.journal import (
 from chartloop.run.migrate import fork_point, fork_under, move
 from chartloop.run.question import update_at
 from chartloop.run.recorded import Unread, read_run
-from chartloop.run.replay import moment_before
+from chartloop.run.refold import refold_last
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand
 from chartloop.run.tenants import in_tenant, tenant_of
@@ -218,8 +218,8 @@ def row_below(
 ) -> RunRow:
     """The row of a new run of the same machine, at the position before record `seq`."""
     run_id = in_tenant(row.tenant, run_id)
-    there = moment_before(chart, records, seq, run_id)
-    update = update_at(chart, run_id, there.position, there.rest)
+    last = refold_last(chart, records[:seq], run_id)
+    update = update_at(chart, run_id, last.after, last.rest)
     return sibling_row(row, run_id, now).replace(**update.to_mapping())
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from chartloop.core.facts import Facts, Failure
 from chartloop.core.reasons import NO_SIGNALS, StopSignals
-from chartloop.core.records import Input
+from chartloop.core.records import Input, Record
 from chartloop.core.reports import Part, Shown, pairs
 from chartloop.core.text_table import Cell
 from chartloop.core.values import Value
@@ -80,3 +80,18 @@ class Decision(Shown, Value, frozen=True, gc=False):
         stopped = f", stopped for {self.winner}" if self.winner else ""
         led = " → ".join((self.state, *self.path)) if self.path else f"stays at {self.next}"
         return f"{self.input.kind}: {led}, {self.status}{stopped}"
+
+
+def moved(decision: Decision) -> bool:
+    """Whether the run entered a state or began to wait: a wait after it has a new id."""
+    return bool(decision.path) or decision.input.kind == "blocked"
+
+
+def record_of(decision: Decision, seq: int, wake_at: float | None) -> Record:
+    """The record of a decision, with the results of the guards that were called."""
+    input = decision.input
+    return Record(
+        seq, decision.state, input.replace(opaque=decision.opaque) if decision.opaque else input,
+        decision.taken, decision.signals, decision.next, decision.status, wake_at,
+        decision.warnings,
+    )  # fmt: skip

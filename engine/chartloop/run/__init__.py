@@ -7,7 +7,7 @@ command line does, calls `loop.advance` for one record after the other. Who may 
 `lease_holder`, `processes`.
 
 Beside it: messages to a run (`inbox`, `answer`, `question`, `elicitation`), what is read of a run
-(`replay`, `recorded`, `explanations`, `result`, `stream`, `tally`), what keeps secrets and broken
-text out (`redact`, `redact_events`, `sanitize`, `validate_record`), and where it runs (`sync`,
-`workers`, `abandon`).
+(`refold`, `replay`, `recorded`, `explanations`, `result`, `stream`, `tally`), what keeps secrets
+and broken text out (`redact`, `redact_events`, `sanitize`, `validate_record`), and where it runs
+(`sync`, `workers`, `abandon`).
 """

@@ -1,7 +1,7 @@
 """Explanations of single records, without folding the run from its beginning.
 
-The position before the record is folded from the nearest known moment: the run's snapshot, one
-cached by an earlier explanation, or the start. Records never change, so their explanations are
+The position before the record is folded from the nearest known one: that of the run's snapshot,
+one cached by an earlier explanation, or the start. Records never change, so their explanations are
 cached too, for the runs used last. A cached entry is compared with the record in the journal before
 use, since the id of a removed run may be used again.
 
@@ -15,15 +15,18 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.machine.explain import Explanation, explain
 from chartloop.run.journal import Journal
 from chartloop.run.log import PAGE
 from chartloop.run.lru_cache import LruCache
+from chartloop.run.refold import Refolded, refold
 from chartloop.run.renaming import as_now
-from chartloop.run.replay import Moment, no_record_error
+from chartloop.run.replay import no_record_error
 from chartloop.run.session import Session
 
 ANSWERS = 256
@@ -35,11 +38,13 @@ APART = 128
 
 
 class _Place(NamedTuple):
-    """A moment of a run, and the place in its log."""
+    """A position of a run, and the place in its log."""
 
     event: int
     """The number of the next event."""
-    moment: Moment
+    records: int
+    """The number of records before it."""
+    position: Position
     last: Record | None = None
     """The record before it, to be compared; None if that is not needed."""
 
@@ -106,54 +111,53 @@ class _Search:
     async def _stands(self, event: int, record: Record) -> bool:
         """Whether the journal still has that record there; if not, clears the cache."""
         events = await self.journal.events(self.run_id, event, 1)
-        if events and events[0].record is not None and self._now(events[0].record) == record:
+        there = events[0].record if events else None
+        if there is not None and as_now(there, *self.session.names) == record:
             return True
         self.kept.answers.clear()
         self.kept.places.clear()
         return False
 
-    def _now(self, record: Record) -> Record:
-        return as_now(record, *self.session.names)
-
     async def _nearest(self, seq: int | None) -> _Place:
-        start = _Place(0, Moment(0, self.chart.position(self.run_id)))
+        start = _Place(0, 0, self.chart.position(self.run_id))
         known = self.kept.places.get(self.run_id) or {}
         place = known.get(max((n for n in known if seq is None or n <= seq), default=-1), start)
         if place.last is not None and not await self._stands(place.event - 1, place.last):
             place = start
         folded = await self.session.read_snapshot(self.journal) if self.snapshot else None
-        if folded is None or folded.records <= place.moment.seq:
+        if folded is None or folded.records <= place.records:
             return place
         if seq is not None and folded.records > seq:
             return place
-        return _Place(folded.head, Moment(folded.records, folded.position, folded.tally.rest))
+        return _Place(folded.head, folded.records, folded.position)
 
     async def _walk(self, place: _Place, seq: int | None) -> tuple[_Answer | None, int | None]:
-        """Fold the log up to a record, or to its end; also returns the last record's number."""
-        at, moment = place.event, place.moment
-        newest: tuple[int, Moment, Record] | None = None
+        """Refold the log up to a record, or to its end; also returns the last record's number."""
+        at, count, position = place.event, place.records, place.position
+        newest: tuple[int, Refolded] | None = None
+        names = self.session.names
         page = await self.journal.events(self.run_id, at, PAGE)
         while page:
-            for event in page:
-                at = event.seq + 1
-                if event.record is None:
-                    continue
-                record = self._now(event.record)
-                newest = event.seq, moment, record
-                if record.seq == seq:
-                    return self._answer(*newest), seq
-                moment = moment.after(self.chart, record)
-                if moment.seq % APART == 0:
+            records = {event.seq: event.record for event in page if event.record is not None}
+            steps = refold(self.chart, records.values(), position, names=names, trace_from=seq)
+            for event, step in zip(records, steps, strict=True):
+                if step.record.seq == seq:
+                    return self._answer(event, step.record, step.decision), seq
+                newest = event, step
+                count, position = step.record.seq + 1, step.after
+                if count % APART == 0:
                     places = self.kept.places.get(self.run_id) or {}
-                    there = {moment.seq: _Place(at, moment, record)}
+                    there = {count: _Place(event + 1, count, position, step.record)}
                     self.kept.places.put(self.run_id, {**places, **there})
+            at = page[-1].seq + 1
             page = await self.journal.events(self.run_id, at, PAGE) if len(page) == PAGE else []
         if newest is not None and seq is None:
-            return self._answer(*newest), newest[2].seq
-        return None, moment.seq - 1 if moment.seq else None
+            event, last = newest
+            _, decision = evolve(self.chart, last.before, last.record.input, trace=True)
+            return self._answer(event, last.record, decision), last.record.seq
+        return None, count - 1 if count else None
 
-    def _answer(self, event: int, moment: Moment, record: Record) -> _Answer:
-        _, decision = evolve(self.chart, moment.position, record.input, trace=True)
+    def _answer(self, event: int, record: Record, decision: Decision) -> _Answer:
         answer = _Answer(event, record, explain(self.chart, decision))
         self.kept.answers.put((self.run_id, record.seq), answer)
         return answer

@@ -19,6 +19,7 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
+from chartloop.machine.decision import moved, record_of
 from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
 from chartloop.run.act import act
@@ -219,20 +220,14 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
     if session.chart.fleet_reads:
         input = input.replace(fleet=await fleet_facts(session))
     position, decision = evolve(session.chart, before, input, oracle=session.ask)
-    if decision.opaque:
-        input = input.replace(opaque=decision.opaque)
-    made = Record(
-        seq=tally.records, state=before.state, input=input, taken=decision.taken,
-        signals=decision.signals, next=decision.next, status=decision.status,
-        wake_at=position.wake_at, warnings=decision.warnings,
-    )  # fmt: skip
+    made = record_of(decision, tally.records, position.wake_at)
     if session.results and input.outcome is not None and input.outcome.ok:
         session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
     rest, reason, last = tally.rest, "", ""
     if not running:
-        rest = tally.rest_after(made, decision)
+        rest = tally.records if moved(decision) else rest
         reason = decision.winner if position.ended else ""
         last = last_state(position.state, (before.state, *decision.path))
     update = update_at(

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import MovedError
 from chartloop.core.plain import plain
-from chartloop.core.position import REMEMBERED
+from chartloop.core.position import REMEMBERED, Position
 from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
+from chartloop.machine.decision import record_of
 from chartloop.run.journal import (
     CHILD_MARK,
     Event,
@@ -40,8 +40,8 @@ from chartloop.run.journal import (
 )
 from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.question import update_at
-from chartloop.run.renaming import Names, as_now
-from chartloop.run.replay import Moment
+from chartloop.run.refold import refold
+from chartloop.run.renaming import Names
 
 ORIGIN = "upgraded"
 """Key in the data of a `start`: the run that it continues, and the verdict on the change."""
@@ -75,13 +75,13 @@ async def fork_under(
     """
     ids = _Ids(run_id, row.run_id, names)
     kept = await _events_below(journal, run_id, record_seq)
-    made, there = _as_decided(kept, chart, ids, origin)
+    forked, made, _ = _as_decided(row, kept, chart, ids, origin)
     seq = fork_point(chart, [e.record for e in made if e.record is not None], record_seq)
     if seq < record_seq:
-        made, there = _as_decided(kept[: events_below(kept, seq)], chart, ids, origin)
-    row = _row_at(row.replace(parent=run_id, fork_seq=seq), chart, there)
-    await journal.create_whole([WholeRun(row, made)])
-    return row
+        kept = kept[: events_below(kept, seq)]
+        forked, made, _ = _as_decided(row, kept, chart, ids, origin)
+    await journal.create_whole([WholeRun(forked, made)])
+    return forked
 
 
 async def move(
@@ -103,9 +103,7 @@ async def move(
         return await moved_before(journal, read, row.machine_hash)
     ids = _Ids(read.run_id, row.run_id, names, moves=True)
     kept = await _events_below(journal, read.run_id, None)
-    records = sum(event.record is not None for event in kept)
-    made, there = _as_decided(kept, chart, ids, {"run": read.run_id, **origin})
-    row = _row_at(row.replace(parent=read.run_id, fork_seq=records), chart, there)
+    row, made, position = _as_decided(row, kept, chart, ids, {"run": read.run_id, **origin})
     asks_the_same = _content(read.question) == _content(row.question) is not None
     if asks_the_same and chart.spec.approve is not None:  # the words of a gate are on the record
         old = await journal.blob(read.machine_hash)
@@ -116,9 +114,9 @@ async def move(
         return not is_answer or (asks_the_same and "ahead" not in message.data)
 
     runs, moves = [WholeRun(row, made, read.run_id, carries)], [Move(read, row.run_id)]
-    if chart.spec.machines and not there.position.ended:
+    if chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
-        first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{there.position.facts.run.steps}"
+        first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"
         hashes = {digest(canonical(spec)) for spec in chart.spec.family()}
         for child in await _children(journal, first, hashes):
             copy = await _moved_child(journal, child, ids)
@@ -167,11 +165,6 @@ async def _events_below(journal: Journal, run_id: str, record_seq: int | None) -
     return events[: events_below(events, len(events) if record_seq is None else record_seq)]
 
 
-def _row_at(row: RunRow, chart: Chart, there: Moment) -> RunRow:
-    """The row of a new run that stands at a moment of the run that it comes from."""
-    return row.replace(**update_at(chart, row.run_id, there.position, there.rest).to_mapping())
-
-
 class _Ids(NamedTuple):
     """Maps the ids of a run and its children to those in the fork: ``old/go/3``, ``new/went/3``."""
 
@@ -209,26 +202,29 @@ class _Ids(NamedTuple):
 
 
 def _as_decided(
-    events: Sequence[Event], chart: Chart, ids: _Ids, origin: Mapping[str, Any]
-) -> tuple[list[Event], Moment]:
-    """The events with the records as this machine decides them, and the moment after them."""
-    there, made = Moment(0, chart.position(ids.new)), list[Event]()
-    for event in map(ids.event, events):
+    row: RunRow, events: Sequence[Event], chart: Chart, ids: _Ids, origin: Mapping[str, Any]
+) -> tuple[RunRow, list[Event], Position]:
+    """The new run's row, its events with the records as this machine decides them, its position."""
+    kept, made = [ids.event(event) for event in events], list[Event]()
+    records = [event.record for event in kept if event.record is not None]
+    if records and origin:  # the first record is the `start`
+        begun = records[0].input
+        begun = begun.replace(data={**begun.data, ORIGIN: dict(origin)})
+        records[0] = records[0].replace(input=begun)
+    position, rest = chart.position(ids.new), 0
+    steps = refold(chart, records, position, names=ids.names)
+    for event in kept:
         if event.record is None:
             state = ids.names.state(str(event.data.get("state", "")))
             made.append(event.replace(data={**event.data, "state": state}) if state else event)
             continue
-        given = as_now(event.record, *ids.names).input
-        if given.kind == "start" and origin:
-            given = given.replace(data={**given.data, ORIGIN: dict(origin)})
-        before, (position, decision) = there.position, evolve(chart, there.position, given)
-        record = Record(
-            event.record.seq, before.state, given, decision.taken, decision.signals,
-            decision.next, decision.status, position.wake_at, decision.warnings,
-        )  # fmt: skip
-        there = there.then(record, position, decision)
+        step = next(steps)
+        position, rest = step.after, step.rest
+        record = record_of(step.decision, event.record.seq, position.wake_at)
         made.append(event.replace(record=record))
-    return made, there
+    update = update_at(chart, ids.new, position, rest).to_mapping()
+    row = row.replace(parent=ids.old, fork_seq=len(records), **update)
+    return row, made, position
 
 
 async def _children(journal: Journal, first: str, known: Collection[str]) -> list[RunRow]:

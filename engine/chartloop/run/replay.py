@@ -1,8 +1,7 @@
-"""Replay: recorded inputs through `evolve` again, with no effects.
+"""Replay: whether a machine still makes the decisions that a run recorded.
 
-Returns the position before any record, the decision of a record, and the differences between the
-recorded decisions and those of this machine. Records from before a state was renamed are read under
-its new name.
+The result is the first record that this machine decides otherwise, and how. Records from before a
+state was renamed are read under its new name.
 
 Source: docs/design.md, "A step"; docs/language.md, "The file" (`renamed`); a law of the design:
 replay of every prefix of a run equals the live run at that point.
@@ -21,10 +20,9 @@ from chartloop.core.reports import Part, Report
 from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
-from chartloop.machine.decision import Decision
-from chartloop.machine.evolve import evolve
 from chartloop.run.chain import Checked
-from chartloop.run.renaming import Names, as_now
+from chartloop.run.refold import refold
+from chartloop.run.renaming import Names
 
 
 class Difference(NamedTuple):
@@ -85,84 +83,19 @@ class Replay(Report):
 def replay(
     chart: Chart, records: Iterable[Record], run_id: str = "", *, names: Names | None = None
 ) -> Replay:
-    """Fold the records and compare each decision with what was recorded.
+    """Refold the records and compare each decision with what was recorded.
 
     `names` maps the states and edges of the records to those of this machine; by default its
     file's `renamed`.
     """
-    names = Names(chart.spec.renamed) if names is None else names
     position, count, all_records = chart.position(run_id), 0, list(records)
-    for recorded in all_records:
-        record = as_now(recorded, *names)
-        try:
-            after, decision = evolve(chart, position, record.input)
-        except (StatusError, KeyError) as error:
-            return Replay(position, count, _at(record, str(error)), len(all_records))
-        if what := difference(record, position, after, decision):
-            return Replay(position, count, _at(record, what), len(all_records))
-        position, count = after, count + 1
+    steps = refold(chart, all_records, position, names=names, catch=(StatusError, KeyError))
+    for step in steps:
+        if what := step.difference:
+            differs = Difference(step.record.seq, step.record.state, what)
+            return Replay(step.before, count, (differs,), len(all_records))
+        position, count = step.after, count + 1
     return Replay(position, count, of=count)
-
-
-def _at(record: Record, what: str) -> tuple[Difference]:
-    return (Difference(record.seq, record.state, what),)
-
-
-def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
-    """The difference between the recorded and the new decision; empty if there is none."""
-    for what, recorded, now in (
-        ("state", record.state, before.state),
-        ("taken", record.taken, decision.taken),
-        ("next", record.next, after.state),
-        ("status", record.status, after.status),
-        ("signals", record.signals.reasons, decision.signals.reasons),
-    ):
-        if recorded != now:
-            return f"{what} was {say_field(recorded)}, now it is {say_field(now)}"
-    return ""
-
-
-def say_field(value: object) -> str:
-    """A field of a record in words."""
-    if isinstance(value, tuple):
-        return ", ".join(str(v) for v in value) or "nothing"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return str(value)
-
-
-class Moment(NamedTuple):
-    """The position of a run just before a record is decided."""
-
-    seq: int
-    """The number of that record."""
-    position: Position
-    rest: int = 0
-    """The number of the record that brought it there: the id of a wait."""
-
-    def after(self, chart: Chart, record: Record) -> Moment:
-        """The moment after a record, which is decided again."""
-        return self.then(record, *evolve(chart, self.position, record.input))
-
-    def then(self, record: Record, position: Position, decision: Decision) -> Moment:
-        """The moment after a record with a known decision."""
-        moved = decision.path or record.kind == "blocked"
-        return Moment(record.seq + 1, position, record.seq if moved else self.rest)
-
-
-def moment_before(chart: Chart, records: Iterable[Record], seq: int, run_id: str = "") -> Moment:
-    """The moment just before record `seq` was decided."""
-    moment = Moment(0, chart.position(run_id))
-    for record in records:
-        if record.seq >= seq:
-            break
-        moment = moment.after(chart, record)
-    return moment
-
-
-def position_before(
-    chart: Chart, records: Iterable[Record], seq: int, run_id: str = ""
-) -> Position:
-    """The position just before record `seq` was decided."""
-    return moment_before(chart, records, seq, run_id).position
 
 
 def no_record_error(seq: int, last: int | None) -> UnknownRunError:

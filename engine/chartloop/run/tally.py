@@ -18,7 +18,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.core.records import Record
 from chartloop.core.values import Value
-from chartloop.machine.decision import Decision
+from chartloop.machine.decision import Decision, moved
 
 
 class StateProfile(Value, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class Tally(Struct):
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Add one record. `facts` are those after it."""
-        if decision.path or record.input.kind == "blocked":
+        if moved(decision):
             self.rest = self.records
         self.records += 1
         self.path += decision.path
@@ -113,10 +113,6 @@ class Tally(Struct):
             {"category": category, "message": message, "state": state, "step": facts.run.steps}
             for category, message in failures
         ]
-
-    def rest_after(self, record: Record, decision: Decision) -> int:
-        """The value of `rest` after a record."""
-        return self.records if decision.path or record.kind == "blocked" else self.rest
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: a copy, since the lists keep growing."""

@@ -29,7 +29,7 @@ from chartloop.pictures.save import write_whole
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.redact import Redactor
-from chartloop.run.replay import say_field
+from chartloop.run.refold import say_field
 from chartloop.run.sync import wait
 from chartloop.scenarios.file import scenario_of
 from chartloop.scenarios.model_requests import scenario_requests

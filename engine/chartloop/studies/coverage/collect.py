@@ -20,9 +20,8 @@ from chartloop.language.expression import GUARD_ERRORS, Expression
 from chartloop.language.expression.compile import function
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
-from chartloop.machine.evolve import evolve
 from chartloop.machine.regions import Holds
-from chartloop.run.replay import as_now
+from chartloop.run.refold import refold
 from chartloop.studies.coverage.deciding_atoms import Shape, Value, deciding, shape_of
 from chartloop.studies.coverage.targets import atom_kind
 
@@ -51,32 +50,23 @@ class Seeing:
     def add(self, run_id: str, records: Iterable[Record]) -> None:
         """Count a run. `NotDecided` leaves the counters unchanged."""
         counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
-        for decision, ended in self._decide_again(run_id, records):
+        chart = self.chart
+        steps = refold(chart, records, chart.position(run_id), trace_from=0, catch=_BROKEN)
+        for step in steps:
+            record, after, decision = step.record, step.after, step.decision
+            if step.error is not None:
+                message = f"record {record.seq} cannot be decided again: {step.error}"
+                raise NotDecided(message) from step.error
+            if (decision.taken, after.state) != (record.taken, record.next):
+                raise NotDecided(f"record {record.seq} at `{record.state}` is decided differently")
             number += 1
             self._note(counts, status, decision)
-            if ended and decision.winner:
+            if after.ended and decision.winner:
                 counts[f"reason:{decision.winner}"] += 1
         self.counts += counts
         self.status += status
         self.runs += 1
         self.records += number
-
-    def _decide_again(
-        self, run_id: str, records: Iterable[Record]
-    ) -> Iterator[tuple[Decision, bool]]:
-        """Decide the records again: each decision, and whether the run had then ended."""
-        chart = self.chart
-        position, renamed = chart.position(run_id), chart.spec.renamed
-        for recorded in records:
-            record = as_now(recorded, renamed)
-            try:
-                position, decision = evolve(chart, position, record.input, trace=True)
-            except _BROKEN as error:
-                message = f"record {record.seq} cannot be decided again: {error}"
-                raise NotDecided(message) from error
-            if (decision.taken, position.state) != (record.taken, record.next):
-                raise NotDecided(f"record {record.seq} at `{record.state}` is decided differently")
-            yield decision, position.ended
 
     def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:
         counts.update(f"state:{state}" for state in decision.path)

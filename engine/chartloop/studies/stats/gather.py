@@ -20,9 +20,9 @@ from chartloop.core.reasons import ResultKind
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
 from chartloop.machine.guard_text import say_value, type_at
 from chartloop.run.recorded import RecordedRun
+from chartloop.run.refold import refold
 from chartloop.run.renaming import as_now
 from chartloop.studies.stats.figures import (
     TOTALS,
@@ -34,7 +34,7 @@ from chartloop.studies.stats.figures import (
 )
 from chartloop.studies.whatif.changed_inputs import unknown_action
 from chartloop.studies.whatif.question import kind_of, lost_tasks
-from chartloop.studies.whatif.refold import stops
+from chartloop.studies.whatif.reproduction import stops
 from chartloop.studies.whatif.verdict import BROKEN, Spending, spending
 
 Charts = Callable[[RecordedRun], Chart]
@@ -160,17 +160,15 @@ class Gathering:
         peaks: dict[Bounded, float] = {}
         ends: dict[Bounded, float] = {}
         try:
-            for recorded in run.records:
-                record = as_now(recorded, chart.spec.renamed)
-                was_stopping = position.stopping
-                position, decision = evolve(chart, position, record.input)
-                if record.next != position.state:
+            for step in refold(chart, run.records, position):
+                position = step.after
+                if step.record.next != position.state:
                     self.unfolded.append(run.run_id)
                     return
-                if was_stopping:  # after a stop, rules are not evaluated
+                if step.before.stopping:  # after a stop, rules are not evaluated
                     continue
-                if stops(position, decision) and not natural:
-                    taken = decision.taken
+                if stops(position, step.decision) and not natural:
+                    taken = step.decision.taken
                 for one in watched:
                     one.read(position.facts, peaks, ends)
         except (StatusError, *BROKEN):

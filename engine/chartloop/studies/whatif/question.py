@@ -47,7 +47,13 @@ from chartloop.studies.whatif.changed_inputs import (
 )
 from chartloop.studies.whatif.child_limits import Children
 from chartloop.studies.whatif.deadlines import Timing
-from chartloop.studies.whatif.refold import NoRecordedResult, Refold, ResultsByCall, refold, stops
+from chartloop.studies.whatif.reproduction import (
+    NoRecordedResult,
+    Reproduction,
+    ResultsByCall,
+    reproduce,
+    stops,
+)
 from chartloop.studies.whatif.unaffected import CounterHistory, counters_of
 from chartloop.studies.whatif.verdict import NOTHING, RunVerdict, Spending, Verdict, spending
 
@@ -93,9 +99,9 @@ class RecordedCase:
         self._histories: dict[str, CounterHistory] = {}
 
     @cached_property
-    def refold(self) -> Refold:
+    def reproduction(self) -> Reproduction:
         """The run decided again as it was recorded."""
-        return refold(self.old, self.run)
+        return reproduce(self.old, self.run)
 
     @property
     def priorities_differ(self) -> bool:
@@ -107,7 +113,7 @@ class RecordedCase:
     def counter_history(self, limit: str, counters: tuple[Fact, ...]) -> CounterHistory:
         """The values of a limit's counters after each record."""
         if limit not in self._histories:
-            self._histories[limit] = CounterHistory(counters, self.refold.positions)
+            self._histories[limit] = CounterHistory(counters, self.reproduction.positions)
         return self._histories[limit]
 
     @cached_property
@@ -115,7 +121,7 @@ class RecordedCase:
         """Whether the question's own machine decides the run as recorded, and it has no edits."""
         edited = any(record.kind == "edit" for record in self.records)
         mine = self.is_old and self.old is self.chart and not edited
-        return mine and self.refold.failed is None
+        return mine and self.reproduction.failed is None
 
     @cached_property
     def first_values(self) -> Mapping[str, Mapping[str, Any]]:
@@ -128,15 +134,15 @@ class RecordedCase:
         row = self.run.row
         if row.status not in ("completed", "error"):
             return "", "waiting"
-        reason = row.reason or self.refold.reason
+        reason = row.reason or self.reproduction.reason
         lost = lost_tasks(self.run.records)
         return reason, kind_of(self.chart.spec, reason, row.status, lost=lost)
 
     @cached_property
     def stopped_at(self) -> int | None:
         """The record that settled the stop reason; None if the run has not stopped."""
-        if self.refold.failed is None or self.refold.stopped_at is not None:
-            return self.refold.stopped_at
+        if self.reproduction.failed is None or self.reproduction.stopped_at is not None:
+            return self.reproduction.stopped_at
         raised = (
             r.seq for r in reversed(self.records) if self.was[0] in map(str, r.signals.reasons)
         )
@@ -263,7 +269,7 @@ class _Judgement:
         records, stop, at = self.case.records, _Stop(Verdict.SAME), None
         position, before = self.chart.position(run.run_id), None
         if skipped := self._count_unaffected():
-            position = self.case.refold.positions[skipped - 1]
+            position = self.case.reproduction.positions[skipped - 1]
             facts = position.facts
             limits = {**facts.limits, **self.question.limits}
             position = position.replace(facts=facts.replace(limits=limits))
@@ -287,12 +293,12 @@ class _Judgement:
         return RunVerdict(
             run.run_id, stop.verdict, len(run.records), at, stop.state, stop.reason, self.kind,
             stop.edge, stop.because, was, was_kind, saved, stop.epilogue,
-            self.case.refold.answer if natural else None, _once_each(self.notes),
+            self.case.reproduction.answer if natural else None, _once_each(self.notes),
         )  # fmt: skip
 
     def _describe_signals(self, last: Position) -> str:
         """How the signals of a run that has not ended differ from the recorded ones, or empty."""
-        positions = self.case.refold.positions
+        positions = self.case.reproduction.positions
         if last.ended or not self.signals_differ or not positions:
             return ""
         was, now = (tuple(map(str, p.signals.reasons)) for p in (positions[-1], last))
@@ -363,7 +369,7 @@ class _Judgement:
     ) -> tuple[Position, Decision]:
         if not self.question.asks_guards:
             return evolve(self.chart, position, input)
-        results = self.case.refold.guard_results.get(record.seq, {})
+        results = self.case.reproduction.guard_results.get(record.seq, {})
         return evolve(self.chart, position, input, oracle=ResultsByCall(results))
 
     def _note(self, record: Record, decision: Decision) -> None:
@@ -384,7 +390,7 @@ class _Judgement:
 
     def _winner_differs(self, record: Record, decision: Decision) -> bool:
         """Whether the run stops for another reason than recorded, although by the same edges."""
-        return decision.winner != self.case.refold.winners.get(record.seq, "")
+        return decision.winner != self.case.reproduction.winners.get(record.seq, "")
 
     # differences -----------------------------------------------------------------------------
 
@@ -422,7 +428,7 @@ class _Judgement:
 
     def _earlier_fault(self, record: Record) -> str | None:
         """Why even the recorded machine and limits decide the run differently; None if not."""
-        past = self.case.refold if self.case.is_old else None
+        past = self.case.reproduction if self.case.is_old else None
         if past is None or past.failed is None or past.failed > record.seq:
             return None
         return f"record {past.failed} is not decided as it was recorded: {past.why}"

@@ -26,7 +26,7 @@ from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
 from chartloop.run.phases import stands_of
 from chartloop.run.question import question_of
-from chartloop.run.replay import position_before
+from chartloop.run.refold import refold_last
 from chartloop.run.result import Result, last_state
 from chartloop.ui.view_model.asking import answer_views, label_of, labels_of
 from chartloop.ui.view_model.orders import refusals_of
@@ -265,7 +265,7 @@ def _split_facts(run: Run, before: Facts, now: Facts) -> Iterator[_Fact]:
 def _facts_before(run: Run, records: Sequence[Record]) -> Facts:
     if not records:
         return run.facts
-    return position_before(run.machine.chart, records, records[-1].seq, run.id).facts
+    return refold_last(run.machine.chart, records, run.id).before.facts
 
 
 def _editable(run: Run) -> Iterator[EditableView]:

@@ -1,4 +1,4 @@
-"""A recorded run folded again as it was: its stop reason, its answer, its positions.
+"""A recorded run decided again as it was: its stop reason, its answer, its positions.
 
 A what-if compares decisions with those of the recorded machine and limits. A journal does not hold
 decisions, so they are made again here, for the runs that need them.
@@ -17,10 +17,8 @@ from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
-from chartloop.machine.evolve import evolve
 from chartloop.run.recorded import RecordedRun
-from chartloop.run.renaming import as_now
-from chartloop.run.replay import difference
+from chartloop.run.refold import refold
 from chartloop.run.result import read_output, say_output
 
 GuardResults = dict[str, list[bool]]
@@ -31,7 +29,7 @@ class NoRecordedResult(Exception):
     """A Python guard is called, and the record has no result of that call."""
 
 
-class Refold(NamedTuple):
+class Reproduction(NamedTuple):
     """A run decided again as it was recorded."""
 
     failed: int | None
@@ -53,32 +51,30 @@ class Refold(NamedTuple):
         return next(reversed(self.winners.values()), "")
 
 
-def refold(chart: Chart, run: RecordedRun) -> Refold:
+def reproduce(chart: Chart, run: RecordedRun) -> Reproduction:
     """Decide a run again by the machine and the limits that it was started with."""
     position, results = chart.position(run.run_id), dict[int, GuardResults]()
     stopped_at, winners, text = None, dict[int, str](), ""
     positions: list[Position] = []
-    for recorded in run.records:
-        record = as_now(recorded, chart.spec.renamed)
-        oracle = RecordedResults(record)
-        try:
-            after, decision = evolve(chart, position, record.input, oracle=oracle)
-        except (StatusError, KeyError, NoRecordedResult) as error:
-            return Refold(record.seq, str(error), stopped_at, winners, results, None)
-        if why := difference(record, position, after, decision):
-            return Refold(record.seq, why, stopped_at, winners, results, None)
+    oracle = RecordedResults()
+    for step in refold(
+        chart, run.records, position, oracle=oracle.of,
+        catch=(StatusError, KeyError, NoRecordedResult),
+    ):  # fmt: skip
+        record, position, decision = step.record, step.after, step.decision
+        if why := step.difference:
+            return Reproduction(record.seq, why, stopped_at, winners, results, None)
         if oracle.results:
             results[record.seq] = oracle.results
-        if stopped_at is None and stops(after, decision):
+        if stopped_at is None and stops(position, decision):
             stopped_at = record.seq
         if decision.winner:
             winners[record.seq] = decision.winner
         if record.outcome is not None and record.outcome.reply is not None:
             text = record.outcome.reply.text
-        position = after
-        positions.append(after)
+        positions.append(position)
     answer = _first_line(chart, position.facts, text)
-    return Refold(None, "", stopped_at, winners, results, answer, tuple(positions))
+    return Reproduction(None, "", stopped_at, winners, results, answer, tuple(positions))
 
 
 def stops(position: Position, decision: Decision) -> bool:
@@ -100,13 +96,18 @@ def _never(name: str, _args: tuple[Any, ...]) -> bool:
 
 
 class RecordedResults:
-    """An oracle of one record's guard results in their order, which notes the call of each."""
+    """An oracle of a record's guard results in their order, which notes the call of each."""
 
     __slots__ = ("_left", "results")
 
-    def __init__(self, record: Record) -> None:
-        self._left = list(record.input.opaque)
+    def __init__(self) -> None:
+        self._left: list[bool] = []
         self.results: GuardResults = {}
+
+    def of(self, record: Record) -> RecordedResults:
+        """This oracle, with the results of one record in place of those before."""
+        self._left, self.results = list(record.input.opaque), {}
+        return self
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
         if not self._left:
