@@ -27,7 +27,8 @@ from chartloop.run.journal import Journal, RunRow, direct_journal
 from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.lru_cache import LruCache
-from chartloop.run.renaming import as_now
+from chartloop.run.refold import refold
+from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import no_record_error
 from chartloop.run.sync import by_hand
 from chartloop.run.tally import Tally
@@ -151,15 +152,15 @@ class History:
             return Past(record, before, after, decision, session.tally)
         with self._lock:
             first, mark = self._nearest(run, seq)
-            before, tally = mark.position, mark.tally.copy()
-            for record in records_each(run, first, seq + 1):
-                here = record.seq == seq
-                after, decision = evolve(run.machine.chart, before, record.input, trace=here)
-                tally.add(record, decision, after.facts)
-                if here:
-                    return Past(record, before, after, decision, tally)
-                before = after
-                self._keep(record.seq + 1, _Mark(after, tally))
+            tally = mark.tally.copy()
+            records = records_each(run, first, seq + 1)
+            for step in refold(
+                run.machine.chart, records, mark.position, names=Names(), trace_from=seq
+            ):
+                tally.add(step.record, step.decision, step.after.facts)
+                if step.record.seq == seq:
+                    return Past(step.record, step.before, step.after, step.decision, tally)
+                self._keep(step.record.seq + 1, _Mark(step.after, tally))
         raise no_record_error(seq, count_of(run) - 1)
 
     def _nearest(self, run: Run, seq: int) -> tuple[int, _Mark]:

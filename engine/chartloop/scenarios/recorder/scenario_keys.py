@@ -20,9 +20,10 @@ from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.core.units import write_duration
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import evolve
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.recorded import RecordedRun
+from chartloop.run.refold import refold
+from chartloop.run.renaming import Names
 from chartloop.run.result import Result
 from chartloop.scenarios.recorder.replies import NOTHING, answers_in
 
@@ -91,14 +92,14 @@ def script_of(chart: Chart, run: RecordedRun, children: Sequence[RecordedRun] = 
 
 def _moments(chart: Chart, run: RecordedRun) -> Iterator[Moment]:
     position, previous = chart.position(run.run_id), run.records[0].input.at
-    for record in run.records:
-        yield Moment(chart, record, position, previous)
-        try:
-            position, _ = evolve(chart, position, record.input)
-        except (RunError, KeyError) as error:
-            text = f"the machine cannot decide record {record.seq} of run `{run.run_id}`: {error}"
+    catch = (RunError, KeyError)
+    for step in refold(chart, run.records, position, names=Names(), catch=catch):
+        yield Moment(chart, step.record, step.before, previous)
+        if step.error is not None:
+            seq, error = step.record.seq, step.error
+            text = f"the machine cannot decide record {seq} of run `{run.run_id}`: {error}"
             raise RunError(text, hint="give the machine that the run was started with") from error
-        previous = record.input.at
+        previous = step.record.input.at
 
 
 @dataclass
