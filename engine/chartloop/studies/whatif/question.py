@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from chartloop.analysis.versions.diff.compare import compare
-from chartloop.analysis.versions.migration.renames import Naming, naming, used
+from chartloop.analysis.versions.migration.renames import Alignment, align_files, used
 from chartloop.core.errors import StatusError
 from chartloop.core.position import Position
 from chartloop.core.reasons import ResultKind
@@ -36,7 +35,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.run.recorded import RecordedRun
-from chartloop.run.renaming import Names, as_now
+from chartloop.run.renaming import as_now
 from chartloop.studies.whatif.changed_inputs import (
     affected_names,
     asks_guards,
@@ -61,28 +60,25 @@ Older = Callable[[str], Chart | None]
 """Compiles a canonical text; None if that fails."""
 
 
-def reading(chart: Chart) -> Callable[[Chart], Naming]:
-    """Return a cached function that maps the names of an older machine to those of this one.
+def reading(chart: Chart) -> Callable[[Chart], Alignment]:
+    """Return a cached function that aligns an older machine with this one.
 
     An edge that only moved within its list counts as the same edge.
     """
 
     @cache
-    def names(old: Chart) -> Naming:
-        if old is chart:
-            own = Names(chart.spec.renamed)
-            return Naming(own, own, {})
-        return naming(old.spec, chart.spec, compare(old.spec, chart.spec).pairs)
+    def alignment(old: Chart) -> Alignment:
+        return align_files(old.spec, chart.spec)
 
-    return names
+    return alignment
 
 
 class RecordedCase:
     """A recorded run with cached data that several questions share."""
 
     def __init__(
-        self, chart: Chart, run: RecordedRun, older: Older, names: Callable[[Chart], Naming], *,
-        several: bool = False,
+        self, chart: Chart, run: RecordedRun, older: Older,
+        alignments: Callable[[Chart], Alignment], *, several: bool = False,
     ) -> None:  # fmt: skip
         self.run = run
         self.several = several
@@ -92,9 +88,9 @@ class RecordedCase:
         self.old = own or chart
         """The chart that the run was started with; the question's if that is unknown."""
         self.is_old = own is not None
-        mapping = names(self.old)
-        self.records = [as_now(record, *mapping.proposed) for record in run.records]
-        self.taken_for = used(run.records, mapping.lines)
+        alignment = alignments(self.old)
+        self.records = [as_now(record, *alignment.proposed) for record in run.records]
+        self.taken_for = used(run.records, alignment.lines)
         """The assumed new names of old states that `renamed` does not list."""
         self._histories: dict[str, CounterHistory] = {}
 

@@ -65,7 +65,7 @@ def whatif_each(
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
     questions = [Question(chart, limits) for limits in checked]
-    older, names = older_charts(chart), reading(chart)
+    older, alignments = older_charts(chart), reading(chart)
     unread, assumed = list[Unread](), 0
     judged: list[list[Any]] = [[] for _ in questions]
     for run in runs:
@@ -76,7 +76,7 @@ def whatif_each(
                 Unread(run.run_id, f"it is a run of `{run.row.machine}`, not of `{name}`")
             )
         else:
-            case = RecordedCase(chart, run, older, names, several=len(questions) > 1)
+            case = RecordedCase(chart, run, older, alignments, several=len(questions) > 1)
             assumed += not (case.is_old and (run.machine or run.row.machine_hash == machine.hash))
             try:
                 verdicts = [question.ask(case) for question in questions]

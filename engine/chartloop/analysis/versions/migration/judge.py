@@ -13,23 +13,18 @@ Source:      the issue "Proofs", 5
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from chartloop.analysis.versions.diff.align import Pairs
-from chartloop.analysis.versions.diff.compare import Comparison, compare
-from chartloop.analysis.versions.diff.machine_parts import Renaming, state_part
 from chartloop.analysis.versions.migration.cause import NEVER, cause_of
 from chartloop.analysis.versions.migration.compatibility import Standing, misfit, notes, stops
 from chartloop.analysis.versions.migration.pending_changes import Reach, ahead, changed_routes
-from chartloop.analysis.versions.migration.renames import Naming, naming, used
+from chartloop.analysis.versions.migration.renames import Alignment, align_files, used
 from chartloop.analysis.versions.migration.verdict import Ahead, Cause, Verdict
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import Position
 from chartloop.core.units import say_count
-from chartloop.language.file.file import StateShape
-from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.run.journal import digest
 from chartloop.run.recorded import RecordedRun
@@ -57,31 +52,19 @@ class Upgrade:
         return digest(self.new.text)
 
     @cached_property
-    def comparison(self) -> Comparison:
-        """The changes between the two files, with states paired that only alignment can pair."""
-        if self.old is None:
-            return Comparison((), Pairs({}, {}, {}))
-        old, new = self.old.spec, self.new.spec
-        comparison = compare(old, new)
-        if more := align_states(old, new, comparison.pairs.states):
-            return compare(old, replace(new, renamed={**new.renamed, **more}))
-        return comparison
-
-    @cached_property
-    def naming(self) -> Naming:
-        """The new names of states and edges."""
-        old = None if self.old is None else self.old.spec
-        return naming(old, self.new.spec, self.comparison.pairs)
+    def alignment(self) -> Alignment:
+        """Which states, edges and rules of the two files correspond, and their differences."""
+        return align_files(None if self.old is None else self.old.spec, self.new.spec)
 
     @cached_property
     def only_words(self) -> bool:
         """Whether no change affects a run."""
-        return self.old is not None and all(c.only_words for c in self.comparison.changes)
+        return self.old is not None and all(c.only_words for c in self.alignment.changes)
 
     @cached_property
     def only_names(self) -> bool:
         """Whether only the names of states affect a run."""
-        changes = self.comparison.changes
+        changes = self.alignment.changes
         return self.old is not None and all(c.only_words or c.kind == "renamed" for c in changes)
 
     def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
@@ -122,16 +105,16 @@ class _Judge:
             return self._unsafe(Cause(f"its records cannot be decided: {error}", NEVER))
 
     def _decide(self) -> Verdict:
-        naming = self.upgrade.naming
-        replayed = self._replay(naming.given)
+        names = self.upgrade.alignment
+        replayed = self._replay(names.given)
         if replayed.same:
-            return self._fitting(replayed.position, naming.given, {})
-        if not (lines := used(self.run.records, naming.lines)):
-            return self._otherwise(replayed, naming.given)
-        mapped = self._replay(naming.proposed)
+            return self._fitting(replayed.position, names.given, {})
+        if not (lines := used(self.run.records, names.lines)):
+            return self._otherwise(replayed, names.given)
+        mapped = self._replay(names.proposed)
         if mapped.same:
-            return self._fitting(mapped.position, naming.proposed, lines)
-        return self._otherwise(mapped, naming.proposed)
+            return self._fitting(mapped.position, names.proposed, lines)
+        return self._otherwise(mapped, names.proposed)
 
     def _replay(self, names: Names) -> Replay:
         try:
@@ -159,7 +142,7 @@ class _Judge:
             return self._unsafe(cause)
         verdict = replace(self.base, names=names)
         if upgrade.only_words and not lines:
-            words = len(upgrade.comparison.changes)
+            words = len(upgrade.alignment.changes)
             why = f"it differs in words only: {say_count(words, 'difference')}" if words else ""
             return replace(verdict, why=why or "it is the same machine, written differently")
         reason, why = stops(standing)
@@ -190,60 +173,12 @@ class _Judge:
         old, position = self.upgrade.old, standing.position
         if old is None or position.ended:
             return ()
-        back = {new: old for old, new in self.upgrade.comparison.pairs.states.items()}
+        back = {new: old for old, new in self.upgrade.alignment.states.items()}
         pending = [standing.chart.interruptible.get(one.point, "") for one in position.returns]
         here = [position.state, *pending]
         reach = [Reach(old, [back.get(name, name) for name in here]), Reach(standing.chart, here)]
         chosen: Mapping[str, object] = self.run.records[0].input.data.get("limits") or EMPTY
         files = (old.spec.file, standing.chart.spec.file)
-        comparison = self.upgrade.comparison
-        met = ahead(comparison.changes, *reach, given=chosen, files=files)
-        return (*met, *changed_routes(old, standing.chart, comparison.pairs.states))
-
-
-Sign = frozenset[Hashable]
-
-
-def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """Pair more states, beyond the `known` pairs, by equal content and neighbourhood."""
-    pairs: dict[str, str] = {}
-    while more := dict(_unique_pairs(old, new, {**known, **pairs})):
-        pairs |= more
-    return pairs
-
-
-def _unique_pairs(
-    old: MachineSpec, new: MachineSpec, states: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield unpaired states of both machines with the same signature, if it is unique in each."""
-    back = {there: here for here, there in states.items()}
-    names = Renaming(states)
-    ours, theirs = dict[Sign, list[str]](), dict[Sign, list[str]]()
-    for name in (n for n in old.states if n not in states):
-        sign = _sign(old, name, lambda n: states.get(n, ""), names)
-        ours.setdefault(sign, []).append(name)
-    for name in (n for n in new.states if n not in back):
-        sign = _sign(new, name, lambda n: n if n in back else "", Renaming())
-        theirs.setdefault(sign, []).append(name)
-    for sign, here in ours.items():
-        if len(here) == 1 and len(there := theirs.get(sign, [])) == 1:
-            yield here[0], there[0]
-
-
-def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
-    """The signature of a state: its aspects and neighbours, in names that both machines have."""
-    aspects = state_part(spec.states[name], names).aspects.items()
-    sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in StateShape.words()}
-    for edge in spec.edges():
-        suffix = edge.id[len(edge.source) :]
-        if edge.target == name and known(edge.source):
-            sign.add(("from", known(edge.source), suffix))
-        if edge.source == name:
-            sign.add(("to", known(edge.target), suffix))
-    leading = (rule for rule in spec.rules if rule.to == name)
-    sign |= {("rule", rule.stop, names.text(rule.when.text)) for rule in leading}
-    if spec.on_stop == name:
-        sign.add("on_stop")
-    if spec.on_error is not None and spec.on_error.target == name:
-        sign.add("on_error")
-    return frozenset(sign)
+        alignment = self.upgrade.alignment
+        met = ahead(alignment.changes, *reach, given=chosen, files=files)
+        return (*met, *changed_routes(old, standing.chart, alignment.states))

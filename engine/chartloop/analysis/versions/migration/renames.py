@@ -1,18 +1,24 @@
-"""The names of an old machine's states, edges and rules in a new one, for reading its records.
+"""Aligns an old file of a machine with a new one: the names of its states, edges and rules there.
 
 The new file's `renamed` counts. Names that only the alignment of the two files finds are proposals,
-to be written into the file first.
+to be written into the file first. States are paired as in a diff, and then by equal content and
+neighbourhood. Upgrades and what-ifs read the records of an old file under these names.
 
-Belongs here: names. Never: deciding anything with them (`judge`).
+Belongs here: names. Never: deciding anything with them (`judge`, `studies.whatif.question`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from chartloop.analysis.versions.diff.align import Pairs
+from chartloop.analysis.versions.diff.change import Change
+from chartloop.analysis.versions.diff.compare import compare
+from chartloop.analysis.versions.diff.machine_parts import Renaming, state_part
 from chartloop.core.records import Record
+from chartloop.language.file.file import StateShape
 from chartloop.language.spec import MachineSpec
 from chartloop.run.renaming import START, Names
 
@@ -20,20 +26,28 @@ GONE = ", which is gone"
 """The suffix for the id of an edge or rule that the new machine lacks: no real id has it."""
 
 
-class Naming(NamedTuple):
-    """The names that the new file gives, and those that it lacks."""
+class Alignment(NamedTuple):
+    """Which states, edges and rules of two files correspond, and the differences between them."""
 
+    changes: tuple[Change, ...]
+    states: Mapping[str, str]
+    """The states of the old file that have one in the new, with its name there."""
     given: Names
+    """The names that the new file gives to what a record of the old one names."""
     proposed: Names
     """The names if the file had `lines`."""
     lines: Mapping[str, str]
     """The renamed states that are missing under `renamed`."""
 
 
-def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
-    """Return the names of `old`'s states, edges and rules in `new`; without `old`, those given."""
-    if old is None:
-        return Naming(Names(new.renamed), Names(new.renamed), {})
+def align_files(old: MachineSpec | None, new: MachineSpec) -> Alignment:
+    """Align two files of a machine; without `old`, only the names that `new` gives are known."""
+    if old is None or old is new:
+        own = Names(new.renamed)
+        return Alignment((), {}, own, own, {})
+    changes, pairs = compare(old, new)
+    if more := align_states(old, new, pairs.states):
+        changes, pairs = compare(old, replace(new, renamed={**new.renamed, **more}))
     # `a: b` in the old file and `a: c` in the new one make `b` `c`
     indirect = {
         middle: new.renamed[first]
@@ -42,8 +56,8 @@ def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
     }
     given = {**indirect, **new.renamed}
     lines = {o: n for o, n in _aligned_names(old, pairs) if o not in given and o not in new.states}
-    edges = dict(_edges(old, pairs))
-    return Naming(Names(given, edges), Names({**given, **lines}, edges), lines)
+    edges, proposed = dict(_edges(old, pairs)), {**given, **lines}
+    return Alignment(changes, pairs.states, Names(given, edges), Names(proposed, edges), lines)
 
 
 def _aligned_names(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
@@ -86,3 +100,54 @@ def _state_of(id: str) -> str:
 def block(lines: Mapping[str, str]) -> str:
     """Return the lines as YAML for a machine's file."""
     return "".join(["renamed:\n", *(f"  {old}: {new}\n" for old, new in lines.items())])
+
+
+# states ---------------------------------------------------------------------------------------
+
+
+Sign = frozenset[Hashable]
+
+
+def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
+    """Pair more states, beyond the `known` pairs, by equal content and neighbourhood."""
+    pairs: dict[str, str] = {}
+    while more := dict(_unique_pairs(old, new, {**known, **pairs})):
+        pairs |= more
+    return pairs
+
+
+def _unique_pairs(
+    old: MachineSpec, new: MachineSpec, states: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield unpaired states of both machines with the same signature, if it is unique in each."""
+    back = {there: here for here, there in states.items()}
+    names = Renaming(states)
+    ours, theirs = dict[Sign, list[str]](), dict[Sign, list[str]]()
+    for name in (n for n in old.states if n not in states):
+        sign = _sign(old, name, lambda n: states.get(n, ""), names)
+        ours.setdefault(sign, []).append(name)
+    for name in (n for n in new.states if n not in back):
+        sign = _sign(new, name, lambda n: n if n in back else "", Renaming())
+        theirs.setdefault(sign, []).append(name)
+    for sign, here in ours.items():
+        if len(here) == 1 and len(there := theirs.get(sign, [])) == 1:
+            yield here[0], there[0]
+
+
+def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
+    """The signature of a state: its aspects and neighbours, in names that both machines have."""
+    aspects = state_part(spec.states[name], names).aspects.items()
+    sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in StateShape.words()}
+    for edge in spec.edges():
+        suffix = edge.id[len(edge.source) :]
+        if edge.target == name and known(edge.source):
+            sign.add(("from", known(edge.source), suffix))
+        if edge.source == name:
+            sign.add(("to", known(edge.target), suffix))
+    leading = (rule for rule in spec.rules if rule.to == name)
+    sign |= {("rule", rule.stop, names.text(rule.when.text)) for rule in leading}
+    if spec.on_stop == name:
+        sign.add("on_stop")
+    if spec.on_error is not None and spec.on_error.target == name:
+        sign.add("on_error")
+    return frozenset(sign)
