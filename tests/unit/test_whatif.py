@@ -440,6 +440,32 @@ def test_a_changed_file_that_gives_an_action_something_else_is_not_sure() -> Non
     assert judged.because == "`work` does another action"
 
 
+LABELLED = """chartloop: 1
+machine: m
+model: {name: scripted}
+instructions: "{{ run.task }}"
+start: think
+states:
+  think: {label: Think, do: infer, next: done}
+  done: {stop: completed}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "renamed"),
+    [("think", ""), ("ponder", "renamed: {think: ponder}\n"), ("ponder", "")],
+    ids=["same-name", "declared", "undeclared"],
+)
+def test_other_inputs_are_seen_whatever_the_state_is_called_now(name: str, renamed: str) -> None:
+    run = load(LABELLED).start("t", script=["Hello."])
+    run.run()
+    text = LABELLED.replace("think", name) + renamed
+    assert one(load(text), run).verdict is Verdict.SAME
+    judged = one(load(text.replace("do: infer", "do: infer, with: {temperature: 0.9}")), run)
+    assert judged.verdict is Verdict.UNKNOWN
+    assert judged.because == f"`{name}` gives its action something else"
+
+
 APPROVED = """chartloop: 1
 machine: m
 model: {name: scripted}

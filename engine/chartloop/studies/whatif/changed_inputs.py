@@ -20,6 +20,7 @@ from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
 from chartloop.language.file.file import StateShape
 from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.run.renaming import Names
 
 _PROMPTED = frozenset({"model"})
 """Ports whose actions send the head of the file to the model."""
@@ -143,9 +144,12 @@ def _own_tasks(spec: MachineSpec, tasks: object) -> bool:
     return plain(tasks) == plain(own)
 
 
-def rewritten_actions(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
-    """The states of `new` whose action has other inputs than in `old`, with the difference."""
-    before = {new.renamed.get(name, name): state for name, state in old.states.items()}
+def rewritten_actions(old: MachineSpec, new: MachineSpec, names: Names) -> dict[str, str]:
+    """The states of `new` whose action has other inputs than in `old`, with the difference.
+
+    `names` are the new names of the old states.
+    """
+    before = {names.state(name): state for name, state in old.states.items()}
     sent_parts = ("instructions", "model", "memory", "tools", "servers")
     head = [name for name in sent_parts if _differ(old, new, name)]
     carried = [name for name in head if name in ("memory", "tools", "servers")]
@@ -178,14 +182,14 @@ def _gate(spec: MachineSpec) -> tuple[object, ...]:
     return () if given is None else (given.tools, given.when, given.remember)
 
 
-def rewritten_definitions(old: MachineSpec, new: MachineSpec) -> frozenset[str]:
+def rewritten_definitions(old: MachineSpec, new: MachineSpec, names: Names) -> frozenset[str]:
     """The definitions, and the targets of `set` and `save`, that differ between two files."""
-    names = {n for n, e in new.define.items() if n in old.define and old.define[n] != e}
-    before = {new.renamed.get(name, name): state for name, state in old.states.items()}
+    rewritten = {n for n, e in new.define.items() if n in old.define and old.define[n] != e}
+    before = {names.state(name): state for name, state in old.states.items()}
     for name, state in new.states.items():
         if (was := before.get(name)) is not None:
-            names |= {target for target, _ in _assignments(state) ^ _assignments(was)}
-    return frozenset(names)
+            rewritten |= {target for target, _ in _assignments(state) ^ _assignments(was)}
+    return frozenset(rewritten)
 
 
 def _assignments(state: StateSpec) -> set[tuple[str, str]]:

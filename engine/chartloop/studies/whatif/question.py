@@ -88,9 +88,10 @@ class RecordedCase:
         self.old = own or chart
         """The chart that the run was started with; the question's if that is unknown."""
         self.is_old = own is not None
-        alignment = alignments(self.old)
-        self.records = [as_now(record, *alignment.proposed) for record in run.records]
-        self.taken_for = used(run.records, alignment.lines)
+        self.alignment = alignments(self.old)
+        """Which parts of that chart's file and the question's correspond."""
+        self.records = [as_now(record, *self.alignment.proposed) for record in run.records]
+        self.taken_for = used(run.records, self.alignment.lines)
         """The assumed new names of old states that `renamed` does not list."""
         self._histories: dict[str, CounterHistory] = {}
 
@@ -218,9 +219,9 @@ class Question:
     def _of_file(self, case: RecordedCase) -> tuple[dict[str, str], frozenset[str]]:
         if case.old is self.chart:
             return {}, frozenset()
-        old, new = case.old.spec, self.chart.spec
         if case.run.machine not in self._file_changes:
-            changes = rewritten_actions(old, new), rewritten_definitions(old, new)
+            files = case.old.spec, self.chart.spec, case.alignment.proposed
+            changes = rewritten_actions(*files), rewritten_definitions(*files)
             self._file_changes[case.run.machine] = changes
         return self._file_changes[case.run.machine]
 
