@@ -517,3 +517,55 @@ def mistaken_machines(draw: st.DrawFn) -> Data:
     if "memory.note" in str(out) or "'note'" in str(out):
         out["memory"] = {"note": draw(st.sampled_from(["", "known"]))}
     return out
+
+
+# small machines with waits ------------------------------------------------------------------
+
+_SMALL_GUARDS = (
+    "run.steps >= {n}", "errors.total >= {n}", "last.ok", "vars.n >= {n}", "run.visits.s0 >= {n}",
+    "errors.consecutive >= limits.few", "usage.llm_calls >= {n}", "vars.flag",
+)  # fmt: skip
+
+
+@st.composite
+def small_machines(draw: st.DrawFn) -> Data:
+    """Few states, small numbers: short enough that every run can be made."""
+    names = [f"s{n}" for n in range(draw(st.integers(1, 3)))]
+    onward = st.sampled_from([*names, "done", "stopped"])
+
+    def guard_text() -> str:
+        return draw(st.sampled_from(_SMALL_GUARDS)).format(n=draw(st.integers(1, 3)))
+
+    body: Data = {}
+    for name in names:
+        job = (
+            draw(st.sampled_from(["infer", "infer", "nothing", "wait"]))
+            if name != "s0"
+            else "infer"
+        )
+        if job == "wait":
+            body[name] = {"on": {"yes": draw(onward), "no": draw(onward)}}
+            if draw(st.booleans()):
+                body[name] |= {"within": "30s", "expired": draw(onward)}
+            continue
+        ways: list[Any] = [
+            {"when": guard_text(), "to": draw(onward)} for _ in range(draw(st.integers(0, 2)))
+        ]
+        if draw(st.booleans()):
+            ways = [
+                {**way, "set": {"vars.n": "vars.n + 1", "vars.flag": "not vars.flag"}}
+                for way in ways
+            ]
+        body[name] = {"do": job, "next": [*ways, draw(onward)]}
+        if draw(st.booleans()):
+            body[name]["failed"] = "next"
+    rules = [
+        {"when": guard_text(), draw(st.sampled_from(["stop", "signal"])): "custom"}
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    body |= {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
+    return {
+        "chartloop": 1, "machine": "small", "model": {"name": "scripted"},
+        "limits": {"few": draw(st.integers(1, 3))}, "vars": {"n": 0, "flag": False},
+        "rules": rules, "states": body,
+    }  # fmt: skip

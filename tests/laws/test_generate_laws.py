@@ -5,19 +5,16 @@ The brute force makes every run up to a length, and takes no two of them for ali
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from chartloop import guard, tool
 from chartloop.api import load
-from chartloop.core.errors import SpecError
 from chartloop.run.sync import wait
 from chartloop.scenarios import run_scenario
 from chartloop.scenarios.generator.generate import generate
@@ -28,73 +25,10 @@ from chartloop.scenarios.generator.starts import Start
 from chartloop.scenarios.generator.unreached import impossible
 from chartloop.scenarios.generator.world import World
 from chartloop.testing import ManualClock
-from tests.strategies import costly_machines
+from tests.laws.test_record_laws import accepted, now_and_then, poke
+from tests.strategies import costly_machines, small_machines
 
 WORK = 400
-
-
-@tool
-async def poke() -> str:
-    """Scripted wherever it is called."""
-    raise AssertionError("the search never calls a tool")
-
-
-@guard(name="whim")
-def now_and_then(number: int) -> bool:
-    """A guard that nobody sees into, and that always says the same of the same."""
-    return number % 2 == 1
-
-
-def tidied(data: dict[str, Any]) -> dict[str, Any]:
-    """The machine without what nothing leads to: a check would refuse it."""
-    states: dict[str, Any] = data["states"]
-    found, pending = {"s0"}, ["s0", *(word for rule in data["rules"] for word in words(rule))]
-    pending += [str(data.get(name, "")) for name in ("on_stop", "on_error")]
-    while pending:
-        name = pending.pop()
-        if name in states and (name not in found or name == "s0"):
-            found.add(name)
-            pending += [word for word in words(states[name]) if word not in found]
-    rules = [rule for given in data["rules"] if (rule := covering(given, found))]
-    return {**data, "rules": rules, "states": {n: s for n, s in states.items() if n in found}}
-
-
-def covering(rule: dict[str, Any], states: set[str]) -> dict[str, Any]:
-    """A rule for no other states than these; nothing when none is left of those it is for."""
-    kept = dict(rule)
-    for key in ("at", "before"):
-        if key in rule:
-            kept[key] = [name for name in rule[key] if name in states]
-    return {} if [] in kept.values() else kept
-
-
-def words(value: Any) -> Iterator[str]:
-    """Every text in a piece of data."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, part in cast("dict[str, Any]", value).items():
-            if key not in ("at", "before", "with"):
-                yield from words(part)
-    elif isinstance(value, list):
-        for part in cast("list[Any]", value):
-            yield from words(part)
-
-
-def accepted(path: Path, data: dict[str, Any]) -> bool:
-    """Write a machine that accepts what a check finds in it; whether it can be loaded then."""
-    data = tidied(data)
-    codes: set[str] = set()
-    for _ in range(3):
-        ignore = [{"code": code, "reason": "it is generated"} for code in sorted(codes)]
-        path.write_text(json.dumps({**data, "ignore": ignore} if ignore else data))
-        try:
-            load(path, tools=[poke, now_and_then])
-        except SpecError as error:
-            codes |= {finding.code for finding in error.findings}
-        else:
-            return True
-    return False
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
@@ -121,54 +55,6 @@ def test_every_scenario_passes_and_shows_what_it_is_for(data: dict[str, Any]) ->
 # the shortest -------------------------------------------------------------------------------
 
 DEPTH = 6
-_GUARDS = (
-    "run.steps >= {n}", "errors.total >= {n}", "last.ok", "vars.n >= {n}", "run.visits.s0 >= {n}",
-    "errors.consecutive >= limits.few", "usage.llm_calls >= {n}", "vars.flag",
-)  # fmt: skip
-
-
-@st.composite
-def small_machines(draw: st.DrawFn) -> dict[str, Any]:
-    """Few states, small numbers: short enough that every run can be made."""
-    names = [f"s{n}" for n in range(draw(st.integers(1, 3)))]
-    onward = st.sampled_from([*names, "done", "stopped"])
-
-    def guard_text() -> str:
-        return draw(st.sampled_from(_GUARDS)).format(n=draw(st.integers(1, 3)))
-
-    body: dict[str, Any] = {}
-    for name in names:
-        job = (
-            draw(st.sampled_from(["infer", "infer", "nothing", "wait"]))
-            if name != "s0"
-            else "infer"
-        )
-        if job == "wait":
-            body[name] = {"on": {"yes": draw(onward), "no": draw(onward)}}
-            if draw(st.booleans()):
-                body[name] |= {"within": "30s", "expired": draw(onward)}
-            continue
-        ways: list[Any] = [
-            {"when": guard_text(), "to": draw(onward)} for _ in range(draw(st.integers(0, 2)))
-        ]
-        if draw(st.booleans()):
-            ways = [
-                {**way, "set": {"vars.n": "vars.n + 1", "vars.flag": "not vars.flag"}}
-                for way in ways
-            ]
-        body[name] = {"do": job, "next": [*ways, draw(onward)]}
-        if draw(st.booleans()):
-            body[name]["failed"] = "next"
-    rules = [
-        {"when": guard_text(), draw(st.sampled_from(["stop", "signal"])): "custom"}
-        for _ in range(draw(st.integers(0, 2)))
-    ]
-    body |= {"done": {"stop": "completed"}, "stopped": {"stop": "stagnation"}}
-    return {
-        "chartloop": 1, "machine": "small", "model": {"name": "scripted"},
-        "limits": {"few": draw(st.integers(1, 3))}, "vars": {"n": 0, "flag": False},
-        "rules": rules, "states": body,
-    }  # fmt: skip
 
 
 def moves_of(folder: str | Path) -> Moves:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +12,7 @@ from chartloop.core.errors import AnswerError, SpecError
 from chartloop.language.dump import canonical
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
-from chartloop.scenarios import generate
+from chartloop.testing import ManualClock
 
 DONE: list[tuple[str, float]] = []
 
@@ -428,10 +427,33 @@ def test_a_fork_between_an_answer_and_its_calls_asks_again() -> None:
 GATED = HEAD.format(more=f"{EDIT}, remember: true, within: 1h, when: call.arguments.usd > 100")
 
 
-def test_every_edge_of_a_gate_is_reached_by_generated_scenarios(tmp_path: Path) -> None:
-    (tmp_path / "it.yaml").write_text(GATED)
-    made = generate(tmp_path / "it.yaml", tmp_path, tools=[buy, send, look])
-    assert [str(one.target) for one in made.unreached if one.why != "proven"] == []
+def test_every_edge_and_rule_of_a_gated_machine_can_be_taken() -> None:
+    """By a call that needs no answer, each answer, silence, and another start."""
+    machine = load(GATED, tools=[buy, send, look])
+
+    def edited(usd: float) -> dict[str, Any]:
+        return {"by": "eve", "calls": {"a": {"arguments": {"item": "x", "usd": usd}}}}
+
+    answers: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("accept", {"by": "eve", "remember": True}), ("deny", {"by": "eve", "note": "no"}),
+        ("edit", edited(1)), ("edit", edited(300)), ("", {}),
+    )  # fmt: skip
+    script: list[Any] = [{"text": "", "tool_calls": [call("a", "x", 200)]}, *["done"] * 2]
+    runs = [machine.start("t", script=script, clock=ManualClock()) for _ in answers]
+    for run, (event, data) in zip(runs, answers, strict=True):
+        while run.status != "paused":
+            run.advance()
+        if event:
+            run.send(event, data)
+        run.run()
+    cheap: list[Any] = [{"text": "", "tool_calls": [call("a", "x", 1)]}, "done"]
+    given: tuple[dict[str, Any], ...] = ({}, {"limits": {"steps": 1}}, {"vars": {"strict": False}})
+    runs += [machine.start("t", script=cheap, clock=ManualClock(), **more) for more in given]
+    for run in runs:
+        run.run()
+    taken = {id for run in runs for record in run.records for id in record.taken}
+    spec = machine.spec
+    assert {edge.id for edge in spec.edges()} | {rule.id for rule in spec.rules} <= taken
 
 
 def test_the_file_keeps_what_it_says_of_a_gate() -> None:
