@@ -184,24 +184,6 @@ def machine(text: str, **options: Any) -> Machine:
     return load(text, **options)
 
 
-def talking(states: int = 1_000, edges: int = 5) -> str:
-    """A machine in which a word of the model decides where each state leads: all can be reached."""
-    body: list[str] = []
-    for n in range(states):
-        ways = ", ".join(
-            f'{{when: last.text == "w{k}", to: s{(n * (edges - 1) + k + 1) % states}}}'
-            for k in range(edges - 1)
-        )
-        body.append(f"  s{n}: {{do: infer, failed: next, next: [{ways}, done]}}")
-    return "\n".join(
-        [
-            "chartloop: 1", "machine: talking", "model: {name: scripted}", "limits: {steps: 50}",
-            "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]", "states:", *body,
-            "  done: {stop: completed}", "",
-        ]
-    )  # fmt: skip
-
-
 def ruled(rules: int = 500) -> str:
     """A machine of three states in which many rules may hold at the same moment."""
     limits = "".join(f", l{n}: {n + 2}" for n in range(rules))

@@ -33,7 +33,6 @@ from chartloop.run.journal import Event, MemoryJournal, RunRow, Update
 from chartloop.run.loop import advance
 from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
-from chartloop.scenarios import generate
 from chartloop.studies.coverage.collect import Seeing
 from machines import (
     STEPS,
@@ -47,7 +46,6 @@ from machines import (
     machine,
     many_states,
     ruled,
-    talking,
 )
 
 Figures = dict[str, float]
@@ -318,17 +316,6 @@ def whatif_runs(count: int = 1_000, steps: int = 100) -> Figures:
     }
 
 
-def generating() -> Figures:
-    """The scenarios of a shipped machine, and of one of 1,000 states and 5,000 edges."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "talking.yaml"
-        path.write_text(talking())
-        small = cpu(lambda: generate("moderator_full", folder))
-        large = cpu(lambda: generate(path, folder))
-    kept = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"moderator, s": small / 1e6, "talking, s": large / 1e6, "memory, MB": kept / 1024}
-
-
 def starting() -> Figures:
     """Whole processes: `import chartloop` and `chartloop --help`, over a bare one; and a run.
 
@@ -417,7 +404,6 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "proving": proving,
     "starting": starting,
     "what if": whatif_runs,
-    "generating": generating,
     "upgrading": upgrading,
     "painting": painting,
 }

@@ -21,7 +21,7 @@ from chartloop.run.fleet import FleetLimit, Reservation
 from chartloop.run.fleet_calls import forget_limits
 from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.sync import by_hand
-from chartloop.scenarios import generate, recording, scenario
+from chartloop.scenarios import recording, scenario
 from chartloop.studies.whatif.verdict import Verdict
 from chartloop.studies.whatif.whatif import whatif
 from chartloop.testing import ManualClock
@@ -326,14 +326,6 @@ def test_a_scenario_that_cannot_be_is_refused(
     with pytest.raises(SpecError) as error:
         scenario(tmp_path / "m.yaml", "Go.", fleet=fleet, replies=["x"], expect={"path": []})
     assert [f.code for f in error.value.findings] == [code]
-
-
-def test_scenarios_are_generated_for_both_branches(tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(TEXT)
-    made = generate(tmp_path / "m.yaml", tmp_path)
-    assert made.unreached == ()
-    texts = [one.text for one in made.scenarios]
-    assert any("fleet: {usd_left: 0}" in text and "cheap" in text for text in texts)
 
 
 def test_a_recorded_run_becomes_a_scenario_with_it(

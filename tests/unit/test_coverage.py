@@ -1,10 +1,9 @@
-"""Coverage of small machines: each kind of item, proofs, sums, what is refused, the heat map."""
+"""Coverage of small machines: each kind of item, sums, what is refused, the heat map."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,8 @@ from chartloop.run.recorded import RecordedRun
 from chartloop.scenarios import Covering, collecting, scenario
 from chartloop.studies.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from chartloop.studies.coverage.figures import Figure
-from chartloop.studies.coverage.heatmap import LOST as NOT_REACHED
 from chartloop.studies.coverage.heatmap import NEVER, SHADES, HeatPicture, Scale, Shade
 from chartloop.studies.coverage.measure import coverage_of
-from chartloop.studies.coverage.targets import items_of
-from chartloop.studies.coverage.unreachable import Search
 from chartloop.testing import ManualClock
 
 SHOP = """\
@@ -201,48 +197,6 @@ def machine_run(machine: Machine) -> Any:
     return run
 
 
-# proofs -------------------------------------------------------------------------------------
-
-LOST = """\
-chartloop: 1
-machine: lost
-model: {name: scripted}
-limits: {steps: 5}
-vars: {n: 0}
-rules:
-  - {when: run.steps >= limits.steps, stop: steps_limit}
-  - {when: run.steps < 0, stop: no_progress}
-states:
-  work: {do: infer, next: [{when: run.steps < 0, to: never}, {when: run.steps >= 0 and vars.n == 1, to: done}, {to: done}]}
-  never: {do: infer, next: done}
-  done: {stop: completed}
-"""
-
-
-def test_what_cannot_be_is_apart_and_does_not_count() -> None:
-    machine = load(LOST)
-    measured = coverage(machine, machine_run(machine))
-    lost = {c.item.key: c.unreachable for c in measured.unreachable}
-    assert lost["state:never"] == "no path leads to it"
-    assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
-    assert lost["edge:never.next.0"] == "no path leads to `never`"
-    assert lost["rule:rules.1"] == "proven: `run.steps < 0` never holds here"
-    assert lost["reason:no_progress"] == "what raises it is never reached"
-    assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
-    assert "atom:work.next.1#1=true" not in lost
-    assert str(measured.figures["edge"]) == "1/2"
-    assert {c.item.id for c in measured.missing if c.item.kind == "edge"} == {"work.next.1"}
-    assert "cannot be reached" in str(measured)
-
-
-def test_what_was_seen_is_seen_whatever_was_proven() -> None:
-    machine = load(LOST)
-    measured = coverage(machine, machine_run(machine))
-    one = next(c for c in measured.covered if c.item.key == "state:never")
-    shown = one._replace(times=1, unreachable="")
-    assert (one + shown) == (shown + one) == shown
-
-
 # sums, files, thresholds --------------------------------------------------------------------
 
 
@@ -401,7 +355,7 @@ def test_the_legend_is_made_of_the_fills_of_the_boxes(name: str) -> None:
     legend = re.findall(r'BGCOLOR="(#\w+)".*?POINT-SIZE="10">([^<]+)<', dot)
     names = dict(legend)
     drawn = dict(re.findall(r'^\t(\w+) \[label=.*?fillcolor="(#\w+)"', dot, re.MULTILINE))
-    states = {c.item.id: c for c in covered if c.item.kind == "state" and not c.unreachable}
+    states = {c.item.id: c for c in covered if c.item.kind == "state"}
     assert states.keys() & drawn.keys()
     for state, found in states.items():
         fill = drawn[safe_ids([state])[state]]
@@ -422,7 +376,7 @@ def test_counts_stand_on_the_map(shop: Machine) -> None:
     assert all("(never)" in line for line in rules if "stop: " in line)
 
 
-@pytest.mark.parametrize("shade", [*SHADES, NEVER, NOT_REACHED])
+@pytest.mark.parametrize("shade", [*SHADES, NEVER])
 def test_words_can_be_read_on_every_shade(shade: Shade) -> None:
     light, dark = sorted((_luminance(shade.fill), _luminance(shade.ink)), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5
@@ -483,22 +437,3 @@ def test_a_frame(shop: Machine) -> None:
     frame = of_run(shop, script=["Hi."]).frame()
     assert frame.loc["edge:ask.next.0", "times"] == 1
     assert json.loads(json.dumps(list(frame.columns)))
-
-
-def test_proofs_that_take_too_much_work_are_said_to_be_open() -> None:
-    machine = load(LOST)
-    every = Search(machine.chart)
-    whole = every.unreachable(items_of(machine.chart))
-    assert (every.open_question, len(whole) > 3) == ("", True)
-    cut = Search(machine.chart, work=20)
-    some = cut.unreachable(items_of(machine.chart))
-    assert cut.open_question.startswith("not all is known of what cannot be reached")
-    assert some.items() < whole.items()
-
-
-def test_what_is_open_is_said_and_kept() -> None:
-    machine = load(LOST)
-    measured = replace(coverage(machine, machine_run(machine)), open_question="not all is known")
-    assert "\nnot all is known\n" in f"{measured}\n"
-    assert from_json(to_json([measured]))[0].open_question == "not all is known"
-    assert (coverage(machine) + measured).open_question == "not all is known"

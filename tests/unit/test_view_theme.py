@@ -13,7 +13,7 @@ from chartloop.pictures.dot.theme import PAPER, dark, to_dark
 from chartloop.pictures.dot.write import INK, PAINTS, to_dot
 from chartloop.pictures.flowchart import Arrow, Box, Flowchart
 from chartloop.pictures.picture import Picture
-from chartloop.studies.coverage.heatmap import LOST, NEVER, SHADES
+from chartloop.studies.coverage.heatmap import NEVER, SHADES
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
 
@@ -42,7 +42,7 @@ def test_in_the_dark_what_stands_on_arrows_can_be_read(ink: str) -> None:
     assert contrast(dark(ink), PAPER) >= 4.5
 
 
-@pytest.mark.parametrize("shade", [*SHADES, NEVER, LOST])
+@pytest.mark.parametrize("shade", [*SHADES, NEVER])
 def test_in_the_dark_a_heat_map_can_be_read(shade: tuple[str, str, str, str]) -> None:
     fill, ink, _, _ = shade
     assert contrast(dark(ink), dark(fill)) >= 4.5

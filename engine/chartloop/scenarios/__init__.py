@@ -1,4 +1,4 @@
-"""Scenarios: whole runs of a machine written in YAML, played, recorded and generated.
+"""Scenarios: whole runs of a machine written in YAML, played and recorded.
 
     from chartloop.scenarios import scenario
 
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chartloop.scenarios.file import Scenario
-    from chartloop.scenarios.generator.generate import generate
-    from chartloop.scenarios.generator.generated_scenarios import Generated
     from chartloop.scenarios.recorder.record import Recording, recording
     from chartloop.scenarios.report import Played, ScenarioFailed, ScenarioReport, played_lines
     from chartloop.scenarios.runner import find_scenarios, load_scenario, run_scenario, scenario
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "Covering": "scenario_coverage",
-    "Generated": "generator.generated_scenarios",
     "Played": "report",
     "Recording": "recorder.record",
     "Scenario": "file",
@@ -31,7 +28,6 @@ _WHERE = {
     "ScenarioReport": "report",
     "collecting": "scenario_coverage",
     "find_scenarios": "runner",
-    "generate": "generator.generate",
     "load_scenario": "runner",
     "played_lines": "report",
     "recording": "recorder.record",
@@ -41,7 +37,6 @@ _WHERE = {
 
 __all__ = [
     "Covering",
-    "Generated",
     "Played",
     "Recording",
     "Scenario",
@@ -49,7 +44,6 @@ __all__ = [
     "ScenarioReport",
     "collecting",
     "find_scenarios",
-    "generate",
     "load_scenario",
     "played_lines",
     "recording",

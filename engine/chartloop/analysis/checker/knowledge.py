@@ -30,7 +30,7 @@ from chartloop.language.expression.tree import (
     facts_of,
 )
 from chartloop.language.readers.cases import case_value
-from chartloop.language.spec import Assign, Edge, Rule, StateSpec
+from chartloop.language.spec import Assign, Edge, StateSpec
 from chartloop.machine.regions import GuardedTransition
 
 MOST = 16
@@ -95,10 +95,6 @@ class Knowledge:
         """The claims where the edges of a state are evaluated."""
         state = self._spec.states[name]
         return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
-
-    def at_rule(self, rule: Rule) -> Known:
-        """The claims where a rule is evaluated."""
-        return tuple(self._standing.at_rule(rule))
 
     def _after_action(self, state: StateSpec) -> Known:
         """The claims after an action or an answer: no stop rule holds."""
@@ -245,23 +241,19 @@ QUIET = {
 
 
 class Standing:
-    """The claims that hold at each state and rule, by whatever path it was reached."""
+    """The claims that hold at each state, by whatever path it was reached."""
 
     def __init__(self, context: CheckContext) -> None:
         spec = context.spec
-        self._spec, self._acting = spec, context.chart.acting
-        self._sources: dict[str, set[str]] = {}
-        for t in context.chart.step.transitions():
-            self._sources.setdefault(t.dest or "", set()).add(t.source)
-        self._begins = {spec.start, *context.starts}
-        self._opened = context.opened - self._begins
+        self._acting = context.chart.acting
+        begins = {spec.start, *context.starts}
         states, acting = spec.states, self._acting
 
         def onward(name: str) -> Iterator[str]:
             if name not in acting:
                 yield from (e.target for e in states[name].edges if e.target in states)
 
-        entered = (name for name in states if name in self._begins | context.opened)
+        entered = (name for name in states if name in begins | context.opened)
         self._fresh = set(reachable(entered, onward))
         """The states that a run may be in before any action has finished."""
         stopping = all(rule.kind != "signal" for rule in spec.rules) and context.signals_stop
@@ -278,24 +270,3 @@ class Standing:
             yield BEGUN
         if state.name in self._quiet:
             yield from (QUIET[name] for name in sorted(reads & QUIET.keys()))
-
-    def at_rule(self, rule: Rule) -> Iterator[Claim]:
-        """Yield the claims about facts that the guard of a rule reads."""
-        places = (*rule.at, *rule.before)
-        late = self._only_after if rule.at else self._only_entered_late
-        if places and "run.steps" in rule.when.reads and all(map(late, places)):
-            yield BEGUN
-
-    def _only_after(self, name: str) -> bool:
-        return name not in self._fresh
-
-    def _only_entered_late(self, name: str) -> bool:
-        """Whether every edge into a state is taken after some action.
-
-        The start is entered before rules are evaluated; if it acts, they are evaluated before that.
-        """
-        if name in self._opened or (name in self._fresh and name in self._acting):
-            return False
-        idle = self._fresh - self._acting
-        back = any(e.target == "return" for n in idle for e in self._spec.states[n].edges)
-        return not back and not self._sources.get(name, set[str]()) & idle

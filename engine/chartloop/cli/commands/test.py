@@ -13,7 +13,6 @@ from chartloop.catalog import display_path
 from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR, MisuseError
-from chartloop.cli.generate_scenarios import GenerateOptions, generate_and_report
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of, with_tools_hint
 from chartloop.cli.options import RunOptions, option, pass_options
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class TestOptions(CoverageGate, GenerateOptions):
+class TestOptions(CoverageGate, RunOptions):
     """The options of `test`."""
 
     covered: bool = option(
@@ -46,54 +45,27 @@ Examples:
   chartloop test tests/scenarios --tools tools.py
   chartloop test hello.scenario.yaml --format json
   chartloop test tests/scenarios --coverage --fail-under 100
-  chartloop test machine.yaml --generate scenarios --tools tools.py
-  chartloop test agent --generate --dry-run
-  chartloop test agent --generate --for think.next.1 --for steps_limit
 
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies and expectations. The exit
-code is 1 when a scenario fails or coverage is below --fail-under; with --generate, when a target is
-left without a scenario and is not proven impossible.
+code is 1 when a scenario fails or coverage is below --fail-under.
 """
 )
-@click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
-@click.option(
-    "--generate", "folder", is_flag=False, flag_value=".", metavar="[DIR]",
-    help="Write the scenarios that MACHINE lacks into DIR: the shortest for each edge, rule and"
-    " stop reason that no scenario there shows. Default: this folder.",
-)  # fmt: skip
-@parameters.options_of(GenerateOptions)
+@click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @parameters.options_of(TestOptions)
 @parameters.options_of(CoverageGate)
 @parameters.tools_option
 @parameters.format_option()
 @pass_options(TestOptions)
-def test(paths: tuple[str, ...], folder: str | None, options: TestOptions) -> None:
+def test(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run scenarios: scripted runs with expectations.
 
-    PATHS are files, or folders to search; default: this folder. With --generate, write scenarios
-    for one MACHINE: a file, or the name of a shipped machine.
+    PATHS are files, or folders to search; default: this folder.
     """
-    if folder is not None:
-        if options.covered or coverage_report.wanted_of(options) or options.save:
-            raise click.UsageError(
-                "coverage goes without --generate: run it on the folder after it"
-            )
-        raise click.exceptions.Exit(generate_and_report(paths, folder, options))
-    if unused := [name for name in _GENERATING if getattr(options, name)]:
-        words = ", ".join(_GENERATING[name] for name in unused)
-        raise click.UsageError(f"{words} goes with --generate")
     _run(paths, options)
 
 
-_NO_SCENARIO = (
-    "a scenario is a NAME.scenario.yaml; `chartloop test MACHINE --generate` writes those that a"
-    " machine lacks"
-)
-_GENERATING = {
-    "only": "--for", "dry_run": "--dry-run", "force": "--force", "work": "--work",
-    "run_actions": "--run-actions",
-}  # fmt: skip
+_NO_SCENARIO = "a scenario is a NAME.scenario.yaml; `chartloop record` writes one of a run"
 
 
 def _run(paths: tuple[str, ...], options: TestOptions) -> None:

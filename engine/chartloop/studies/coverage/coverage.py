@@ -87,8 +87,6 @@ class Coverage(Report):
     """The coverages of its child machines by the same runs."""
     skipped_runs: tuple[str, ...] = field(default=(), compare=False)
     """The runs that were not counted, each with the reason."""
-    open_question: str = field(default="", compare=False)
-    """Why some items may or may not be reachable; empty if each is proven or covered."""
     chart: Chart | None = field(default=None, compare=False, repr=False)
     """The chart to draw it on; None in a coverage that was read back."""
 
@@ -100,7 +98,7 @@ class Coverage(Report):
         return {kind: figure_of(self.of(kind)) for kind in KINDS if any(self.of(kind))}
 
     def of(self, kind: Kind) -> tuple[Covered, ...]:
-        """The items of a kind, including unreachable ones."""
+        """The items of a kind."""
         return self._by_kind.get(kind, ())
 
     @cached_property
@@ -116,13 +114,8 @@ class Coverage(Report):
 
     @property
     def missing(self) -> tuple[Covered, ...]:
-        """The items that no run has shown although one could."""
-        return tuple(c for c in self.covered if not c.times and not c.unreachable)
-
-    @property
-    def unreachable(self) -> tuple[Covered, ...]:
-        """The items that no run can show, each with the proof's reason."""
-        return tuple(c for c in self.covered if c.unreachable)
+        """The items that no run has shown."""
+        return tuple(c for c in self.covered if not c.times)
 
     def times(self, kind: Kind) -> dict[str, int]:
         """How often each item of a kind was seen, by id; the two ways of an atom are added."""
@@ -166,7 +159,6 @@ class Coverage(Report):
             runs=self.runs + other.runs, records=self.records + other.records,
             beside={**self.beside, **beside}, inside=total((*self.inside, *other.inside)),
             skipped_runs=(*self.skipped_runs, *other.skipped_runs),
-            open_question=self.open_question or other.open_question,
             chart=self.chart or other.chart,
         )  # fmt: skip
 
@@ -182,7 +174,6 @@ class Coverage(Report):
             },
             "items": [one.to_dict() for one in self.covered],
             "beside": dict(self.beside), "passed": list(self.skipped_runs),
-            "unsettled": self.open_question,
             "inside": [one.to_dict() for one in self.inside],
         }  # fmt: skip
 
@@ -197,14 +188,13 @@ class Coverage(Report):
             return cls(
                 str(data["machine"]), covered, int(data["runs"]), int(data["records"]), beside,
                 tuple(map(cls.from_dict, data.get("inside", ()))),
-                open_question=str(data.get("unsettled", "")),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _no_coverage(error) from None
 
     def frame(self) -> Any:
         """A pandas frame with a row for each item."""
-        rows = [{"key": c.item.key, **c.item._asdict(), **c.counts_dict} for c in self.covered]
+        rows = [{"key": c.item.key, **c.item._asdict(), "times": c.times} for c in self.covered]
         return frame(rows, "key")
 
     # display --------------------------------------------------------------------------------
@@ -269,25 +259,21 @@ def _parts(coverages: Sequence[Coverage]) -> Iterator[Part]:
         head = ("machine", "runs", *(PLURAL[kind] for kind in kinds))
         yield Table(rows, head, range(1, len(kinds) + 2))
         for one in coverages:
-            if one.missing or one.unreachable or one.skipped_runs or one.open_question:
+            if one.missing or one.skipped_runs:
                 _, *details = _missing(one)
                 yield from (Line(""), Line(one.title, "bold"), *details)
 
 
 def _missing(coverage: Coverage) -> Iterator[Part]:
-    """The items not seen, the unreachable ones, and notes, each after an empty line."""
-    for title, items in (
-        ("not seen", coverage.missing),
-        ("cannot be reached", coverage.unreachable),
-    ):
-        if items:
-            table = Table([*map(_item_row, items)], indent="  ")
-            yield from (Line(""), Group(Line(title), [table], f"{title}: {len(items)}"))
+    """The items not seen, and notes, each after an empty line."""
+    if items := coverage.missing:
+        table = Table([*map(_item_row, items)], indent="  ")
+        yield from (Line(""), Group(Line("not seen"), [table], f"not seen: {len(items)}"))
     # the reasons that are not in the file: from outside, or added by the engine
     counts = coverage.beside.items()
     reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
     beside = f"also stopped for {', '.join(reasons)}" if reasons else ""
-    for note in filter(None, (beside, coverage.open_question, *coverage.skipped_runs)):
+    for note in filter(None, (beside, *coverage.skipped_runs)):
         yield from (Line(""), Line(note, "dim"))
 
 
@@ -296,7 +282,7 @@ def _colour(figure: Figure) -> str:
 
 
 def _item_row(one: Covered) -> Row:
-    """An item: kind, place, id, and what the file says of it, or why no run can reach it."""
+    """An item: kind, place, id, and what the file says of it."""
     item = one.item
     match item.kind:
         case "rule":
@@ -313,12 +299,10 @@ def _item_row(one: Covered) -> Row:
             text = f"runs {item.to}"
         case _:
             text = item.text
-    if one.unreachable:
-        text = f"{item.text}: {one.unreachable}" if item.way is not None else one.unreachable
     # ``machine.yaml:12``; of an absolute path only the name: the heading has the path
     place = item.place.rpartition("/")[2] if item.place.startswith("/") else item.place
     cells = ((item.kind, "dim"), (place, "dim"), (item.id, "code"), (text, "code"))
-    return Row(tuple(Cell(*cell) for cell in cells), "dim" if one.unreachable else "")
+    return Row(tuple(Cell(*cell) for cell in cells))
 
 
 def _no_coverage(error: Exception) -> SetupError:

@@ -18,12 +18,9 @@ class Covered(NamedTuple):
 
     item: Item
     times: int = 0
-    unreachable: str = ""
-    """Why no run can show it, as proven by the checker; such an item is not counted."""
 
     def __add__(self, other: Covered) -> Covered:  # type: ignore[override]
-        times = self.times + other.times
-        return Covered(self.item, times, "" if times else self.unreachable or other.unreachable)
+        return Covered(self.item, self.times + other.times)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, without empty fields."""
@@ -35,14 +32,7 @@ class Covered(NamedTuple):
             if value := getattr(item, name):
                 data[name] = value
         data["times"] = self.times
-        if self.unreachable:
-            data["unreachable"] = self.unreachable
         return data
-
-    @property
-    def counts_dict(self) -> dict[str, Any]:
-        """The count and the reason, as columns of a frame."""
-        return {"times": self.times, "unreachable": self.unreachable}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Covered:
@@ -54,15 +44,14 @@ class Covered(NamedTuple):
         words = {name: str(data.get(name, "")) for name in _WORDS}
         line = int(data.get("line", 0))
         item = Item(kind, id, None if way is None else bool(way), **words, line=line)
-        times = int(data["times"])
-        return cls(item, times, "" if times else str(data.get("unreachable", "")))
+        return cls(item, int(data["times"]))
 
 
 _WORDS = ("role", "text", "source", "to", "file", "reason")
 
 
 class Figure(NamedTuple):
-    """How many items were seen, of all that can be reached."""
+    """How many items were seen, of all."""
 
     seen: int
     all: int
@@ -77,6 +66,6 @@ class Figure(NamedTuple):
 
 
 def figure_of(covered: Iterable[Covered]) -> Figure:
-    """Count the items seen and those that can be reached."""
-    counted = [c for c in covered if not c.unreachable]
+    """Count the items seen, and all of them."""
+    counted = list(covered)
     return Figure(sum(1 for c in counted if c.times), len(counted))

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chartloop.analysis.checker.child_limits import starts_of
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.run.journal import digest
 from chartloop.studies.coverage.collect import NotDecided, Seeing
 from chartloop.studies.coverage.coverage import Coverage, Covered
 from chartloop.studies.coverage.targets import Item, items_of
-from chartloop.studies.coverage.unreachable import Search
 
 
 class UncountedRun(NamedTuple):
@@ -89,21 +87,10 @@ class Gathering:
         # the counters of the machines that have this chart as their lifecycle machine
         beside = [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
         counts = sum((one.status for one in beside), counts)
-        missed = [item for item in items if not counts[item.key]]
-        search = Search(chart, [*self._starts(chart.name)])
-        lost = search.unreachable(missed)
         keys = {item.key for item in items}
         return Coverage(
-            chart.name, tuple(Covered(i, counts[i.key], lost.get(i.key, "")) for i in items),
+            chart.name, tuple(Covered(i, counts[i.key]) for i in items),
             sum(one.runs for one in (*seen, *beside)), sum(one.records for one in (*seen, *beside)),
             {key: times for key, times in sorted(counts.items()) if key not in keys},
-            open_question=search.open_question, chart=chart,
+            chart=chart,
         )  # fmt: skip
-
-    def _starts(self, name: str) -> Iterator[str]:
-        """The states at which registered parents start this machine, other than its start."""
-        for one in self._seen.values():
-            spec = one.chart.spec
-            for alias, child in spec.machines.items():
-                if child.name == name:
-                    yield from starts_of(spec, alias)

@@ -69,11 +69,8 @@ class HeatDress(Dress):
     def _legend(self) -> str:
         """The legend: small boxes with the fills and borders of the large ones."""
         marks = [_swatch(shade, times) for times, shade in self.scale.ranges]
-        missing = [c for c in self._found.values() if not c.times]
-        if any(not c.unreachable for c in missing):
+        if any(not c.times for c in self._found.values()):
             marks.append(_swatch(NEVER, "never", "DASHED"))
-        if any(c.unreachable for c in missing):
-            marks.append(_swatch(LOST, "cannot be", "DOTTED"))
         cells = "".join([f"<TD>{_small('times:')}</TD>", *marks])
         return f'<TABLE {_BARE} CELLSPACING="2" CELLPADDING="2"><TR>{cells}</TR></TABLE>'
 
@@ -84,17 +81,16 @@ class HeatDress(Dress):
         if box.id in self._listed:
             inks = map(self._ink, self._listed[box.id])
             return style | {
-                "label": inked_rules(marked, inks, LOST.ink), "tooltip": dot_tip(box.label),
+                "label": inked_rules(marked, inks, NOT_COUNTED), "tooltip": dot_tip(box.label),
             }  # fmt: skip
         found = self._found.get(("state", box.id))
         if found is None:
             return style
-        shade, tip = self._shade(found), dot_tip(f"{one_line(box.label)}: {_describe_count(found)}")
+        shade = self.scale.shade(found.times)
+        tip = dot_tip(f"{one_line(box.label)}: {_describe_count(found)}")
         style |= {"fillcolor": shade.fill, "color": shade.line, "fontcolor": shade.ink}
         style |= {"tooltip": tip}
-        return (
-            style if found.times else style | _broken(style.get("style", "rounded,filled"), found)
-        )
+        return style if found.times else style | _broken(style.get("style", "rounded,filled"))
 
     def arrow(self, arrow: Arrow) -> Style:
         """The style of an edge or a rule by how often it was taken."""
@@ -102,22 +98,19 @@ class HeatDress(Dress):
         found = self._found.get(("way", edge_of(arrow)))
         if found is None:
             return style
-        shade = self._shade(found)
+        shade = self.scale.shade(found.times)
         tip = dot_tip(f"{one_line(arrow.tip) or arrow.id}: {_describe_count(found)}")
         style |= {"color": shade.line, "penwidth": shade.width}
         style |= {"tooltip": tip, "labeltooltip": tip}
         if not found.times:
-            style |= {"fontcolor": shade.ink, **_broken("", found)}
+            style |= {"fontcolor": shade.ink, **_broken("")}
         return style
-
-    def _shade(self, found: Covered) -> Shade:
-        return LOST if found.unreachable else self.scale.shade(found.times)
 
     def _ink(self, rule: RuleLine) -> str:
         """The colour of a rule's line. Seen rules share one: pale shades are hard to read."""
         found = self._found.get(("way", rule.id))
         if found is None or not found.times:
-            return LOST.ink if found is None else self._shade(found).ink
+            return NOT_COUNTED if found is None else NEVER.ink
         return SEEN_INK
 
     def chart_with_counts(self) -> Flowchart:
@@ -133,7 +126,7 @@ class HeatDress(Dress):
         found = self._found.get(("state", box.id))
         if found is None:
             return box
-        shade = self._shade(found)
+        shade = self.scale.shade(found.times)
         fill = shade.fill if shade.ink != "#ffffff" else _PALE
         return replace(box, label=f"{box.label}\n{_count(found)}", fill=fill)
 
@@ -149,14 +142,13 @@ class HeatDress(Dress):
         return arrow.saying(f"{arrow.words} {_count(found)}".strip())
 
 
-def _broken(style: str, found: Covered) -> dict[str, str]:
-    line = "dotted" if found.unreachable else "dashed"
-    return {"style": f"{style},{line}" if style else line, "penwidth": NEVER.width}
+def _broken(style: str) -> dict[str, str]:
+    return {"style": f"{style},dashed" if style else "dashed", "penwidth": NEVER.width}
 
 
 def _count(found: Covered) -> str:
     """A count as the map shows it."""
-    return say_times(found.times) or ("(cannot be)" if found.unreachable else "(never)")
+    return say_times(found.times) or "(never)"
 
 
 def _small(text: str) -> str:
@@ -171,8 +163,6 @@ def _swatch(shade: Shade, caption: str, border: str = "SOLID") -> str:
 
 
 def _describe_count(found: Covered) -> str:
-    if found.unreachable:
-        return f"cannot be reached, {found.unreachable}"
     if found.times < 2:
         return "once" if found.times else "never"
     return f"{found.times:,} times"
@@ -199,9 +189,9 @@ SHADES = (
     Shade("#1e3a8a", "#ffffff", "#1e3a8a", "3.6"),
 )
 NEVER = Shade("#ffffff", "#b91c1c", "#dc2626", "1.8")
-LOST = Shade("#ffffff", "#6b7280", "#9ca3af", "1.2")
-"""The shade of unreachable parts."""
 
+NOT_COUNTED = "#6b7280"
+"""The colour of the line of a rule that no item stands for."""
 SEEN_INK = "#1d4ed8"
 """The colour of text on white for anything that was seen."""
 

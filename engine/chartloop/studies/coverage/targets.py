@@ -180,27 +180,32 @@ def _atoms(spec: MachineSpec, guard: Guard) -> Iterator[Item]:
 # reasons ------------------------------------------------------------------------------------
 
 
-def raised_by(spec: MachineSpec) -> dict[str, list[str]]:
+def _reasons(spec: MachineSpec) -> Iterator[Item]:
     """The reasons that the file itself can stop for, each with the ids of its sources.
 
     Sources are rules, states, edges, and `stop` and `signal` actions; `completed` and `error` come
     from an end that is reached without a signal. A reason that only the engine or the outside
     raises, such as `user_requested`, is not among them.
     """
-    out: dict[str, list[str]] = {}
+    raised_by: dict[str, list[str]] = {}
     for rule in spec.rules:
         if reason := rule.stop or rule.signal:
-            out.setdefault(reason, []).append(rule.id)
+            raised_by.setdefault(reason, []).append(rule.id)
     for state in spec.states.values():
         for reason in _of_state(state):
-            out.setdefault(reason, []).append(state.name)
+            raised_by.setdefault(reason, []).append(state.name)
         for edge in state.edges:
             if edge.stop:
-                out.setdefault(edge.stop, []).append(edge.id)
+                raised_by.setdefault(edge.stop, []).append(edge.id)
     if spec.on_error is not None and spec.on_error.stop:
-        out.setdefault(spec.on_error.stop, []).append("on_error")
-    out.pop(HIGHEST, None)
-    return out
+        raised_by.setdefault(spec.on_error.stop, []).append("on_error")
+    raised_by.pop(HIGHEST, None)
+    paths: dict[str, Path] = {name: ("states", name) for name in spec.states}
+    paths |= {rule.id: ("rules", number) for number, rule in enumerate(spec.rules)}
+    paths |= {edge.id: edge.path for edge in spec.edges()}
+    for reason, sources in raised_by.items():
+        where = _at(spec.place(paths.get(sources[0], ("on_error",)), key=True))
+        yield Item("reason", reason, text=", ".join(sources), **where)
 
 
 def _of_state(state: StateSpec) -> Iterator[str]:
@@ -211,15 +216,6 @@ def _of_state(state: StateSpec) -> Iterator[str]:
     for arg in state.action.args if state.action is not None else ():
         if arg.names == "reason" and arg.name in state.args:
             yield str(plain(state.args[arg.name].value))
-
-
-def _reasons(spec: MachineSpec) -> Iterator[Item]:
-    paths: dict[str, Path] = {name: ("states", name) for name in spec.states}
-    paths |= {rule.id: ("rules", number) for number, rule in enumerate(spec.rules)}
-    paths |= {edge.id: edge.path for edge in spec.edges()}
-    for reason, sources in raised_by(spec).items():
-        where = _at(spec.place(paths.get(sources[0], ("on_error",)), key=True))
-        yield Item("reason", reason, text=", ".join(sources), **where)
 
 
 # children -----------------------------------------------------------------------------------
@@ -235,5 +231,4 @@ def _children(spec: MachineSpec) -> Iterator[Item]:
                            to=child.name, **where)  # fmt: skip
 
 
-__all__ = ["KINDS", "Guard", "Item", "Kind", "atom_kind", "edge_text", "guards_of", "items_of",
-           "raised_by"]  # fmt: skip
+__all__ = ["KINDS", "Guard", "Item", "Kind", "atom_kind", "edge_text", "guards_of", "items_of"]

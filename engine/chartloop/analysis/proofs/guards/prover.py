@@ -87,26 +87,6 @@ class Prover:
             self.unsettled[at] = None
         return answer
 
-    def refutes(self, claims: Iterable[Claim]) -> bool:
-        """Whether intervals alone show that the claims cannot all hold.
-
-        False if they do not, or if the work for the machine is used up.
-        """
-        question = tuple(claims)
-        key = (*((id(c.node), c.holds) for c in question), "refuted")
-        if key not in self._answers:
-            try:
-                answer = Answer(None if self._literals(question, self.world) else False)
-            except (TooMuch, RecursionError):
-                answer = Answer(None)
-            self._answers[key] = answer, question
-        return self._answers[key][0].possible is False
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the work for the machine is used up: later questions stay open."""
-        return self._left <= 0
-
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
         try:
             store = self._literals(claims, world)
