@@ -17,7 +17,7 @@ import pytest
 
 from chartloop import load
 from chartloop.cli.app import app
-from chartloop.scenarios import run_scenario, scenario
+from chartloop.scenarios import generate, run_scenario, scenario
 from tests.cli.shell import Shell, program
 from tests.server.test_serve_command import command
 
@@ -90,6 +90,7 @@ ROWS = [
     Row("draw m.yaml"),
     Row("test s.scenario.yaml"),
     Row("test --coverage s.scenario.yaml"),
+    Row("test m.yaml --generate"),
     Row("diff m.yaml other/m.yaml", 1),  # they differ
     Row("review HEAD"),
     Row("verify d.mmd m.yaml", 1),  # its rules are not in the picture
@@ -195,6 +196,9 @@ def test_functions_take_them(folder: Path) -> None:
             machine, "Down!", own=own, replies=[REPLY], events=[{"after": 4, "send": "yes"}],
             expect={"output": 5},
         ).passed  # fmt: skip
+    made = generate(folder / "m.yaml", folder, own)
+    assert made.written
+    assert not made.left
 
 
 def test_the_pytest_plugin_takes_them(folder: Path) -> None:

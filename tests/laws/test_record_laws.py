@@ -1,4 +1,4 @@
-"""The law of `record`: a recorded run is played again as it was.
+"""The law of `record`: playing a recorded run gives the same run.
 
 The runs are real ones of generated machines, with random replies, results and answers: failures of
 each category, tool calls, calls of children, waits that are answered, expire or stay open, cancels,

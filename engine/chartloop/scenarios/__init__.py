@@ -1,4 +1,4 @@
-"""Scenarios: whole runs of a machine written in YAML, played and recorded.
+"""Scenarios: whole runs of a machine written in YAML, played, recorded and generated.
 
     from chartloop.scenarios import scenario
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chartloop.scenarios.file import Scenario
+    from chartloop.scenarios.generated import Generated, generate
     from chartloop.scenarios.recorder.record import Recording, recording
     from chartloop.scenarios.report import Played, ScenarioFailed, ScenarioReport, played_lines
     from chartloop.scenarios.runner import find_scenarios, load_scenario, run_scenario, scenario
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "Covering": "scenario_coverage",
+    "Generated": "generated",
     "Played": "report",
     "Recording": "recorder.record",
     "Scenario": "file",
@@ -28,6 +30,7 @@ _WHERE = {
     "ScenarioReport": "report",
     "collecting": "scenario_coverage",
     "find_scenarios": "runner",
+    "generate": "generated",
     "load_scenario": "runner",
     "played_lines": "report",
     "recording": "recorder.record",
@@ -37,6 +40,7 @@ _WHERE = {
 
 __all__ = [
     "Covering",
+    "Generated",
     "Played",
     "Recording",
     "Scenario",
@@ -44,6 +48,7 @@ __all__ = [
     "ScenarioReport",
     "collecting",
     "find_scenarios",
+    "generate",
     "load_scenario",
     "played_lines",
     "recording",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -14,9 +15,9 @@ from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR, MisuseError
 from chartloop.cli.late import at_first_use
-from chartloop.cli.machine_loader import own_of, with_tools_hint
+from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
 from chartloop.cli.options import RunOptions, option, pass_options
-from chartloop.cli.printing import Line, print_lines
+from chartloop.cli.printing import Line, print_lines, print_result
 from chartloop.core.errors import ChartloopError, SetupError, SpecError
 
 with at_first_use(__name__):
@@ -24,7 +25,6 @@ with at_first_use(__name__):
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from chartloop.core.specs import Registry
 
@@ -36,6 +36,11 @@ class TestOptions(CoverageGate, RunOptions):
     covered: bool = option(
         "--coverage", is_flag=True, help="Show which parts of their machines the scenarios cover."
     )
+    generate: str | None = option(
+        "--generate", is_flag=False, flag_value=".", metavar="[DIR]",
+        help="Write a scenario into DIR for each state, edge, rule and reason of MACHINE that none"
+        " there shows. Default: this folder.",
+    )  # fmt: skip
 
 
 @click.command(
@@ -45,13 +50,15 @@ Examples:
   chartloop test tests/scenarios --tools tools.py
   chartloop test hello.scenario.yaml --format json
   chartloop test tests/scenarios --coverage --fail-under 100
+  chartloop test machine.yaml --generate scenarios --tools tools.py
 
 \b
 A scenario is NAME.scenario.yaml: a machine, a task, scripted replies and expectations. The exit
-code is 1 when a scenario fails or coverage is below --fail-under.
+code is 1 when a scenario fails or coverage is below --fail-under; with --generate, when a part is
+left without a scenario.
 """
 )
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
 @parameters.options_of(TestOptions)
 @parameters.options_of(CoverageGate)
 @parameters.tools_option
@@ -60,15 +67,31 @@ code is 1 when a scenario fails or coverage is below --fail-under.
 def test(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run scenarios: scripted runs with expectations.
 
-    PATHS are files, or folders to search; default: this folder.
+    PATHS are files, or folders to search; default: this folder. With --generate, write scenarios
+    for one MACHINE: a file, or the name of a shipped machine.
     """
-    _run(paths, options)
+    if options.generate is None:
+        _run(paths, options)
+    if options.covered or options.fail_under or options.save:
+        raise click.UsageError("coverage goes without --generate: run it on the folder after it")
+    if len(paths) != 1:
+        hint = "--generate takes one MACHINE: `chartloop test machine.yaml --generate [DIR]`"
+        raise click.UsageError(hint)
+    try:
+        result = scenarios.generate(locate(paths[0]), Path(options.generate), own_of(options))
+    except SpecError as error:
+        raise SpecError(with_tools_hint(error.findings, options)) from None
+    print_result(result, options)
+    raise click.exceptions.Exit(ERROR if result.left else 0)
 
 
-_NO_SCENARIO = "a scenario is a NAME.scenario.yaml; `chartloop record` writes one of a run"
+_NO_SCENARIO = (
+    "a scenario is a NAME.scenario.yaml; `chartloop test MACHINE --generate` writes those that a"
+    " machine lacks"
+)
 
 
-def _run(paths: tuple[str, ...], options: TestOptions) -> None:
+def _run(paths: tuple[str, ...], options: TestOptions) -> NoReturn:
     """Run the scenarios under the paths and report on each."""
     wanted = coverage_report.wanted_of(options)
     found = _find_scenario_files(paths or (".",))
