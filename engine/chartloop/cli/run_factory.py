@@ -14,7 +14,7 @@ import click
 
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.cli import console
-from chartloop.cli.journal_access import name_of, open_journal
+from chartloop.cli.journal_access import find_run, name_of, open_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of, tasks_of
 from chartloop.cli.value_options import figures_of, values_of
@@ -108,14 +108,16 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
 
     Both have the run's key: what a crash in between left undone is done by a repetition.
     """
-    row = sync.by_hand(journal.row(str(options.run_id)))
-    if row is None:
-        never = {"model": scripted.Scripted([])}  # a worker has the model, and its key
-        more = {"limits": job.limits, "vars": job.vars, "components": never}
+    never = {"model": scripted.Scripted([])}  # a worker has the model, and its key
+    more = {"limits": job.limits, "vars": job.vars, "components": never}
+
+    def begin() -> None:
         run = start(machine, job.task, options, lambda: journal, more=more)
         run.advance()
         hosted_runs.release(run)
-        row = run.session.row
+
+    hosted_runs.begin_once(journal, str(options.run_id), begin)
+    row = find_run(journal, str(options.run_id))
     order = start_order(row.run_id, sync.by_hand(journal.now()), machines.needs_of(journal, row))
     return sync.by_hand(journal.place_request(order)) is order
 

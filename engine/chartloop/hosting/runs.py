@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,6 +25,7 @@ from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
     ChartloopError,
     Driven,
+    Fenced,
     LimitError,
     RunError,
     StatusError,
@@ -46,7 +48,13 @@ from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.answer import say_time, wait_over
 from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import CHILD_MARK, Journal, RunRow, refuse_moved
+from chartloop.run.journal import (
+    CHILD_MARK,
+    Journal,
+    RunRow,
+    duplicate_run_error,
+    refuse_moved,
+)
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
@@ -72,6 +80,8 @@ from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
 from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
+PATIENCE = 10.0
+"""Seconds to wait for the first record of a run that another process begins."""
 SIBLINGS = 1_000
 """The most children of one step that are counted."""
 FOLLOWERS = 5
@@ -379,16 +389,15 @@ class Runs:
             refuse_stranger(run_id, body["continues"])
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
-        is_new = by_hand(self.journal.row(run_id)) is None
-        if is_new:
-            try:
-                self._begin(machine, run_id, {**body, "submitter": submitter}, values)
-            except BaseException:
-                if kept is not None and by_hand(self.journal.row(run_id)) is None:
-                    by_hand(self.journal.withdraw_request(kept.key))
-                raise
-        elif kept is None:
-            raise RunError(f"there is a run `{run_id}` already", hint="choose another id")
+        begin = partial(self._begin, machine, run_id, {**body, "submitter": submitter}, values)
+        try:
+            is_new = begin_once(self.journal, run_id, begin)
+        except BaseException:
+            if kept is not None and by_hand(self.journal.row(run_id)) is None:
+                by_hand(self.journal.withdraw_request(kept.key))
+            raise
+        if not is_new and kept is None:
+            raise duplicate_run_error(run_id)
         drive = body.get("drive", "run")
         if drive != "none":
             # the key is the run's: a request repeated after a crash places the missing order
@@ -616,6 +625,31 @@ class Runs:
             return secrets.token_hex(16)
         text = "\0".join((caller.name, kind, run_id, caller.key))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def begin_once(journal: Journal, run_id: str, begin: Callable[[], None]) -> bool:
+    """Begin a run unless it has been begun; returns whether this call did.
+
+    While another process is about to write the first record, this one waits for it. `begin` starts
+    the run and writes its first record. What it raises is raised here, unless another process has
+    begun the run.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        row = by_hand(journal.row(run_id))
+        if row is not None and row.head:
+            return False
+        try:
+            begin()
+        except RunError as error:
+            row = by_hand(journal.row(run_id))
+            if row is not None and row.head:
+                return False
+            if not isinstance(error, (Driven, Fenced)) or time.monotonic() > until:
+                raise
+        else:
+            return True
+        time.sleep(0.02)
 
 
 def release(run: Run) -> None:

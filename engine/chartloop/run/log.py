@@ -29,7 +29,16 @@ from chartloop.core.facts import Facts, Failure, Task, ToolCall
 from chartloop.core.position import ELICITATION, Position, Return, ReturnPoint
 from chartloop.core.records import Record
 from chartloop.core.values import Value
-from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, digest, refuse_damaged
+from chartloop.run.journal import (
+    Event,
+    Journal,
+    RunRow,
+    Snapshot,
+    Update,
+    digest,
+    duplicate_run_error,
+    refuse_damaged,
+)
 from chartloop.run.journal_records import Intent
 from chartloop.run.lease_holder import Holder
 
@@ -137,8 +146,11 @@ class RunLog:
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise
         self.row = await self.holder.acquire(self.journal, self.run_id)
-        self.epoch, self.head = self.row.epoch, self.row.head
-        self.owned = True
+        if self.row.head:  # another one has begun it since: a second `start` would end its log
+            if self.holder.run_id == self.run_id:
+                await self.holder.release()
+            raise duplicate_run_error(self.run_id)
+        self.epoch, self.head, self.owned = self.row.epoch, self.row.head, True
 
     async def become_driver(self) -> bool:
         """Become the driver of this run; the previous driver is fenced.

@@ -469,13 +469,16 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     def place_request(self, write: PlaceRequest) -> StoredRequest:
         """Store a request, and return the one stored under its key."""
         run_id, request, *_ = write
-        if known := self.requests(key=request.key):
-            return known[0]
+        sql = f"SELECT rowid, {REQUEST} FROM request WHERE key = ?"  # noqa: S608  constants
+        for number, *columns in self.db.execute(sql, (request.key,)).fetchall():
+            if known := read_requests([columns]):
+                return known[0]
+            # only the unreadable row that was read: another connection may place the key now
+            self.db.execute("DELETE FROM request WHERE rowid = ?", (number,))
         run = self.row(run_id)
         if request.is_open and run is not None:
             refuse_moved(run)
         refuse_second(request, next(iter(self.requests(run_id, open_only=True, limit=1)), None))
-        self.db.execute("DELETE FROM request WHERE key = ?", (request.key,))  # an unreadable one
         self.insert_request(write, run)
         return request
 

@@ -18,6 +18,8 @@ from chartloop.testing.journal_suite.desk import Desk, intent, step
 
 ROUNDS = 40
 """How often two connections race for the same thing."""
+CALLERS = 4
+"""How many connections do the same."""
 EVENTS = 150
 """How many events each writer appends while somebody reads."""
 FAR = Driver("far", "chartloop run", Process("another-box", 7, "elsewhere", "1"))
@@ -147,6 +149,21 @@ class ConcurrentCases:
             )
             assert len(lost(outcomes, StatusError)) == 1
             assert len(one(one.journal.requests(run_id, open_only=True))) == 1
+
+    def test_one_key_is_one_request_for_all_who_ask(self, another: Another) -> None:
+        desks = [another() for _ in range(CALLERS)]
+        for number in range(ROUNDS):
+            asked = [
+                StoredRequest(f"k{number}", f"r{number}-{caller}", "start", "d", 1.0, {}, {})
+                for caller in range(CALLERS)
+            ]
+            works = (
+                lambda desk=desk, one=one: desk(desk.journal.place_request(one))
+                for desk, one in zip(desks, asked, strict=True)
+            )
+            kept = race(*works)
+            assert kept == [kept[0]] * CALLERS
+            assert desks[0](desks[0].journal.requests(key=f"k{number}")) == [kept[0]]
 
     def test_a_due_run_is_claimed_by_one_worker(self, another: Another) -> None:
         one, two = another(), another()
