@@ -88,7 +88,7 @@ RUN_ID = RunId()
 class CommonOption(click.Option):
     """An option that most commands share.
 
-    It may stand before the command as well. The help of the group explains it; the help of a
+    It may also be given before the command. The help of the group explains it; the help of a
     command names all that it takes in one line.
     """
 
@@ -122,7 +122,7 @@ _BEFORE, _TAKEN = "chartloop.before", "chartloop.taken"
 
 
 def keep_common(ctx: click.Context, given: Mapping[str, Any]) -> None:
-    """Keep the common options that stand before the command, for the command."""
+    """Keep the common options that are given before the command, for the command."""
     typed = ParameterSource.COMMANDLINE
     ctx.meta[_BEFORE] = {n: v for n, v in given.items() if ctx.get_parameter_source(n) is typed}
     ctx.meta[_TAKEN] = set[str]()

@@ -631,8 +631,8 @@ def begin_once(journal: Journal, run_id: str, begin: Callable[[], None]) -> bool
     """Begin a run unless it has been begun; returns whether this call did.
 
     While another process is about to write the first record, this one waits for it. `begin` starts
-    the run and writes its first record. What it raises is raised here, unless another process has
-    begun the run.
+    the run and writes its first record. Its error is raised here, unless another process has begun
+    the run.
     """
     until = time.monotonic() + PATIENCE
     while True:

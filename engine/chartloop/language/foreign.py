@@ -3,7 +3,7 @@
 Such a file is called by its name, with the way from there: a list of its keys, each as unknown,
 would not help anyone.
 
-Belongs here: how such a file is recognised. Never: reading one.
+Belongs here: how such a file is recognised. Does not read them.
 
 Source:       docs.crewai.com (agents, tasks, flows), adk.dev (agent config),
               learn.microsoft.com/agent-framework (declarative agents and workflows),

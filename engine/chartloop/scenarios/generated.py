@@ -6,9 +6,9 @@ The prover's path says which edges to take. It leaves open what the guards read,
 for it: they try the few replies, results, answers and starts that fit, and keep what follows the
 path. A scenario is written only if it passes when it is played from its file and shows its part.
 
-Tools are stood in for. Of the user's code only guards and pure actions are called.
+Stand-ins take the place of tools. Only guards and pure actions of the user's code are called.
 
-Belongs here: the search and its report. Never: values for a schema (`least_value`), YAML.
+Belongs here: the search and its report. `least_value` makes values for a schema.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Played(NamedTuple):
 
 
 class _Script:
-    """The model and the tools of a run: they give the choices in order, then ask for one."""
+    """The model and the tools of a run: they give the choices in order, then ask for the next."""
 
     suspends = False
 
@@ -216,7 +216,7 @@ class _Script:
         self.replies: Callable[[ModelRequest], Iterable[Any]] = lambda _: ()
 
     def take(self, menu: Iterable[_Choice]) -> Any:
-        """The next choice. `ScriptError` if there is none: `menu` holds those that may follow."""
+        """The next choice. `ScriptError` after the last: `menu` holds those that may follow."""
         if len(self.made) == len(self.chosen):
             self.menu = list(menu)
             raise ScriptError("the next choice is open")
@@ -276,7 +276,7 @@ class _Search:
         self._parsing = [s for s in self._machine.spec.states.values() if s.traits.reads_reply]
 
     def keys_for(self, item: Item, runs: int) -> dict[str, Any] | str:
-        """A scenario that shows a part, as plain data, or in words why there is none."""
+        """A scenario that shows a part, as plain data, or the reason why none was found."""
         sort = "edge" if item.kind == "rule" else item.kind
         path: tuple[str, ...] = ()
         states: tuple[str, ...] = (item.source,)

@@ -3,7 +3,7 @@
 Every value is checked by the project's validator before it is returned. For a schema whose value
 is not found there is an error that names the keyword in the way.
 
-Belongs here: plain JSON values. Never: random ones, replies of a model.
+Makes plain JSON values. Does not make random ones, or replies of a model.
 
 Source: JSON Schema 2020-12
 """
