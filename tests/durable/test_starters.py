@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from chartloop.core.errors import RunError
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.runs import Caller, Runs, begin_once, release
 from chartloop.hosting.settings import Settings
+from chartloop.run.copies import put_tree, read_tree
 from chartloop.run.journal import Journal
 from chartloop.run.sync import by_hand
 from chartloop.testing.journal_suite.concurrent import race
@@ -66,7 +67,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 @contextmanager
-def closing_journal(journal: J) -> Iterator[J]:
+def closing_journal(journal: J) -> Generator[J]:
     yield journal
     by_hand(journal.close())
 
@@ -162,6 +163,21 @@ def test_a_start_with_a_key_gives_one_run_whoever_sends_it(
         assert receipts == [receipts[0]] * CALLERS
         assert sum(new for _, new in outcomes) == 1
         assert kinds(journals[0], receipts[0]["run"]) == ["start"]
+    assert len(by_hand(journals[0].rows())) == ROUNDS
+
+
+def test_imports_of_the_same_file_at_once_write_each_run_once(
+    another: Callable[[], Journal], machine: Machine, tmp_path: Path
+) -> None:
+    with closing_journal(SqliteJournal(tmp_path / "origin.db")) as origin:
+        for number in range(ROUNDS):
+            begin(machine, origin, f"r{number}")
+        trees = [by_hand(read_tree(origin, f"r{number}")) for number in range(ROUNDS)]
+    journals = [another() for _ in range(CALLERS)]
+    for tree in trees:
+        works = (partial(put_tree, journal, tree) for journal in journals)
+        outcomes = race(*(lambda work=work: by_hand(work()) for work in works))
+        assert sorted(outcomes) == [(0, 1)] * (CALLERS - 1) + [(1, 1)]
     assert len(by_hand(journals[0].rows())) == ROUNDS
 
 

@@ -8,7 +8,8 @@ writer, and have another text here:
   continues after the highest number, misses nothing. A sequence would give numbers earlier: a
   later number could be seen before an earlier one.
 * A worker's claim passes over the rows that another one is just claiming.
-* The limits that a call reserves from are locked, in one order.
+* The limits that a call reserves from are locked, in one order. So is a run that is removed or
+  forked, or whose call is settled.
 * A payload is touched before an event refers to it, and locked before it is looked whether any
   event still does. Each waits for the other, and then sees what the other wrote.
 
@@ -22,7 +23,7 @@ from itertools import count
 from typing import NamedTuple
 
 from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST, TAKE_TURNS
-from chartloop.adapters.journal.quotas import LIMITS_OF
+from chartloop.adapters.journal.quotas import HOLD_RUN, LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
 
@@ -55,6 +56,7 @@ _OWN = {
     },
     TAKE_TURNS: TAKE_TURNS.replace("LIMIT 1000", "LIMIT 1000 FOR UPDATE SKIP LOCKED"),
     LIMITS_OF: f"{LIMITS_OF} FOR UPDATE",
+    HOLD_RUN: f"{HOLD_RUN} FOR NO KEY UPDATE",
     KEEP_NUMBER: "",  # `journal.newest` keeps it
     KEEP_PAYLOAD: (
         "INSERT INTO blob VALUES (?, ?, false) ON CONFLICT (hash) DO UPDATE SET kept = blob.kept"

@@ -28,6 +28,8 @@ LIMITS_OF = (
     f"SELECT {_COLUMNS} FROM quota WHERE scope IN (SELECT value FROM json_each(?)) "  # noqa: S608
     "ORDER BY scope, what, per"
 )
+HOLD_RUN = "SELECT 1 FROM run WHERE run_id = ?"
+"""Until the transaction ends, no other one removes the run, settles its calls or forks it."""
 _SET = (
     "INSERT INTO quota VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (scope, what, per) "
     "DO UPDATE SET most = excluded.most"
@@ -93,6 +95,7 @@ class FleetRows:
     def settle_call(self, write: SettleCall) -> bool:
         """Replace what a call has reserved by what it used."""
         run_id, key, used, head = write
+        self.db.execute(HOLD_RUN, (run_id,))
         which, value = ("doubt AND key = ?", (key,)) if head is None else (
             "key = ? AND head = ?", (key, head)
         )  # fmt: skip

@@ -22,7 +22,7 @@ from typing import Any
 from chartloop.adapters.journal.activations import REQUEST, TENANT, read_requests
 from chartloop.adapters.journal.cron_rows import CronRows
 from chartloop.adapters.journal.leases import LeaseRows
-from chartloop.adapters.journal.quotas import FleetRows
+from chartloop.adapters.journal.quotas import HOLD_RUN, FleetRows
 from chartloop.adapters.journal.raw_rows import (
     COLUMNS,
     EVENT,
@@ -246,6 +246,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
     def fork(self, write: Fork) -> int:
         """Create a run with a copy of the events before a record, and return its head."""
         run_id, record_seq, (new, columns) = write
+        self.db.execute(HOLD_RUN, (run_id,))
         self.require_row(run_id)
         sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
         head: int = self.db.execute(sql, (run_id, record_seq)).fetchone()[0]
@@ -273,6 +274,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         return removed
 
     def _remove(self, run_id: str) -> int:
+        self.db.execute(HOLD_RUN, (run_id,))
         self.close_reservations(run_id)
         removed = self.db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
         payloads = self.db.execute(PAYLOADS, (run_id,)).fetchall()
@@ -490,8 +492,8 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             return False
         if not holds(self.row(found[0]), epoch, partial(self.try_claim, found[0])):
             return False
-        self.db.execute("UPDATE request SET outcome = ? WHERE key = ?", (outcome, key))
-        return True
+        sql = "UPDATE request SET outcome = ? WHERE key = ? AND outcome IS NULL"
+        return self.db.execute(sql, (outcome, key)).rowcount == 1
 
     def withdraw_request(self, write: WithdrawRequest) -> None:
         """Delete a request."""

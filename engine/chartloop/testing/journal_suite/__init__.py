@@ -28,6 +28,7 @@ PARTS = (
     "crons",
     "fleet",
     "concurrent",
+    "same_call",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in PARTS))
 
@@ -41,6 +42,7 @@ from chartloop.testing.journal_suite.fleet import FleetCases, SharedFleetCases  
 from chartloop.testing.journal_suite.leases import LeaseCases  # noqa: E402
 from chartloop.testing.journal_suite.requests import RequestCases  # noqa: E402
 from chartloop.testing.journal_suite.rows import RowCases  # noqa: E402
+from chartloop.testing.journal_suite.same_call import SameCallCases  # noqa: E402
 from chartloop.testing.journal_suite.watched import WatchedCases  # noqa: E402
 
 __all__ = ["Desk", "JournalSuite", "SharedJournalSuite"]
@@ -56,5 +58,5 @@ class JournalSuite(
     """
 
 
-class SharedJournalSuite(JournalSuite, ConcurrentCases, SharedFleetCases):
+class SharedJournalSuite(JournalSuite, ConcurrentCases, SameCallCases, SharedFleetCases):
     """The cases of a journal that several processes share: `open` is called several times."""
