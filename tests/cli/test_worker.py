@@ -268,7 +268,7 @@ def test_two_workers_count_each_order_once(place: Place) -> None:
     place.submit("--inputs", "tasks.jsonl", "--var", "rest=0")
     said: list[str] = []
     with place.worker("--concurrency", "2") as one, place.worker("--concurrency", "2") as two:
-        until(place.ended)
+        until(lambda: place.working() == 2 and place.ended())
         said += [stopped(one), stopped(two)]
     finished = re.findall(r"(\d+) runs? finished here", "".join(said))
     assert sum(map(int, finished)) == 12

@@ -112,9 +112,9 @@ def worker(options: WorkerOptions) -> None:
         probes = (
             None if options.health is None else health_server.HealthServer(health, *options.health)
         )
+        for one in (signal.SIGINT, signal.SIGTERM):  # before others can see that it is there
+            signal.signal(one, lambda _, __: stopped.set())
         asyncio.run(workers.keep())
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda _, __: stopped.set())
     workers.start()
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
     if probes is not None:
