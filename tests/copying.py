@@ -46,7 +46,9 @@ def move_all(source: Journal, target: Journal) -> int:
     lines = (line.encode() for tree in trees for run in tree for line in lines_of(run))
     read = [*read_trees(lines, "all.jsonl")]
     assert all(isinstance(tree, list) for tree in read), read
-    return sum(by_hand(put_tree(target, tree))[0] for tree in read if isinstance(tree, list))
+    return sum(
+        by_hand(put_tree(target, tree, go_on=True)).new for tree in read if isinstance(tree, list)
+    )
 
 
 def exported(journal: Journal) -> list[str]:

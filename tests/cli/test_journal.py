@@ -69,10 +69,11 @@ def full(sh: Shell) -> Path:
 
 def test_an_import_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
     assert sh("journal", "export", "--journal", "full.db", "--to", "full.jsonl").code == 0
-    done = sh("journal", "import", "full.jsonl", "--journal", "new.db", "--format", "json")
+    into = ("--go-on", "--journal", "new.db", "--format", "json")
+    done = sh("journal", "import", "full.jsonl", *into)
     assert done.code == 0, done
     nothing: dict[str, list[str]] = {"schedules": [], "limits": []}
-    assert done.json == {"imported": 48, "known": 0, "refused": [], **nothing}
+    assert done.json == {"imported": 48, "known": 0, "refused": [], "resting": [], **nothing}
     assert contents(sh.folder / "new.db") == contents(full)
     assert sh("journal", "export", "--journal", "new.db", "--to", "new.jsonl").code == 0
     assert (sh.folder / "full.jsonl").read_bytes() == (sh.folder / "new.jsonl").read_bytes()
@@ -107,7 +108,7 @@ def move_house(sh: Shell, target: str) -> None:
     by_hand(journal.set_limit(FleetLimit("session:s", "cost", "all", 9.0, 1.25)))
     by_hand(journal.close())
     assert sh("journal", "export", *old, "--to", "house.jsonl").code == 0
-    moved = sh("journal", "import", "house.jsonl", *new, "--format", "json")
+    moved = sh("journal", "import", "house.jsonl", "--go-on", *new, "--format", "json")
     assert moved.code == 0, moved
     assert (moved.json["imported"], moved.json["schedules"]) == (53, ["noon"])
     assert len(moved.json["limits"]) == 1
@@ -126,6 +127,71 @@ def move_house(sh: Shell, target: str) -> None:
         assert sh("replay", run_id, "--tools", "tools.py", *new).code == 0
 
 
+def test_an_import_rests_until_it_is_told_to_go_on(sh: Shell) -> None:
+    """A due run, a question with an unread answer, and a schedule: no worker takes any of them."""
+    old, new = ("--journal", "old.db"), ("--journal", "new.db")
+    sh.write("desk.yaml", DESK)
+    assert sh("submit", *ADD[:4], "--run-id", "due", *old).code == 0
+    assert sh("submit", *ASK[:2], "--run-id", "asks", *old).code == 0
+    worker = ("worker", "--until-idle", *ASK[2:])
+    assert sh("schedule", "add", "noon", "desk.yaml", "news", "--every", "1s", *old).code == 0
+    assert sh("schedule", "add", "idle", "desk.yaml", "--every", "1s", *old).code == 0
+    assert sh("schedule", "pause", "idle", *old).code == 0
+    assert sh("journal", "export", *old, "--to", "house.jsonl").code == 0
+    rests = sh("journal", "import", "house.jsonl", *new)
+    last = "2 runs and 1 schedule rest: `chartloop journal import house.jsonl --go-on`"
+    assert last in " ".join(rests.err.split())
+    again = sh("journal", "import", "house.jsonl", *new, "--format", "json")
+    assert (again.json["imported"], again.json["resting"]) == (0, [])
+
+    time.sleep(1.1)
+    assert sh(*worker, *new).code == 0
+    statuses = {one["run"]: one["steps"] for one in sh("runs", "--format", "json", *new).json}
+    assert statuses == {"due": 0, "asks": 0}  # not driven, and no tick
+    assert "2 runs rest since they were imported" in sh("runs", *new).err
+    noon, idle = sorted(sh("schedule", "list", "--format", "json", *new).json, key=_name)[::-1]
+    assert (noon["paused"], noon["note"]) == (True, "it rests since it was imported")
+    assert (idle["paused"], idle["note"]) == (True, "")
+
+    released = sh("journal", "import", "house.jsonl", "--go-on", *new)
+    assert (released.code, "0 runs imported, 2 were there" in released.err) == (0, True)
+    noon, idle = sorted(sh("schedule", "list", "--format", "json", *new).json, key=_name)[::-1]
+    assert (noon["paused"], noon["note"], idle["paused"]) == (False, "", True)
+    assert sh("schedule", "pause", "noon", *new).code == 0
+    assert sh("worker", "--until-idle", *ADD[2:], *new).code == 0
+    [due] = [one for one in sh("runs", "--format", "json", *new).json if one["run"] == "due"]
+    assert due["status"] == "completed"
+
+
+def test_an_answer_moves_no_run_of_an_import_at_rest(sh: Shell) -> None:
+    old, new = ("--journal", "old.db"), ("--journal", "new.db")
+    worker = ("worker", "--until-idle", *ASK[2:])
+
+    def status() -> str:
+        [row] = sh("runs", "--format", "json", *new).json
+        return row["status"]
+
+    assert sh("submit", *ASK[:2], "--run-id", "asks", *old).code == 0
+    assert sh(*worker, *old).code == 0
+    assert sh("journal", "export", *old, "--to", "a").code == 0
+    assert "1 run rests:" in sh("journal", "import", "a", *new).err
+    assert sh("answer", "asks", "ok", *new).code == 0
+    assert (sh(*worker, *new).code, status()) == (0, "paused")
+    assert sh("journal", "import", "a", "--go-on", *new).code == 0
+    assert (sh(*worker, *new).code, status()) == (0, "completed")
+
+
+def test_a_run_at_rest_is_resumed_by_name(sh: Shell) -> None:
+    assert sh("submit", *ADD[:4], "--run-id", "due", "--journal", "old.db").code == 0
+    assert sh("journal", "export", "--journal", "old.db", "--to", "a").code == 0
+    assert "1 run rests:" in sh("journal", "import", "a").err
+    assert sh("resume", "due", *ADD[2:]).code == 0
+
+
+def _name(schedule: dict[str, str]) -> str:
+    return schedule["name"]
+
+
 def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: Shell) -> None:
     sh.write("desk.yaml", DESK)
     for line in (
@@ -140,7 +206,8 @@ def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: S
     by_hand(journal.close())
     for here, there in (("a", "b"), ("b", "c"), ("c", "a")):
         assert sh("journal", "export", "--journal", f"{here}.db", "--to", here).code == 0
-        done = sh("journal", "import", here, "--journal", f"{there}.db", "--format", "json")
+        into = ("--journal", f"{there}.db", "--format", "json")
+        done = sh("journal", "import", here, "--go-on", *into)
         assert done.json["schedules"] == ([] if there == "a" else ["morning", "noon"])
         assert len(done.json["limits"]) == (0 if there == "a" else 4)
         sh("stats", here)
@@ -150,7 +217,7 @@ def test_schedules_and_limits_go_with_the_whole_journal_in_both_directions(sh: S
     assert listed == sh("schedule", "list", "--journal", "a.db", "--format", "json").json
     assert sh("journal", "prune", "--older", "0s", "--journal", "c.db").code == 0
     assert len(sh("limits", "--journal", "c.db", "--format", "json").json["limits"]) == 4
-    assert "pause them in one" in sh("journal", "import", "a", "--journal", "d.db").err
+    assert "pause them in one" in sh("journal", "import", "a", "--go-on", "--journal", "d.db").err
     sh("journal", "export", "--journal", "a.db", "--machine", "desk", "--to", "desk")
     assert sh("journal", "import", "desk", "--journal", "e.db").code == 0
     assert sh("schedule", "list", "--journal", "e.db", "--format", "json").json == []
@@ -243,7 +310,7 @@ def test_a_journal_that_is_not_there_is_not_exported(sh: Shell) -> None:
 
 def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
     assert sh("journal", "export", "--journal", "full.db", "--to", "all.jsonl").code == 0
-    into = ("journal", "import", "all.jsonl", "--journal", "new.db")
+    into = ("journal", "import", "all.jsonl", "--go-on", "--journal", "new.db")
     importing = subprocess.Popen([*PROGRAM, *into], cwd=sh.folder)
     while importing.poll() is None and not (sh.folder / "new.db").exists():
         time.sleep(0.001)

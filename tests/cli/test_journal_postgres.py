@@ -54,18 +54,22 @@ def test_the_commands_move_runs_to_a_server_and_from_it(sh: Shell, url: str) -> 
     full_journal(sh.folder / "full.db")
     assert sh("run", *ASK, "--run-id", "guess", "--no-input", "--journal", "full.db").code == 4
     assert sh("journal", "export", "--journal", "full.db", "--to", "a.jsonl").code == 0
-    assert sh("journal", "import", "a.jsonl", "--journal", url).code == 0
+    assert sh("journal", "import", "a.jsonl", "--go-on", "--journal", url).code == 0
     assert sh("journal", "export", "--journal", url, "--to", "b.jsonl").code == 0
     assert (sh.folder / "a.jsonl").read_bytes() == (sh.folder / "b.jsonl").read_bytes()
     assert sh("answer", "guess", "ok", "--journal", url).code == 0
     resumed = sh("resume", "guess", "--journal", url, "--no-input")
     assert "Traceback" not in resumed.err
     assert sh("journal", "export", "--journal", url, "--to", "c.jsonl").code == 0
-    back = sh("journal", "import", "c.jsonl", "--journal", "full.db")  # it went on over there
+    back = sh(
+        "journal", "import", "c.jsonl", "--go-on", "--journal", "full.db"
+    )  # it went on over there
     assert (back.code, "run `guess` is in" in " ".join(back.err.split())) == (1, True)
     pruned = sh("journal", "prune", "--older", "0s", "--journal", url, "--format", "json")
     assert pruned.json["removed"]
-    assert sh("journal", "import", "a.jsonl", "--journal", url).code == 0  # they are back
+    assert (
+        sh("journal", "import", "a.jsonl", "--go-on", "--journal", url).code == 0
+    )  # they are back
     assert sh("replay", "full", "--journal", url).code == 0
 
 

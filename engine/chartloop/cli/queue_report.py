@@ -34,7 +34,13 @@ def troubles(backlog: Backlog) -> Iterator[str]:
         if all(whys):
             runs = say_count(count, "run")
             yield f"no worker can drive {runs}: {'; '.join(dict.fromkeys(w for w in whys if w))}"
+    if resting := sum(not parked.lapses for parked in backlog.parked):
+        runs = say_count(resting, "run")
+        verb = "rests since it was" if resting == 1 else "rest since they were"
+        yield f"{runs} {verb} imported: `chartloop journal import FILE --go-on` lets them go on"
     for parked in backlog.parked:
+        if not parked.lapses:
+            continue
         died = ", ".join(f"{lapse.worker} {lease.say_time(lapse.until)}" for lapse in parked.lapses)
         yield (
             f"run {parked.run_id} is parked: its workers died without a new record ({died}); "

@@ -28,6 +28,7 @@ with at_first_use(__name__):
     from chartloop.adapters.tracer import otel, sdk
     from chartloop.api import wiring
     from chartloop.cli import script as scripts
+    from chartloop.hosting import begin as beginning
     from chartloop.hosting import machines, settings
     from chartloop.hosting import runs as hosted_runs
     from chartloop.run import sync
@@ -116,7 +117,7 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
         run.advance()
         hosted_runs.release(run)
 
-    hosted_runs.begin_once(journal, str(options.run_id), begin)
+    beginning.begin_once(journal, str(options.run_id), begin)
     row = find_run(journal, str(options.run_id))
     order = start_order(row.run_id, sync.by_hand(journal.now()), machines.needs_of(journal, row))
     return sync.by_hand(journal.place_request(order)) is order

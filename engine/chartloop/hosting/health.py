@@ -104,7 +104,8 @@ class Health:
             yield "chartloop_runs_held", "gauge", "Runs that a worker has claimed.", held
             yield (
                 "chartloop_runs_parked", "gauge",
-                "Runs that are not claimed any more: their workers died, five times.", parked,
+                "Runs that no worker claims: five workers died, or they rest since an import.",
+                parked,
             )  # fmt: skip
         workers = self._workers
         driven = sum(map(reach.sees, [*workers.driven]))

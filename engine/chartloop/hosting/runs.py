@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -25,14 +24,13 @@ from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.core.errors import (
     ChartloopError,
     Driven,
-    Fenced,
     LimitError,
-    RunError,
     StatusError,
     UnknownRunError,
 )
 from chartloop.core.records import Record
 from chartloop.core.visible import is_blank
+from chartloop.hosting.begin import begin_once
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
@@ -80,8 +78,6 @@ from chartloop.ui.view_model.perform import answer_data
 from chartloop.ui.view_model.run_view import DecisionView, Json
 from chartloop.ui.view_model.two_runs import Comparison, compare_runs
 
-PATIENCE = 10.0
-"""Seconds to wait for the first record of a run that another process begins."""
 SIBLINGS = 1_000
 """The most children of one step that are counted."""
 FOLLOWERS = 5
@@ -625,31 +621,6 @@ class Runs:
             return secrets.token_hex(16)
         text = "\0".join((caller.name, kind, run_id, caller.key))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def begin_once(journal: Journal, run_id: str, begin: Callable[[], None]) -> bool:
-    """Begin a run unless it has been begun; returns whether this call did.
-
-    While another process is about to write the first record, this one waits for it. `begin` starts
-    the run and writes its first record. Its error is raised here, unless another process has begun
-    the run.
-    """
-    until = time.monotonic() + PATIENCE
-    while True:
-        row = by_hand(journal.row(run_id))
-        if row is not None and row.head:
-            return False
-        try:
-            begin()
-        except RunError as error:
-            row = by_hand(journal.row(run_id))
-            if row is not None and row.head:
-                return False
-            if not isinstance(error, (Driven, Fenced)) or time.monotonic() > until:
-                raise
-        else:
-            return True
-        time.sleep(0.02)
 
 
 def release(run: Run) -> None:

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from chartloop.core.codec import to_json
 from chartloop.core.errors import ChartloopError, JournalCorrupt, RunError
@@ -87,10 +87,22 @@ async def read_tree(journal: Journal, run_id: str) -> list[RawRun]:
     return found
 
 
-async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
-    """Write a run of a file and its children; returns how many are new here, of how many.
+class Put(NamedTuple):
+    """What became of a run of a file, with its children."""
 
-    `RunError` if the journal has one of them that ends otherwise.
+    new: int
+    """How many of them the journal did not have."""
+    every: int
+    resting: Sequence[str]
+    """The new ones that a worker would drive if they did not rest."""
+
+
+async def put_tree(target: Journal, runs: Sequence[RawRun], *, go_on: bool) -> Put:
+    """Write a run of a file and its children.
+
+    Without `go_on` their open orders are parked: no worker takes the runs until somebody lets them
+    go on. With it they are due as they were, and those that rest here since an earlier import go
+    on. `RunError` if the journal has one of them that ends otherwise.
     """
     ends = {run.row.run_id: run.chain.end for run in runs}
     there = await target.chain_ends([*ends])
@@ -104,12 +116,23 @@ async def put_tree(target: Journal, runs: Sequence[RawRun]) -> tuple[int, int]:
     missing = [run for run in runs if run.row.run_id not in there]
     try:
         if missing:
-            await target.put_raw(missing)
+            await target.put_raw(missing if go_on else [_at_rest(run) for run in missing])
     except RunError:
         if await target.chain_ends([*ends]) == there:
             raise
-        return await put_tree(target, runs)  # another import has written some of them meanwhile
-    return len(missing), len(ends)
+        return await put_tree(target, runs, go_on=go_on)  # another import has written some of them
+    ordered = [run.row.run_id for run in runs if any(one.outcome is None for one in run.requests)]
+    if go_on:
+        for run_id in there.keys() & ordered:
+            await target.enqueue(run_id)
+    resting = [run_id for run_id in ordered if not go_on and run_id not in there]
+    return Put(len(missing), len(ends), resting)
+
+
+def _at_rest(run: RawRun) -> RawRun:
+    parked = {"due": None, "lapses": "[]", "parked": True}
+    orders = [one._replace(**parked) if one.outcome is None else one for one in run.requests]
+    return run._replace(requests=orders)
 
 
 # lines --------------------------------------------------------------------------------------

@@ -95,7 +95,10 @@ class Lapse(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A run that is not claimed any more: `LAPSES` workers died with it, without a new record."""
+    """A run that no worker claims: `LAPSES` of them died with it, or it rests since an import.
+
+    One that rests has no lapses.
+    """
 
     run_id: str
     lapses: tuple[Lapse, ...]

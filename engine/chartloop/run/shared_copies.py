@@ -29,6 +29,10 @@ SCHEDULE, LIMIT = b'{"part":"schedule"', b'{"part":"limit"'
 """How the lines begin."""
 
 
+RESTS = "it rests since it was imported"
+"""The note of a schedule that an import has paused."""
+
+
 class SharedLine(NamedTuple):
     """A schedule or a limit."""
 
@@ -61,10 +65,21 @@ def _line(part: str, **more: Any) -> str:
     return to_json({"part": part, "sha256": sha256(text.encode()).hexdigest(), "of": text})
 
 
-async def put_shared(target: Journal, line: bytes, where: str) -> tuple[SharedPart, str, bool]:
-    """Write the schedule or limit of a line; returns which it is, and whether it is new.
+class PutShared(NamedTuple):
+    """What became of a schedule or limit of a file."""
 
-    `where` names the line. Raises `JournalCorrupt` for one that was changed.
+    what: SharedPart
+    name: str
+    new: bool
+    rests: bool = False
+    """Whether it is a schedule that this import has paused."""
+
+
+async def put_shared(target: Journal, line: bytes, where: str, *, go_on: bool) -> PutShared:
+    """Write the schedule or limit of a line.
+
+    Without `go_on` a schedule is paused, with `RESTS` as its note. `where` names the line. Raises
+    `JournalCorrupt` for one that was changed.
     """
     try:
         whole: dict[str, str] = json.loads(line)
@@ -74,7 +89,11 @@ async def put_shared(target: Journal, line: bytes, where: str) -> tuple[SharedPa
         given = json.loads(of)
         if part == "schedule":
             schedule = read({**given["data"], "version": 0}, CronSchedule, {})
-            return "schedules", schedule.name, await _put_schedule(target, schedule, given["text"])
+            rests = not go_on and not schedule.paused
+            if rests:
+                schedule = schedule.replace(paused=True, note=RESTS)
+            new = await _put_schedule(target, schedule, given["text"])
+            return PutShared("schedules", schedule.name, new, new and rests)
         limit = _limit(given["data"])
     except ChartloopError:
         raise
@@ -85,9 +104,9 @@ async def put_shared(target: Journal, line: bytes, where: str) -> tuple[SharedPa
             hint="nothing of it was written; `chartloop journal export` writes whole lines",
         ) from error
     if any(limit[:3] == one[:3] for one in await target.limits()):
-        return "limits", limit.name, False
+        return PutShared("limits", limit.name, new=False)
     await target.set_limit(limit)
-    return "limits", limit.name, True
+    return PutShared("limits", limit.name, new=True)
 
 
 def _limit(data: Mapping[str, Any]) -> FleetLimit:

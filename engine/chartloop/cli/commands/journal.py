@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import click
 
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
+from chartloop.cli.commands.schedule import change_schedule, resumed
 from chartloop.cli.error_report import say_error
 from chartloop.cli.journal_access import find_run, journal_at, open_journal
 from chartloop.cli.late import at_first_use
@@ -28,6 +30,8 @@ with at_first_use(__name__):
     from chartloop.run import journal as journals
 
 if TYPE_CHECKING:
+    from chartloop.run.copies import Put
+    from chartloop.run.cron import CronSchedule
     from chartloop.run.journal import Journal
     from chartloop.run.shared_copies import SharedPart
 
@@ -116,7 +120,7 @@ def export(runs: tuple[str, ...], output: str, options: ExportOptions) -> int:
                 else:
                     for run in tree:
                         yield from (line.encode() + b"\n" for line in copies.lines_of(run))
-                    tally.count(len(tree), len(tree))
+                    tally.count(copies.Put(len(tree), len(tree), ()))
                 advance()
         if runs or options.machine or options.older is not None:
             return  # schedules and limits go with the whole journal only
@@ -133,16 +137,21 @@ def export(runs: tuple[str, ...], output: str, options: ExportOptions) -> int:
 
 @journal.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option(
+    "--go-on", is_flag=True,
+    help="Let its runs and schedules go on here: to move a journal, or after an import at rest.",
+)  # fmt: skip
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunOptions)
-def import_(file: str, options: RunOptions) -> int:
+def import_(file: str, go_on: bool, options: RunOptions) -> int:
     """Write the runs of a file of `journal export` into a journal, as they were stored.
 
-    FILE may be -, stdin. The digests are checked. Nothing is written of a run with a damaged line,
-    nor of its children; the line is named, and the exit code is 1. Runs that the journal has
-    already are passed over, so an interrupted import can be repeated. Those that went on there are
-    left out, and named.
+    Workers leave its runs alone, and its schedules are paused, until the command is given again
+    with --go-on. FILE may be -, stdin. The digests are checked. Nothing is written of a run with a
+    damaged line, nor of its children; the line is named, and the exit code is 1. Runs that the
+    journal has already are passed over, so an interrupted import can be repeated. Those that went
+    on there are left out, and named.
     """
     opened, tally = open_journal(options, make=True), _Tally("imported")
     name, shared = "stdin" if file == "-" else file, list[tuple[str, bytes]]()
@@ -160,19 +169,25 @@ def import_(file: str, options: RunOptions) -> int:
                 continue
             run_id = tree[0].row.run_id
             try:
-                tally.count(*sync.by_hand(copies.put_tree(opened, tree)))
+                tally.count(sync.by_hand(copies.put_tree(opened, tree, go_on=go_on)))
             except ChartloopError as error:
                 tally.refuse(run_id, error)
     for where, line in shared:
         try:
-            what, schedule_or_limit, is_new = sync.by_hand(
-                shared_copies.put_shared(opened, line, where)
-            )
+            put = sync.by_hand(shared_copies.put_shared(opened, line, where, go_on=go_on))
         except ChartloopError as error:
             tally.refuse("", error)
-        else:
-            tally.shared[what] += [schedule_or_limit] if is_new else []
-    return tally.tell(as_json=options.is_json)
+            continue
+        tally.shared[put.what] += [put.name] if put.new else []
+        tally.resting["schedule"] += [put.name] if put.rests else []
+        if go_on and put.what == "schedules" and not put.new:
+            change_schedule(opened, put.name, _as_released)
+    return tally.tell(as_json=options.is_json, file=file, go_on=go_on)
+
+
+def _as_released(one: CronSchedule, journal: Journal) -> CronSchedule:
+    """A schedule of an import at rest, which goes on; any other as it is."""
+    return resumed(one, journal) if one.note == shared_copies.RESTS else one
 
 
 _STATUSES = ("completed", "error", "moved")
@@ -229,20 +244,25 @@ class _Tally:
         self._new, self._known = 0, 0
         self._refused: list[tuple[str, ChartloopError]] = []
         self.shared: dict[SharedPart, list[str]] = {"schedules": [], "limits": []}
+        self.resting: dict[str, list[str]] = {"run": [], "schedule": []}
+        """What an import has brought in and no worker takes."""
 
-    def count(self, new: int, all: int) -> None:
-        self._new += new
-        self._known += all - new
+    def count(self, put: Put) -> None:
+        self._new += put.new
+        self._known += put.every - put.new
+        self.resting["run"] += put.resting
 
     def refuse(self, run_id: str, error: ChartloopError) -> None:
         self._refused.append((run_id, error))
 
-    def tell(self, *, as_json: bool) -> int:
-        """Say what was done; returns the exit code."""
+    def tell(self, *, as_json: bool, file: str = "", go_on: bool = False) -> int:
+        """Say what was done; returns the exit code. `file` is that of an import."""
         if as_json:
             refused = [{"run": run_id, "why": str(e.message)} for run_id, e in self._refused]
             counts = {self._done: self._new, "known": self._known, **self.shared}
             data = {**counts, "refused": refused}
+            if file:
+                data["resting"] = self.resting["run"]
             console.result(console.as_json(data))
         else:
             known = f", {self._known} were there" if self._known else ""
@@ -251,13 +271,19 @@ class _Tally:
                 if names:
                     text = f"{say_count(len(names), what[:-1])} {self._done}: {', '.join(names)}"
                     console.say(console.plain(text))
-            if self.shared["schedules"] and self._done != "exported":
+            if self.shared["schedules"] and go_on:
                 console.say(
                     "workers of either journal start the runs of its schedules: pause them in one, "
                     "`chartloop schedule pause NAME`", "yellow",
                 )  # fmt: skip
         for _, error in self._refused:
             say_error(error)
+        counts = [say_count(len(names), what) for what, names in self.resting.items() if names]
+        if counts:
+            verb = "rests" if sum(map(len, self.resting.values())) == 1 else "rest"
+            line = shlex.join(["chartloop", "journal", "import", file, "--go-on"])
+            text = f"{' and '.join(counts)} {verb}: `{line}` lets them go on"
+            console.say(console.plain(text))
         return 1 if self._refused else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ with at_first_use(__name__):
     from chartloop.cli import run_factory
     from chartloop.hosting import ticks
     from chartloop.run import cron as cron_jobs
-    from chartloop.run import sync
+    from chartloop.run import shared_copies, sync
 
 if TYPE_CHECKING:
     from chartloop.run.cron import CronSchedule, Missed, Overlap
@@ -229,28 +229,37 @@ def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], A
     @parameters.format_option()
     @pass_options(RunOptions)
     def command(name: str, options: RunOptions) -> None:
-        journal, done = open_journal(options), False
-        while not done:  # a worker may take a tick between the two
-            known: Mapping[str, CronSchedule] = {
-                one.name: one for one in sync.by_hand(journal.cron_schedules())
-            }
-            if name not in known:
-                hint = nearest(name, known, otherwise="`chartloop schedule list` lists them")
-                raise MisuseError(f"there is no schedule `{name}`", hint=hint)
-            done = sync.by_hand(journal.put_cron(known[name], change(known[name], journal)))
+        change_schedule(open_journal(options), name, change)
         if options.is_json:
             console.result(console.as_json({"schedule": name, "done": verb}))
         else:
             console.say(f"schedule {name}: {verb} done")
 
 
-def _resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
+def change_schedule(
+    journal: Journal, name: str, change: Callable[[CronSchedule, Journal], CronSchedule | None]
+) -> None:
+    """Change a schedule of a journal, or remove it. Raises `MisuseError` if there is none."""
+    done = False
+    while not done:  # a worker may take a tick between the two
+        known = {one.name: one for one in sync.by_hand(journal.cron_schedules())}
+        if name not in known:
+            hint = nearest(name, known, otherwise="`chartloop schedule list` lists them")
+            raise MisuseError(f"there is no schedule `{name}`", hint=hint)
+        done = sync.by_hand(journal.put_cron(known[name], change(known[name], journal)))
+
+
+def resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
+    """A schedule that is not paused."""
+    if not one.paused:
+        return one
+    note = "" if one.note == shared_copies.RESTS else one.note
     now = sync.by_hand(journal.now())
-    return one.replace(paused=False, next=cron_times.next_tick(one, now)) if one.paused else one
+    return one.replace(paused=False, note=note, next=cron_times.next_tick(one, now))
 
 
 _changing("pause", "Start no runs of a schedule until it is resumed.",
           lambda one, _: one.replace(paused=True))  # fmt: skip
 _changing("resume", "Let a paused schedule go on. What it missed meanwhile is not started.",
-          _resumed)  # fmt: skip
+          resumed)  # fmt: skip
 _changing("remove", "Remove a schedule. Its runs stay.", lambda _, __: None)
