@@ -122,7 +122,9 @@ def test_a_repeated_submit_submits_nothing_twice(place: Place) -> None:
         by_hand(journal.withdraw_request(f"start-{first[3]}"))
     more = ("submit", "pays.yaml", "--tools", "pay.py", "--inputs", "tasks.jsonl")
     assert "1 run submitted, 11 submitted before" in place.call(*more)
-    assert "0 runs submitted, 12 submitted before" in place.call(*more)
+    nothing = place.call(*more)
+    assert "0 runs submitted, 12 submitted before" in nothing
+    assert "with `--key TEXT` the same tasks would be submitted again" in nothing
     assert "12 runs submitted\n" in place.call(*more, "--key", "again")
     assert len(place.rows()) == 24
 

@@ -98,6 +98,12 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
     known = len(ids) - new
     again = f", {known} submitted before" if known else ""
     console.say(f"{say_count(new, 'run')} submitted{again}")
+    if known and options.run_id:
+        console.say("that id is taken: choose another --run-id for a new run", "yellow")
+    elif known:
+        given = f"another --key than `{options.key}`" if options.key else "`--key TEXT`"
+        what = "the same task" if len(ids) == 1 else "the same tasks"
+        console.say(console.plain(f"with {given} {what} would be submitted again"), "yellow")
     if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` drives them", "yellow")
     say_journal(journal)
