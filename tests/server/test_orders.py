@@ -190,9 +190,11 @@ class Interrupting(MemoryJournal):
         await self._before("release")
         await super().release(run_id, driver)
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+    async def settle_request(
+        self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *, before: Any = None
+    ) -> bool:
         await self._before("settle_request")
-        return await super().settle_request(key, outcome, epoch)
+        return await super().settle_request(key, outcome, epoch, before=before)
 
 
 LATE: dict[str, tuple[tuple[str, ...], str, dict[str, Any], str]] = {

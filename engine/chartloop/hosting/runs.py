@@ -30,7 +30,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.core.visible import is_blank
-from chartloop.hosting.begin import begin_once
+from chartloop.hosting.begin import PENDING, begin_once, claim_order
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
@@ -594,15 +594,27 @@ class Runs:
     ) -> Json:  # fmt: skip
         """Do the work unless it was done under the caller's key; returns its receipt."""
         key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, body)
+        begun = StoredRequest(key, run_id, kind, digest, 0.0, dict(body), {})
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
-            return receipt_of(known[0]) | dict(known[0].outcome or {})
+            if PENDING not in (done := known[0].outcome or {}):
+                return receipt_of(known[0]) | dict(done)
         refuse_moved(self.row(run_id))
-        outcome = work(key)
-        at = by_hand(self.journal.now())
-        request = StoredRequest(key, run_id, kind, digest, at, dict(body), outcome)
-        by_hand(self.journal.place_request(request))
-        return receipt_of(request) | outcome
+        if not caller.key:
+            begun = begun._replace(outcome=work(key), at=by_hand(self.journal.now()))
+            by_hand(self.journal.place_request(begun))
+            return receipt_of(begun) | dict(begun.outcome or {})
+        kept = claim_order(self.journal, begun)
+        _refuse_other(kept, digest)
+        if PENDING in (kept.outcome or {}):
+            try:
+                outcome = work(key)
+            except BaseException:
+                by_hand(self.journal.withdraw_request(key))  # nothing came of it
+                raise
+            by_hand(self.journal.settle_request(key, outcome, before=kept.outcome))
+            kept = kept._replace(outcome=outcome)
+        return receipt_of(kept) | dict(kept.outcome or {})
 
     def _remember(
         self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller

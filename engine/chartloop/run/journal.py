@@ -530,21 +530,21 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:
             return known
-        log = self._logs.get(request.run_id)
-        if request.is_open and log is not None:
+        if request.is_open and (log := self._logs.get(request.run_id)) is not None:
             refuse_moved(log.row)
-        refuse_second(
-            request, next(iter(await self.requests(request.run_id, open_only=True)), None)
-        )
+        before = await self.requests(request.run_id, open_only=True)
+        refuse_second(request, next(iter(before), None))
         self._requests[request.key] = request
         self._changes += 1
         return request
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        if (request := self._requests.get(key)) is None or not request.is_open:
+    async def settle_request(
+        self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *, before: Any = None
+    ) -> bool:
+        if (request := self._requests.get(key)) is None or request.outcome != before:
             return False
-        log = self._logs.get(request.run_id)
-        if not holds(None if log is None else log.row, epoch, partial(self.grant, request.run_id)):
+        row = None if (log := self._logs.get(request.run_id)) is None else log.row
+        if before is None and not holds(row, epoch, partial(self.grant, request.run_id)):
             return False
         self._requests[key] = request._replace(outcome=outcome)
         self._changes += 1

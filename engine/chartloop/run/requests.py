@@ -63,11 +63,15 @@ class Requests(Protocol):
         """
         ...
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
+    async def settle_request(
+        self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *,
+        before: Mapping[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
         """Set the outcome of an open request, for the driver of its run since `epoch`.
 
         False, with nothing written, if the request is not open, or if another driver has the run
-        or has had it since: then the request is that driver's to settle.
+        or has had it since: then the request is that driver's to settle. With `before` the outcome
+        takes the place of that one, whoever drives the run; False if there is another one.
         """
         ...
 

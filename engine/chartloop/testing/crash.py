@@ -146,8 +146,13 @@ class CrashAt:
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         return await self._write(lambda: self.journal.place_request(request))
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        return await self._write(lambda: self.journal.settle_request(key, outcome, epoch))
+    async def settle_request(
+        self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *,
+        before: Mapping[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
+        return await self._write(
+            lambda: self.journal.settle_request(key, outcome, epoch, before=before)
+        )
 
     async def withdraw_request(self, key: str) -> None:
         await self._write(lambda: self.journal.withdraw_request(key))

@@ -205,9 +205,14 @@ class JournalFace(ABC):
         outcome = None if result is None else write.stored(write.document(result))
         return PlaceRequest(request.run_id, request, data, outcome)
 
-    async def settle_request(self, key: str, outcome: Mapping[str, Any], epoch: int) -> bool:
-        text = self._writer.stored(self._writer.document(outcome))
-        return await self._perform(SettleRequest("", key, text, epoch))
+    async def settle_request(
+        self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *,
+        before: Mapping[str, Any] | None = None,
+    ) -> bool:  # fmt: skip
+        stored = self._writer.stored
+        text = stored(self._writer.document(outcome))
+        old = None if before is None else stored(self._writer.document(before))
+        return await self._perform(SettleRequest("", key, text, epoch, old))
 
     async def withdraw_request(self, key: str) -> None:
         await self._perform(WithdrawRequest("", key))

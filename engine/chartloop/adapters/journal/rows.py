@@ -486,7 +486,10 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def settle_request(self, write: SettleRequest) -> bool:
         """Set the outcome of an open request, unless another driver has had its run since."""
-        _, key, outcome, epoch = write
+        _, key, outcome, epoch, before = write
+        if before is not None:
+            sql = "UPDATE request SET outcome = ? WHERE key = ? AND outcome = ?"
+            return self.db.execute(sql, (outcome, key, before)).rowcount == 1
         sql = "SELECT run_id FROM request WHERE key = ? AND outcome IS NULL"
         if (found := self.db.execute(sql, (key,)).fetchone()) is None:
             return False

@@ -192,6 +192,8 @@ class SettleRequest(NamedTuple):
     key: str
     outcome: Stored
     epoch: int
+    before: Stored | None = None
+    """The outcome whose place it takes; None for an open request."""
 
 
 class WithdrawRequest(NamedTuple):

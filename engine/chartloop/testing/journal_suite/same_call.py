@@ -120,6 +120,13 @@ CALLS: list[SameCall] = [
         lambda outcome: outcome is True,
     ),
     SameCall(
+        "finish-claimed-order",
+        lambda do, key: do(do.journal.place_request(asked(key)._replace(outcome={"by": "a"}))),
+        lambda do, key, _: do(do.journal.settle_request(key, {"made": "x"}, before={"by": "a"})),
+        lambda outcome: outcome is True,
+        lambda do, key: do(do.journal.requests(key=key))[0].outcome == {"made": "x"},
+    ),
+    SameCall(
         "message", _run,
         lambda do, run_id, _: do(do.journal.send(run_id, InboxMessage("m", 1.0, {}))),
         lambda outcome: outcome is True, lambda do, run_id: len(do(do.journal.inbox(run_id))) == 1,

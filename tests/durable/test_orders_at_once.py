@@ -1,0 +1,145 @@
+"""One order that several servers get at the same moment, with one key: all answer alike, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chartloop.api import load
+from chartloop.core.errors import RunError
+from chartloop.hosting.begin import CLAIM, PENDING, claim_order
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.settings import Settings
+from chartloop.run.journal import Journal, MemoryJournal
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand
+from chartloop.testing import ManualClock
+from chartloop.testing.journal_suite.concurrent import race
+from tests.durable.test_starters import another, where
+
+__all__ = ["another", "where"]
+
+MACHINE = """\
+chartloop: 1
+machine: m
+limits: {steps: 50}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  a: {do: receive, next: b}
+  b: {ask: 'Go on?', on: {yes: c}}
+  c: {stop: completed}
+"""
+SERVERS = 4
+ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order, how far its run is before, and what is counted of its effect."""
+
+    id: str
+    steps: int
+    limits: Mapping[str, int]
+    give: Callable[[Runs, str, Caller], Any]
+    """Called with the runs of a server, the id of a run and the caller."""
+    counts: str
+    """`forks`, `messages`, `requests` or `sets`: there must be one of them."""
+
+
+def message(kind: str, **body: Any) -> Callable[[Runs, str, Caller], Any]:
+    def give(runs: Runs, run_id: str, caller: Caller) -> Any:
+        return runs.message(kind, run_id, body, caller)
+
+    return give
+
+
+def retried(runs: Runs, run_id: str, caller: Caller) -> Any:
+    plan = runs.retry_plan(run_id)
+    return runs.retry(run_id, {"limits": {"steps": 9}, "confirm": plan["digest"]}, caller)
+
+
+ORDERS = [
+    Order("step", 0, {}, lambda r, id, c: r.drive("step", id, {}, c), "requests"),
+    Order("run", 0, {}, lambda r, id, c: r.drive("run", id, {}, c), "requests"),
+    Order("pause", 0, {}, message("pause"), "messages"),
+    Order("cancel", 0, {}, message("cancel"), "messages"),
+    Order("enqueue", 0, {}, message("enqueue", tasks=["x"]), "messages"),
+    Order("answer", 1, {}, message("answer", event="yes"), "messages"),
+    Order("fork", 1, {}, lambda r, id, c: r.fork(id, None, c), "forks"),
+    Order("back", 1, {}, lambda r, id, c: r.back(id, 1, c), "forks"),
+    Order("set", 0, {}, lambda r, id, c: r.set(id, "limits.steps", 60, c), "sets"),
+    Order("retry", 1, {"steps": 1}, retried, "forks"),
+]  # fmt: skip
+
+
+def effects(journal: Journal, run_id: str, what: str) -> int:
+    """How often something of an order was done."""
+    match what:
+        case "forks":
+            return len(by_hand(journal.rows(parent=run_id)))
+        case "messages":
+            return len(by_hand(journal.inbox(run_id)))
+        case "requests":
+            return len(by_hand(journal.requests(run_id)))
+        case _:
+            return sum(one.kind == "edit" for one in by_hand(journal.records(run_id)))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.id)
+def test_an_order_at_once_is_done_once_and_answered_alike(
+    order: Order, another: Callable[[], Journal], tmp_path: Path
+) -> None:
+    (tmp_path / "m.yaml").write_text(MACHINE)
+    machine = load(tmp_path / "m.yaml")
+    servers: list[Runs] = []
+    for journal in (another() for _ in range(SERVERS)):
+        settings = Settings(machines=(tmp_path,), journal=journal, workers=0)
+        servers.append(Runs(settings, journal, Machines(settings, journal)))
+    first = servers[0]
+    for number in range(ROUNDS):
+        run_id, caller = f"r{number}", Caller(key=f"k{number}")
+        body = {"machine": "m", "task": "x", "run_id": run_id, "drive": "none"}
+        first.start({**body, "limits": dict(order.limits)}, Caller())
+        driven = machine.open(run_id, journal=first.journal)
+        for _ in range(order.steps):
+            driven.step()
+        receipts = race(*(partial(order.give, server, run_id, caller) for server in servers))
+        assert receipts == [receipts[0]] * SERVERS
+        assert isinstance(receipts[0], dict)
+        assert effects(first.journal, run_id, order.counts) == 1
+        again = order.give(servers[-1], run_id, caller)
+        assert again == receipts[0]
+
+
+def test_the_claim_of_a_caller_who_died_ends() -> None:
+    clock = ManualClock()
+    journal = MemoryJournal(now=clock.now)
+    order = StoredRequest("k", "r", "fork", "d", 0.0, {}, {})
+    dead = claim_order(journal, order)
+    assert PENDING in (dead.outcome or {})
+    clock.advance(CLAIM + 1)
+    mine = claim_order(journal, order)
+    assert PENDING in (mine.outcome or {})
+    assert mine.outcome != dead.outcome
+    assert not by_hand(journal.settle_request("k", {"made": "late"}, before=dead.outcome))
+    assert by_hand(journal.settle_request("k", {"made": "x"}, before=mine.outcome))
+    assert claim_order(journal, order).outcome == {"made": "x"}
+
+
+def test_an_order_that_is_refused_frees_its_key(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(MACHINE)
+    journal = MemoryJournal()
+    settings = Settings(machines=(tmp_path,), journal=journal, workers=0)
+    runs = Runs(settings, journal, Machines(settings, journal))
+    runs.start({"machine": "m", "task": "x", "run_id": "r", "drive": "none"}, Caller())
+    with pytest.raises(RunError):
+        runs.message("answer", "r", {"event": "yes"}, Caller(key="k"))
+    assert by_hand(journal.requests("r")) == []
+    load(tmp_path / "m.yaml").open("r", journal=journal).step()
+    assert runs.message("answer", "r", {"event": "yes"}, Caller(key="k"))["order"] == "answer"
