@@ -132,6 +132,21 @@ def test_the_claim_of_a_caller_who_died_ends() -> None:
     assert claim_order(journal, order).outcome == {"made": "x"}
 
 
+def test_a_claim_that_has_ended_is_another_callers(another: Callable[[], Journal]) -> None:
+    """As the databases keep it: the old caller settles nothing and frees nothing."""
+    one, two = another(), another()
+    order = StoredRequest("k", "r", "fork", "d", 0.0, {}, {})
+    dead = {PENDING: "a caller who died", "until": by_hand(one.now()) - 0.125}
+    by_hand(one.place_request(order._replace(outcome=dead)))
+    mine = claim_order(two, order)
+    assert PENDING in (mine.outcome or {})
+    by_hand(one.withdraw_request("k", before=dead))
+    assert not by_hand(one.settle_request("k", {"made": "late"}, before=dead))
+    assert [request.outcome for request in by_hand(one.requests())] == [mine.outcome]
+    by_hand(two.withdraw_request("k", before=mine.outcome))
+    assert by_hand(one.requests()) == []
+
+
 def test_an_order_that_is_refused_frees_its_key(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(MACHINE)
     journal = MemoryJournal()

@@ -610,7 +610,8 @@ class Runs:
             try:
                 outcome = work(key)
             except BaseException:
-                by_hand(self.journal.withdraw_request(key))  # nothing came of it
+                # nothing came of it, and the claim may be that of another caller by now
+                by_hand(self.journal.withdraw_request(key, before=kept.outcome))
                 raise
             by_hand(self.journal.settle_request(key, outcome, before=kept.outcome))
             kept = kept._replace(outcome=outcome)

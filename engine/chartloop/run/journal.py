@@ -543,15 +543,16 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     ) -> bool:
         if (request := self._requests.get(key)) is None or request.outcome != before:
             return False
-        row = None if (log := self._logs.get(request.run_id)) is None else log.row
+        row = self.row_now(request.run_id)
         if before is None and not holds(row, epoch, partial(self.grant, request.run_id)):
             return False
         self._requests[key] = request._replace(outcome=outcome)
         self._changes += 1
         return True
 
-    async def withdraw_request(self, key: str) -> None:
-        self._changes += self._requests.pop(key, None) is not None
+    async def withdraw_request(self, key: str, *, before: Any = None) -> None:
+        if before is None or getattr(self._requests.get(key), "outcome", None) == before:
+            self._changes += self._requests.pop(key, None) is not None
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
@@ -579,8 +580,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         return {}
 
     def row_now(self, run_id: str) -> RunRow | None:
-        log = self._logs.get(run_id)
-        return log.row if log else None
+        return log.row if (log := self._logs.get(run_id)) else None
 
     async def row(self, run_id: str) -> RunRow | None:
         return self.row_now(run_id)

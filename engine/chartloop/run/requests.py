@@ -75,8 +75,11 @@ class Requests(Protocol):
         """
         ...
 
-    async def withdraw_request(self, key: str) -> None:
-        """Delete a request that had no effect: its key may be used again."""
+    async def withdraw_request(self, key: str, *, before: Mapping[str, Any] | None = None) -> None:
+        """Delete a request that had no effect: its key may be used again.
+
+        With `before` only while that is its outcome.
+        """
         ...
 
     async def requests(

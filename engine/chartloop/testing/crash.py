@@ -154,8 +154,8 @@ class CrashAt:
             lambda: self.journal.settle_request(key, outcome, epoch, before=before)
         )
 
-    async def withdraw_request(self, key: str) -> None:
-        await self._write(lambda: self.journal.withdraw_request(key))
+    async def withdraw_request(self, key: str, *, before: Mapping[str, Any] | None = None) -> None:
+        await self._write(lambda: self.journal.withdraw_request(key, before=before))
 
     async def put_cron(
         self, before: CronSchedule | None, after: CronSchedule | None, *,

@@ -37,6 +37,7 @@ from chartloop.adapters.journal.writes import (
     SetLimit,
     SettleCall,
     SettleRequest,
+    Stored,
     Sweep,
     WithdrawRequest,
     Write,
@@ -200,22 +201,22 @@ class JournalFace(ABC):
         return await self._perform(self._order(request))
 
     def _order(self, request: StoredRequest) -> PlaceRequest:
-        write, result = self._writer, request.outcome
-        data = write.stored(write.document(request.data))
-        outcome = None if result is None else write.stored(write.document(result))
-        return PlaceRequest(request.run_id, request, data, outcome)
+        data = self._writer.stored(self._writer.document(request.data))
+        return PlaceRequest(request.run_id, request, data, self._outcome(request.outcome))
 
     async def settle_request(
         self, key: str, outcome: Mapping[str, Any], epoch: int = 0, *,
         before: Mapping[str, Any] | None = None,
     ) -> bool:  # fmt: skip
-        stored = self._writer.stored
-        text = stored(self._writer.document(outcome))
-        old = None if before is None else stored(self._writer.document(before))
-        return await self._perform(SettleRequest("", key, text, epoch, old))
+        text = self._writer.stored(self._writer.document(outcome))
+        return await self._perform(SettleRequest("", key, text, epoch, self._outcome(before)))
 
-    async def withdraw_request(self, key: str) -> None:
-        await self._perform(WithdrawRequest("", key))
+    async def withdraw_request(self, key: str, *, before: Mapping[str, Any] | None = None) -> None:
+        await self._perform(WithdrawRequest("", key, self._outcome(before)))
+
+    def _outcome(self, outcome: Mapping[str, Any] | None) -> Stored | None:
+        """An outcome as it is stored."""
+        return None if outcome is None else self._writer.stored(self._writer.document(outcome))
 
     async def put_cron(
         self, before: CronSchedule | None, after: CronSchedule | None, *,

@@ -500,7 +500,10 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def withdraw_request(self, write: WithdrawRequest) -> None:
         """Delete a request."""
-        self.db.execute("DELETE FROM request WHERE key = ?", (write.key,))
+        sql, values = "DELETE FROM request WHERE key = ?", (write.key,)
+        if write.before is not None:
+            sql, values = f"{sql} AND outcome = ?", (*values, write.before)
+        self.db.execute(sql, values)
 
     def requests(
         self, run_id: str | None = None, key: str | None = None, open_only: bool = False,

@@ -201,6 +201,8 @@ class WithdrawRequest(NamedTuple):
 
     run_id: str
     key: str
+    before: Stored | None = None
+    """The outcome that it must still have; None for any."""
 
 
 class PutCron(NamedTuple):

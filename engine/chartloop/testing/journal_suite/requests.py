@@ -73,6 +73,19 @@ class RequestCases:
         other = asked("a", digest="e")
         assert desk(desk.journal.place_request(other)) == other
 
+    def test_a_claim_is_settled_and_withdrawn_by_its_own_outcome(self, desk: Desk) -> None:
+        do, journal = desk, desk.journal
+        mine, other = {"by": "me", "until": 0.1 + 0.2}, {"by": "another"}
+        do(journal.place_request(asked("a")._replace(outcome=mine)))
+        assert not do(journal.settle_request("a", {"made": "x"}, before=other))
+        do(journal.withdraw_request("a", before=other))
+        assert [one.outcome for one in do(journal.requests())] == [mine]
+        assert do(journal.settle_request("a", other, before=mine))
+        do(journal.withdraw_request("a", before=mine))
+        assert [one.outcome for one in do(journal.requests())] == [other]
+        do(journal.withdraw_request("a", before=other))
+        assert do(journal.requests()) == []
+
     def test_requests_go_with_their_run(self, desk: Desk) -> None:
         do, journal = desk, desk.journal
         for run_id in ("r", "r/a/0", "s"):
