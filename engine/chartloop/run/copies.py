@@ -101,8 +101,8 @@ async def put_tree(target: Journal, runs: Sequence[RawRun], *, go_on: bool) -> P
     """Write a run of a file and its children.
 
     Without `go_on` their open orders are parked: no worker takes the runs until somebody lets them
-    go on. With it they are due as they were, and those that rest here since an earlier import go
-    on. `RunError` if the journal has one of them that ends otherwise.
+    go on. With it they keep the due times of the file, and those that rest here since an earlier
+    import go on. `RunError` if the journal has one of them that ends otherwise.
     """
     ends = {run.row.run_id: run.chain.end for run in runs}
     there = await target.chain_ends([*ends])

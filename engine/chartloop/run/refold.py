@@ -6,8 +6,8 @@ views of the past, forks and studies all walk the records of a run with this one
 
     records ─▶ with the names of this machine ─▶ evolve ─▶ record, before, after, decision
 
-It decides recorded inputs only: a what-if, which asks about others, calls `evolve` itself. What a
-difference means is up to the caller.
+It decides recorded inputs only: a what-if, which asks about others, calls `evolve` itself. The
+caller says what a difference means.
 
 Source: docs/design.md, "A step"; a law of the design: refolding every prefix of a run gives the
 positions that the live run had.

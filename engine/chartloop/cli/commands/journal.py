@@ -186,7 +186,7 @@ def import_(file: str, go_on: bool, options: RunOptions) -> int:
 
 
 def _as_released(one: CronSchedule, journal: Journal) -> CronSchedule:
-    """A schedule of an import at rest, which goes on; any other as it is."""
+    """Let a schedule of an import at rest go on; leave any other alone."""
     return resumed(one, journal) if one.note == shared_copies.RESTS else one
 
 
@@ -245,7 +245,7 @@ class _Tally:
         self._refused: list[tuple[str, ChartloopError]] = []
         self.shared: dict[SharedPart, list[str]] = {"schedules": [], "limits": []}
         self.resting: dict[str, list[str]] = {"run": [], "schedule": []}
-        """What an import has brought in and no worker takes."""
+        """The runs and schedules that an import has brought in and that no worker takes."""
 
     def count(self, put: Put) -> None:
         self._new += put.new

@@ -4,7 +4,7 @@ The new file's `renamed` counts. Names that only the alignment of the two files 
 to be written into the file first. States are paired as in a diff, and then by equal content and
 neighbourhood. Upgrades and what-ifs read the records of an old file under these names.
 
-Belongs here: names. Never: deciding anything with them (`judge`, `studies.whatif.question`).
+Belongs here: names. `judge` and `studies.whatif.question` decide with them.
 """
 
 from __future__ import annotations
