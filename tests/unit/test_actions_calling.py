@@ -128,7 +128,7 @@ class TestCallTools:
         run = talk(WORK % "call_tools", [calls("one", "two", "bad")], tools, journal=journal)
         run.run()
         _, *notes = [e for e in _events(journal, run.id) if e.record is None]
-        paid = {f"{run.id}/b/1/call_0_{number}" for number in (0, 2)}
+        paid = {f"{run.id}/a/0/call_0_{number}" for number in (0, 2)}
         assert {e.data["key"] for e in notes if e.type == "intent"} == paid
         # the one that ends last is in the record, which follows
         assert len([e for e in notes if e.type == "result" and e.data["key"] in paid]) == 1

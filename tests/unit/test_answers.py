@@ -462,7 +462,7 @@ states:
     assert run.question is not None
     run.send("fail", wait=run.question.wait)
     assert run.run().status == "paused"
-    assert run.state == "b"
+    assert run.state == "a"
     run.resume()
     assert run.run().reason == "completed"
     assert run.replay().same
@@ -481,6 +481,7 @@ def test_a_call_that_is_interrupted_again_is_in_doubt_again() -> None:
     text = """
 chartloop: 1
 machine: pay
+in_doubt: retry
 states:
   a: {do: buy, next: done}
   done: {stop: completed}

@@ -70,6 +70,7 @@ CASES = [
     Case("usage.total_tokens", [reply(), reply()], [0, 25, 50]),
     Case("usage.cost", [OK, reply(), OK, reply()], [None, None, 0.25, 0.25, 0.5]),
     Case("usage.cost", [Outcome(spent=Spent(1, 5, 5, None)), Outcome(spent=Spent(1, 5, 5, 0.0))], [None, None, 0.0]),
+    Case("usage.unknown_calls", [Outcome(unknown=2), OK], [0, 2, 2]),
     Case("usage.tool_calls", [Outcome(spent=Spent(tools={"x": 2, "y": 1})), OK], [0, 3, 3]),
     Case("usage.calls.x", [Outcome(spent=Spent(tools={"x": 2})), Outcome(spent=Spent(tools={"x": 1, "y": 1}))], [None, 2, 3]),
     Case("usage.messages", [reply(), Outcome(messages=(USER,)), OK, Outcome(rewrite=(USER,))], [0, 1, 2, 2, 1]),

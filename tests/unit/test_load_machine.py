@@ -77,7 +77,7 @@ SAYS: list[Says[MachineSpec]] = [
     Says("child-machine", "machines: {kid: {limits: {n: 1}, states: {q: {do: nothing, next: e}, e: {end: completed}}, rules: [{when: run.steps >= limits.n, stop: custom}]}}\n", lambda s: (s.machines["kid"].start, s.machines["kid"].base), ("q", ("machines", "kid"))),
     Says("on-stop", "on_stop: r\n" + STATES + "  r: {do: report, next: e}\n  e: {end: by_reason}\n", lambda s: s.on_stop, "r"),
     Says("on-error-edge", "vars: {n: 0}\non_error: {to: r, set: {vars.n: vars.n + 1}}\n" + STATES + "  r: {do: report, next: z}\n", lambda s: s.on_error and (s.on_error.target, len(s.on_error.set)), ("r", 1)),
-    Says("in-doubt-is-retry", "", lambda s: s.in_doubt, "retry"),
+    Says("in-doubt-by-the-call", "", lambda s: s.in_doubt, None),
     Says("in-doubt-ask", "in_doubt: ask\n", lambda s: s.in_doubt, "ask"),
     Says("output-one", "output: last.text\n", lambda s: value(s.output), "last.text"),
     Says("output-several", "output: {n: run.steps, why: signals.top}\n", lambda s: {k: value(v) for k, v in s.output.items()} if isinstance(s.output, dict) else None, {"n": "run.steps", "why": "signals.top"}),

@@ -48,9 +48,11 @@ FIELDS = {
 ASK = call("calc.ask", message="Who are you?", schema=FIELDS)
 
 
-def asking(folder: Path, *, more: str = "", script: Any = (ASK, "done"), **given: Any) -> Run:
+def asking(
+    folder: Path, *, more: str = "", head: str = "", script: Any = (ASK, "done"), **given: Any
+) -> Run:
     """A run that has come to the question of its server."""
-    run = locked(folder, machine(more=more)).start("go", script=list(script), **given)
+    run = locked(folder, machine(more=more, head=head)).start("go", script=list(script), **given)
     result = run.run()
     assert result.reason is None, result.explain()
     return run
@@ -226,7 +228,7 @@ def test_a_pause_and_a_cancel_while_the_question_stands(tmp_path: Path) -> None:
     assert result.reason == "user_requested"
     (warning,) = result.warnings
     assert warning == (
-        "call_tools at act was in the middle of a call when the run was stopped; "
+        "calc.ask at act was in the middle of a call when the run was stopped; "
         "whether it happened is not known"
     )
 
@@ -281,9 +283,8 @@ def end_servers(run: Run) -> None:
 def test_an_answer_that_was_recorded_is_used_when_the_call_is_made_again(tmp_path: Path) -> None:
     """The process ends while the question stands: the call is in doubt, the answer is not lost."""
     path = tmp_path / "journal.db"
-    made = locked(tmp_path)
-    run = asking(tmp_path, journal=path)
-    id = run.id
+    run = asking(tmp_path, head="in_doubt: retry\n", journal=path)
+    id, made = run.id, run.machine
     end_servers(run)
     del run
     again = made.open(id, journal=path, script=[ASK, "done"])
@@ -579,7 +580,7 @@ def test_a_kill_at_any_write_loses_neither_an_answer_nor_a_model_call(tmp_path: 
     """What was recorded is not asked again, of a person or of the model; all of it is counted."""
     both = {"text": "", "tool_calls": [*SAMPLE["tool_calls"], *ASK["tool_calls"]]}
     script = [both, "eins", "zwei", "done"]
-    made = locked(tmp_path, machine(more=", sampling: {calls: 5}"))
+    made = locked(tmp_path, machine(more=", sampling: {calls: 5}", head="in_doubt: retry\n"))
     whole = CrashAt(MemoryJournal())
     to_the_end(made.start("go", script=script, journal=whole))
     assert whole.writes > 8

@@ -188,7 +188,7 @@ FILE = [
     Case("reason", "reasons: {mine: {priority: 6}}\n", "reasons: {mine: {priority: 5}}\n", ("priority of stop reason `mine`: `6` → `5`",)),
     Case("task", "tasks: [One]\n", "tasks: [One, Two]\n", ("task `task_2` added: Two",)),
     Case("output", "output: last.text\n", "output: run.task\n", ("output: `last.text` → `run.task`",)),
-    Case("default", "", "in_doubt: ask\n", ("`in_doubt`: `retry` → `ask`",)),
+    Case("default", "", "in_doubt: ask\n", ("`in_doubt` added: `ask`",)),
     Case("on-stop", "on_stop: done\n", "", ("`on_stop` removed: `done`",)),
     Case("on-error", "on_error: think\n", "on_error: done\n", ("edge `on_error` leads to `done` instead of `think`",)),
     Case("child", CHILD % 5 + RUNS, CHILD % 9 + RUNS, ("`child` → limit `steps`: `5` → `9`: `steps_limit` stops later",)),

@@ -283,7 +283,7 @@ class TestCancel:
                 await asyncio.sleep(60)
             return "done"
 
-        run = talk(CHAT, REPLIES, [tool_spec(one)])
+        run = talk("in_doubt: retry\n" + CHAT, REPLIES, [tool_spec(one)])
 
         async def main() -> None:
             task = asyncio.ensure_future(run.arun())

@@ -54,7 +54,7 @@ def interrupted(policy: str, shop: Shop, *, answered: bool) -> tuple[Machine, Me
     )
     run.advance()
     run.advance()
-    key = "r/b/1/call_0_0"
+    key = "r/a/0/call_0_0"
     by_hand(run.session.note("intent", key, {"state": "b", "tool": "one"}, 1.0))
     if answered:
         by_hand(run.session.note("result", key, {"text": "1", "ok": True, "result": "1"}, 1.0))
@@ -85,12 +85,12 @@ class TestDoubt:
         run = reopened(*(kept := interrupted("retry", shop, answered=False)))
         result = run.run()
         assert sorted(shop.paid) == ["one", "two"]
-        assert doubts(kept[1]) == ["r/b/1/call_0_0"]
+        assert doubts(kept[1]) == ["r/a/0/call_0_0"]
         assert any("started before an interruption" in w for w in result.warnings)
 
     @pytest.mark.parametrize("policy", ["retry", "fail", "ask"])
     def test_a_driver_that_dies_of_its_report_leaves_it_to_no_other(self, policy: str) -> None:
-        shop, key = Shop(), "r/b/1/call_0_0"
+        shop, key = Shop(), "r/a/0/call_0_0"
         made, journal = interrupted(policy, shop, answered=False)
         crash = CrashAt(journal, 2, before=False)
         with pytest.raises(Crashed):
@@ -120,7 +120,7 @@ class TestDoubt:
         run = reopened(*(kept := interrupted("ask", shop, answered=False)))
         result = run.run()
         assert (result.kind, result.events, shop.paid) == ("waiting", ("retry", "fail"), [])
-        assert "started before an interruption" in str(result.question)
+        assert "not known whether `one`" in str(result.question)
         with pytest.raises(StatusError, match="in doubt"):
             run.resume()
         with pytest.raises(AnswerError):
@@ -130,7 +130,7 @@ class TestDoubt:
         run = reopened(*kept)  # the question outlives another process
         run.send(answer)
         run.run()
-        assert (sorted(shop.paid), path(run), doubts(kept[1])) == (paid, way, ["r/b/1/call_0_0"])
+        assert (sorted(shop.paid), path(run), doubts(kept[1])) == (paid, way, ["r/a/0/call_0_0"])
         assert run.replay().same
 
     def test_what_was_answered_stays_so_after_the_question(self) -> None:
@@ -138,7 +138,7 @@ class TestDoubt:
         made, journal = interrupted("ask", shop, answered=True)
         run = reopened(made, journal)
         by_hand(run.session.become_driver())
-        by_hand(run.session.note("intent", "r/b/1/call_0_1", {"state": "b", "tool": "two"}, 1.0))
+        by_hand(run.session.note("intent", "r/a/0/call_0_1", {"state": "b", "tool": "two"}, 1.0))
         run = reopened(made, journal)
         run.run()
         run.send("retry")
@@ -154,7 +154,7 @@ class TestDoubt:
         )
         run.advance()
         run.advance()
-        by_hand(run.session.note("intent", "r/b/1/call_0_0", {"state": "b", "tool": "one"}, 1.0))
+        by_hand(run.session.note("intent", "r/a/0/call_0_0", {"state": "b", "tool": "one"}, 1.0))
         run = reopened(made, journal)
         run.set("vars.n", 1)
         run.run()

@@ -34,9 +34,9 @@ def begun() -> tuple[MemoryJournal, RunLog]:
 def note(log: RunLog, key: str, *, last: bool = False) -> Event:
     if last:
         log.hold_result(key, {}, NOW)
-        return Event(log.head - 1, "result", NOW, None, log.results[key], log.epoch)
+        return Event(log.head - 1, "result", NOW, None, log.calls.results[key], log.epoch)
     by_hand(log.note("intent", key, {}, NOW))
-    return Event(log.head - 1, "intent", NOW, None, log.intents[key], log.epoch)
+    return Event(log.head - 1, "intent", NOW, None, log.calls.intents[key], log.epoch)
 
 
 def keys(journal: MemoryJournal) -> list[str]:

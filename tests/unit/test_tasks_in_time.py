@@ -52,7 +52,7 @@ def test_a_pause_before_a_task_is_no_part_of_its_time() -> None:
 def test_a_tool_that_is_cut_off_has_asked_no_model() -> None:
     release = threading.Event()
 
-    @tool
+    @tool(effect="local")
     def hang(task: str) -> str:
         """Hang."""
         release.wait(60)

@@ -260,7 +260,7 @@ def test_an_action_that_was_begun_and_has_no_record() -> None:
     run.advance()
     by_hand(run.session.note("intent", "r/work/1", {"state": "work", "action": "act"}, 1.0))
     run.pause()
-    run.session.intents["x"] = {}
+    run.session.calls.intents["x"] = {}
     run.advance()  # a pause does not settle it
     new = machine(OLD.replace("base: 5s", "base: 9s"))
     verdict = Upgrade(made.chart, new.chart).judge(read(journal))

@@ -26,7 +26,7 @@ from chartloop.actions.declare import action
 from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
 from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.approvals import keyed
-from chartloop.core.codec import read, written
+from chartloop.core.codec import read
 from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
@@ -38,12 +38,18 @@ from chartloop.core.outcome import (
     Outcome,
     Spent,
     ToolResult,
+    written_result,
 )
 from chartloop.core.specs import MOST_CALLS, Effect, ToolSpec
 from chartloop.core.traits import BY_FIELDS, OUTSIDE
+from chartloop.core.transcript import NOT_KNOWN
 from chartloop.core.types import ANY, BOOL, STR, list_of, struct
 from chartloop.core.units import say_count
+from chartloop.language.spec import InDoubt
+from chartloop.machine.in_doubt import policy
+from chartloop.run.calls import say_doubt
 from chartloop.run.context import Context
+from chartloop.run.doubts import ask_about
 from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import describe
 from chartloop.run.journal_records import Intent
@@ -108,16 +114,18 @@ async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Bloc
         on_error: `reply`: the model gets the error as the reply; `fail`: the action fails.
     """
     calls = ctx.messages.open_calls(ctx.machine.wire_names)
-    outcome = await _carry_out(ctx, calls[:1], on_error)
-    if isinstance(outcome, Blocked) or len(calls) < 2:
+    first = [c for key, c in keyed(calls) if c is calls[0] or f"{ctx.key}/{key}" in ctx.recorded]
+    outcome = await _carry_out(ctx, first, on_error)
+    if isinstance(outcome, Blocked) or len(calls) == len(first):
         return outcome
     # the newest reply no longer has the calls behind the first
     reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
-    kept = {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
-    dropped = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
+    left = [call for call in calls if call not in first]
+    kept = {c.id for c in calls_of(reply)} - {c.id for c in left} | {c.id for c in first}
+    dropped = ", ".join(f"`{sound_text(call.name)}`" for call in left)
     message = f"only the first of {len(calls)} calls was made; left out: {dropped}"
     return outcome.replace(
-        rewrite=trim_calls(ctx.messages, kept), dropped=tuple(calls[1:]),
+        rewrite=trim_calls(ctx.messages, kept), dropped=tuple(left),
         warnings=(*outcome.warnings, message),
     )  # fmt: skip
 
@@ -125,8 +133,10 @@ async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Bloc
 async def _carry_out(
     ctx: Context, calls: Sequence[ToolCall], on_error: str, most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
-    batch, excess = _Batch(ctx, calls[:most]), calls[most:]
-    ctx.so_far = batch.outcome
+    done = {call for key, call in keyed(calls) if f"{ctx.key}/{key}" in ctx.recorded}
+    made = [call for n, call in enumerate(calls) if n < most or call in done]
+    batch, excess = _Batch(ctx, made), [call for call in calls if call not in made]
+    ctx.so_far, ctx.at_end = batch.outcome, batch.cut
     await batch.carry_out()
     if batch.waits is not None:
         await batch.keep_done()
@@ -136,6 +146,9 @@ async def _carry_out(
         outcome = await batch.children.counted(outcome)
     if batch.servers is not None:
         outcome = batch.servers.done(outcome)
+    if batch.failing:
+        failure = Outcome.failure(Category.RECOVERABLE, batch.failing, kind="in_doubt")
+        return outcome.replace(ok=False, error=failure.error)
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
         failure = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
@@ -169,6 +182,14 @@ class _Batch:
         self.keys: list[str] = []
         self.refused: dict[int, ToolResult] = {}
         self.notes: dict[int, str] = {}
+        self.unsettled: list[CallResult] = []
+        """The replies to cut calls that may be repeated, if they are not."""
+        self.asks: dict[int, ToolSpec] = {}
+        """The tools of the calls in doubt on which a person decides, by number."""
+        self.failing = ""
+        """Why a call in doubt makes the action fail; empty if none does."""
+        self.unsure = False
+        """Whether the action must not be tried again."""
         for n, (key, call) in enumerate(keyed(calls)):
             if self.gate is not None:
                 cleared = self.gate.clear(key, call)
@@ -180,33 +201,44 @@ class _Batch:
             self.keys.append(f"{ctx.key}/{key}")
 
     async def carry_out(self) -> None:
-        """Execute every call; memory tools in order, since each reads what the last one wrote."""
-        memory: list[int] = []
-        others: list[int] = []
-        children: list[int] = []
-        suspends = False
-        for n, call in enumerate(self.calls):
-            spec = self.known.get(call.name)
-            if spec is None:
-                others.append(n)
-            elif spec.machine:
-                children.append(n)
-            else:
-                (memory if spec.memory else others).append(n)
-                suspends = suspends or spec.suspends
-        if len(others) < 2 or not suspends:
-            for n in others:
-                await self._do(self.ctx, n)
-        else:
-            await with_loop(self.ctx, self._at_once(others))
+        """Execute every call; memory tools in order, since each reads what the last one wrote.
+
+        Calls in doubt are settled first: the others wait for the person who decides on one.
+        """
+        calls = self.ctx.host.calls
+        for n, key in enumerate(self.keys):
+            unsettled = self.ctx.host.doubt(key) is not None or key in calls.decided
+            if unsettled and key not in self.ctx.recorded:
+                self._settle(n, self.known[self.calls[n].name])
+        if self.failing or (self.asks and self._asks_now()):
+            return
+        memory, others, children = list[int](), list[int](), list[int]()
+        for n in range(len(self.calls)):
+            spec = self.known.get(self.calls[n].name)
+            if n not in self.done:
+                kind = others if spec is None else children if spec.machine else memory
+                (kind if spec is None or spec.machine or spec.memory else others).append(n)
+        await self._make_others(others)
         if self.servers is not None and self.servers.blocked:
             self.waits = self.servers.wait()
         if children:
             await self._run_children(children)
-        if not memory or self.waits is not None:
-            return
+        if self.asks and self.waits is None:
+            self._asks_now()
+        if memory and self.waits is None:
+            await self._edit_memory(memory)
+
+    async def _make_others(self, calls: Sequence[int]) -> None:
+        known = (self.known.get(self.calls[n].name) for n in calls)
+        if len(calls) < 2 or not any(spec is not None and spec.suspends for spec in known):
+            for n in calls:
+                await self._do(self.ctx, n)
+        else:
+            await with_loop(self.ctx, self._at_once(calls))
+
+    async def _edit_memory(self, calls: Sequence[int]) -> None:
         blocks = dict(self.ctx.facts.memory)
-        for n in memory:
+        for n in calls:
             facts = self.ctx.facts.replace(memory=blocks)
             await self._do(replace(self.ctx, facts=facts), n)
             changes = self.done[n].changes
@@ -221,7 +253,8 @@ class _Batch:
         only_texts = True
         for n in sorted(self.done):
             call, result = self.calls[n], self.done[n]
-            if call.name in self.known and n not in self.refused:
+            made = call.name in self.known and n not in self.refused
+            if made or self.keys[n] in self.ctx.recorded:
                 counts[call.name] = counts.get(call.name, 0) + 1
             if note := self.notes.get(n):
                 result = result.replace(text=f"{note}\n{result.text}")
@@ -244,9 +277,13 @@ class _Batch:
             outcome = outcome.replace(result=outcome.result, messages=messages)
         if self.servers is not None:
             outcome = self.servers.counted(outcome)
-        if only_texts:
+        if only_texts and not self.unsettled:
             return outcome
+        unknown = sum(result.in_doubt for _, result in done) + len(self.unsettled)
         return outcome.replace(
+            unknown=unknown,
+            unsettled=tuple(self.unsettled),
+            in_doubt=self.unsure,
             tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
@@ -302,15 +339,15 @@ class _Batch:
         A paid call is made between a note of its intent and one of its result.
         """
         key, servers = self.keys[n], self.servers
+        if (known := ctx.recorded.get(key)) is not None:  # whatever a changed file says of it now
+            fields = {name: value for name, value in known.items() if name not in ("key", "late")}
+            return read(fields, ToolResult, ctx.machine.reasons)
         if n in self.refused:
             return self.refused[n]
         if spec is None:
             return refusal(ctx, call.name, "may not be called here")
         if isinstance(arguments := _arguments(spec, call), ToolResult):
             return arguments
-        if (known := ctx.recorded.get(key)) is not None:
-            fields = {name: value for name, value in known.items() if name != "key"}
-            return read(fields, ToolResult, ctx.machine.reasons)
         if servers is not None and spec.server:
             ctx = replace(ctx, client=servers.call(key, spec.name))
         paid = spec.effect is Effect.PAID
@@ -319,16 +356,73 @@ class _Batch:
         elif ctx.client is None or (at := ctx.ports.servers) is None or not at.in_flight(key):
             await ctx.intent(key, Intent(key, ctx.state.name, tool=spec.name))
         try:
-            result = await run_tool(ctx, spec, arguments)
+            result = await run_tool(ctx, spec, arguments, key)
         except InputRequired as question:
             assert servers is not None
             servers.blocked.append(question)
             return None
-        if paid and len(self.done) == len(self.calls) - 1:
-            ctx.last_result(key, _written_result(result))
-        elif paid:
-            await ctx.result(key, _written_result(result))
+        return await self._note_result(n, spec, result) if paid else result
+
+    async def _note_result(self, n: int, spec: ToolSpec, result: ToolResult) -> ToolResult | None:
+        """Record the result of a call with effects; None if a person decides on it first."""
+        key, data = self.keys[n], written_result(result)
+        if result.in_doubt:
+            await self.ctx.host.note_unknown({"left": "said", "warned": bool(result.warnings)}, key)
+            if not self._settle(n, spec):
+                return None
+        if len(self.done) == len(self.calls) - 1:
+            self.ctx.last_result(key, data)
+        else:
+            await self.ctx.result(key, data)
         return result
+
+    def _policy(self, spec: ToolSpec) -> InDoubt:
+        ctx, action = self.ctx, self.ctx.state.action
+        assert action is not None
+        return policy(ctx.machine, ctx.state, action, spec, rules=ctx.host.rules)
+
+    def _settle(self, n: int, spec: ToolSpec) -> bool:
+        """Settle a call in doubt, unless it is made again. False while a person decides on it."""
+        calls, key = self.ctx.host.calls, self.keys[n]
+        word = calls.decided.get(key) or self._policy(spec)
+        if calls.decided.get(key) == "fail":
+            self.done[n] = failed_result("a person says that this call was not carried out")
+            self.failing = f"a person says that {spec.name} was not carried out"
+        elif word == "ask":
+            self.asks[n] = spec
+        elif word != "retry":
+            self.done[n] = _UNKNOWN
+            if word == "fail":
+                self.failing = say_doubt(spec.name, self.ctx.host.doubt(key) or EMPTY)
+                self.unsure = True
+        return word != "ask"
+
+    def _asks_now(self) -> bool:
+        """Ask about the calls on which a person decides. Without time they stay unknown."""
+        ctx, asked = self.ctx, [*self.asks]
+        keys = [self.keys[n].removeprefix(f"{ctx.key}/") for n in asked]
+        shown = [self.calls[n].to_mapping() for n in asked]
+        listed = [{"key": k, **one} for k, one in zip(keys, shown, strict=True)]
+        about = {"calls": listed, "keys": [self.keys[n] for n in asked]}
+        now = ctx.ports.clock.now()
+        self.waits = ask_about(ctx.host, ctx.state, self.asks[asked[0]], about, now)
+        if self.waits is None:
+            self.done |= dict.fromkeys(asked, _UNKNOWN)
+        return self.waits is not None
+
+    async def cut(self) -> Blocked | None:
+        """Settle the calls that a deadline cut in two; the wait for who decides on one, if any."""
+        host = self.ctx.host
+        for n, key in enumerate(self.keys):
+            if key in host.calls.pending and n not in self.done:
+                spec = self.known[self.calls[n].name]
+                await host.note_unknown({"left": "cut"}, key)
+                if self._settle(n, spec) and n not in self.done:
+                    reply = CallResult(self.calls[n].id, spec.name, False, NOT_KNOWN)
+                    self.unsettled.append(reply)
+        if self.asks and self._asks_now():
+            await self.keep_done()
+        return self.waits
 
     async def keep_done(self) -> None:
         """Record the results of the finished calls, because the action is called again."""
@@ -336,7 +430,13 @@ class _Batch:
             spec = self.known.get(self.calls[n].name)
             child = spec is not None and spec.machine  # it has records of its own
             if not child and self.keys[n] not in self.ctx.recorded:
-                await self.ctx.result(self.keys[n], _written_result(result))
+                await self.ctx.host.note(
+                    "result", self.keys[n], written_result(result), self.ctx.ports.clock.now()
+                )
+
+
+_UNKNOWN = ToolResult(NOT_KNOWN, ok=False, in_doubt=True)
+"""The result of a call whose outcome is not known, and that is not made again."""
 
 
 def _arguments(spec: ToolSpec, call: ToolCall) -> Mapping[str, Any] | ToolResult:
@@ -351,11 +451,6 @@ def _arguments(spec: ToolSpec, call: ToolCall) -> Mapping[str, Any] | ToolResult
 def _one_call(tool: str) -> Spent:
     """What one call of a tool uses. Most steps make one, so it is shared."""
     return Spent(tools={tool: 1})
-
-
-def _written_result(result: ToolResult) -> dict[str, Any]:
-    data = {"text": result.text, "ok": result.ok, "result": result.result}
-    return data if result.is_text and not result.parts else {**data, **written(result)}
 
 
 @action(
@@ -391,7 +486,7 @@ async def tool(
         ctx = replace(ctx, client=servers.call(ctx.key, name))
     with around_tool(ctx.ports.tracer, call, spec) as trace:
         try:
-            result = await run_tool(ctx, spec, parsed)
+            result = await run_tool(ctx, spec, parsed, ctx.key)
         except InputRequired as question:
             assert servers is not None  # only a server asks
             servers.blocked.append(question)

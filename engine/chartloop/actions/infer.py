@@ -32,7 +32,7 @@ from chartloop.core.outcome import (
     is_tokens,
     say,
 )  # fmt: skip
-from chartloop.core.position import FILES, REPAIRED, repair_count
+from chartloop.core.position import FILES, REPAIRED, REPLY_KEY, repair_count
 from chartloop.core.specs import CACHED, refused_extra
 from chartloop.core.traits import ASKS_MODEL, BY_FIELDS, OUTSIDE
 from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
@@ -463,11 +463,12 @@ def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome
         asked = (m for m in prompt if m.get("role") != "system")
         messages = (*asked, reply) if reply.tool_calls else ()
     size = spent.prompt_tokens + spent.completion_tokens
-    return Outcome(
+    outcome = Outcome(
         result=reply, reply=reply, messages=messages, spent=spent,
         context_tokens=size if prompt is None else None, warnings=warnings,
         dropped=completion.dropped,
     )  # fmt: skip
+    return outcome.replace(kept={REPLY_KEY: ctx.key}) if reply.tool_calls else outcome
 
 
 def _refuse_unoffered(ctx: Context, outcome: Outcome, calls: Iterable[ToolCall]) -> Outcome:

@@ -241,7 +241,9 @@ async def drive(
     if ports.model is not None:
         order = InOrder(ports.model, ctx.facts.usage.llm_calls + ctx.failed_calls)
     children = [
-        Child(ctx, start, f"{ctx.key}/{name}" if name else ctx.key, order, grace=grace)
+        Child(
+            ctx, start, f"{ctx.host.place}/{name}" if name else ctx.host.place, order, grace=grace
+        )
         for name, start in starts.items()
     ]
     for child in children:
@@ -317,9 +319,13 @@ def waiting(children: Sequence[Child]) -> Blocked:
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     """The outcome of ended children for their parent, without a result."""
     results, request = [child.result for child in children], await ctx.host.find_any_stop_request()
+    for child in children:  # another run of it must not repeat these
+        for key, why in child.session.calls.unknown.items():
+            await ctx.host.note_unknown({**why, "warned": True}, key)
     outcome = Outcome(
         spent=_total_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),
+        unknown=sum(result.facts.usage.unknown_calls for result in results),
         warnings=tuple(
             f"{child.result.machine}: {warning}"
             for child in children if child.refused is None

@@ -27,11 +27,12 @@ from chartloop.core.errors import (
 )
 from chartloop.core.media_parts import is_media, say_parts
 from chartloop.core.outcome import ToolResult
-from chartloop.core.specs import ToolSpec
+from chartloop.core.specs import Effect, ToolSpec
+from chartloop.core.transcript import NOT_KNOWN
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.elicitation import InputRequired
-from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
+from chartloop.run.exceptions import UNSURE, AgentStop, describe, is_own, stop_signal
 from chartloop.run.media import MOST, File, Image, parts_of
 from chartloop.run.sanitize import cut_text, is_sound, sound_data, sound_signal, text_for_model
 from chartloop.run.sync import running_loop
@@ -40,8 +41,10 @@ from chartloop.run.workers import Made, in_thread, on_loop
 T = TypeVar("T")
 
 
-async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
-    """Call a tool's function.
+async def run_tool(
+    ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any], key: str
+) -> ToolResult:  # fmt: skip
+    """Call a tool's function. What it returns after its deadline is kept under its `key`.
 
     Raises only for cancellation, Ctrl-C, an error in a test's script, changed tools of an MCP
     server, and `InputRequired`.
@@ -53,10 +56,13 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
         value, error = _at_once(spec, call)
         seconds = time.perf_counter() - start
     else:
+        late = ctx.host.returned
         if spec.blocking:
-            value, error = await in_thread(spec.name, call, partial(_seconds_left, ctx))
+            told = partial(_call_and_keep, ctx, spec, key, call)
+            value, error = await in_thread(spec.name, told, partial(_seconds_left, ctx))
         else:
-            value, error = await _await_tool(call)
+            value, error = await _await_tool(partial(_await_and_keep, ctx, spec, key, call))
+        late.pop(key, None)
         if error is None and inspect.isawaitable(value):  # a plain function that gave a coroutine
             value, error = await with_loop(ctx, _await_tool(partial(_await_value, value)))
     result = _result(ctx, value) if error is None else _result_of(ctx, spec, error)
@@ -64,6 +70,30 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
         held_up = HELD_UP.format(spec.name, seconds)
         return result.replace(warnings=(*result.warnings, held_up))
     return result
+
+
+def _call_and_keep(ctx: Context, spec: ToolSpec, key: str, call: Callable[[], Any]) -> Any:
+    """Call a tool, and keep what comes of it for a run that may have gone on by then."""
+    try:
+        value = call()
+    except Exception as error:
+        ctx.host.returned[key] = partial(_result_of, ctx, spec, error)
+        raise
+    if not inspect.isawaitable(value):
+        ctx.host.returned[key] = partial(_result, ctx, value)
+    return value
+
+
+async def _await_and_keep(
+    ctx: Context, spec: ToolSpec, key: str, call: Callable[[], Awaitable[Any]]
+) -> Any:
+    try:
+        value = await call()
+    except Exception as error:
+        ctx.host.returned[key] = partial(_result_of, ctx, spec, error)
+        raise
+    ctx.host.returned[key] = partial(_result, ctx, value)
+    return value
 
 
 def _result_of(ctx: Context, spec: ToolSpec, error: BaseException) -> ToolResult:
@@ -75,6 +105,9 @@ def _result_of(ctx: Context, spec: ToolSpec, error: BaseException) -> ToolResult
     if isinstance(error, (ScriptError, ToolsChangedError, InputRequired)):
         raise error
     text = error.message if isinstance(error, ToolError) else describe(error)
+    if spec.effect is Effect.PAID and isinstance(error, UNSURE):
+        said = f"{NOT_KNOWN} ({text})"
+        return ToolResult(cut_text(said), ok=False, category=_category(error), in_doubt=True)
     return failed_result(text, _category(error))
 
 

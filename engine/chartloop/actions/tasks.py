@@ -26,10 +26,12 @@ from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
+from chartloop.core.specs import Effect
 from chartloop.core.traits import BY_FIELDS, ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import ChildStart
 from chartloop.run.context import Context
+from chartloop.run.doubts import settle
 from chartloop.run.exceptions import outcome_of_call
 from chartloop.run.sanitize import cut_text, read_json, sound_data
 from chartloop.run.tracing import around_tool
@@ -192,11 +194,21 @@ async def work(
     task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
+    doubt = _Doubt(ctx, task, begun, queue, attempts)
+    if doubt.exists and (settled := doubt.settle()) is not None:
+        return settled
+    ctx.at_end = doubt.cut
     if "machine" not in task.by:  # a child records its own calls
-        await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
+        about = {"state": ctx.state.name, "action": "work"}
+        name = task.by.get("tool")
+        await ctx.intent(ctx.key, {**about, "tool": name} if name else about)
     attempt = await _attempt(ctx, task)
     if isinstance(attempt, Blocked):
         return attempt
+    if attempt.outcome.in_doubt:
+        await ctx.host.note_unknown({"left": "said"}, ctx.key)
+        if (settled := doubt.settle(attempt.outcome.error)) is not None:
+            return settled
     outcome = _merge_attempt(ctx, attempt, queue, known, attempts)
     return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
 
@@ -225,6 +237,44 @@ def apply_fix(ctx: Context) -> Outcome:
         queue=(*added, *ctx.queue) if added else None,
         forgiven=True,
     )
+
+
+class _Doubt:
+    """What is done about a task whose tool may have been carried out: it is not tried again."""
+
+    def __init__(
+        self, ctx: Context, task: Task, begun: Outcome, queue: tuple[Task, ...], attempts: int
+    ) -> None:
+        self.ctx, self.begun, self.queue, self.attempts = ctx, begun, queue, attempts
+        self.tool = ctx.machine.registry.tools.get(str(task.by.get("tool", "")))
+
+    @property
+    def exists(self) -> bool:
+        """Whether the call of the task is in doubt, or somebody has decided on it."""
+        host, key = self.ctx.host, self.ctx.key
+        return self.tool is not None and (host.doubt(key) is not None or key in host.calls.decided)
+
+    def settle(self, failure: Failure | None = None) -> Outcome | Blocked | None:
+        """The wait for who decides, or the failure of the task; None: it is tried again."""
+        ctx = self.ctx
+        job, now = ctx.host.jobs[ctx.state.name], ctx.ports.clock.now()
+        settled = settle(ctx.host, job, ctx.key, now, self.tool)
+        if settled is None or isinstance(settled, Blocked):
+            return settled
+        error, attempts = failure or settled.error, 1 if settled.in_doubt else self.attempts
+        assert error is not None
+        return _fail_task(ctx, settled.replace(kept=self.begun.kept), error, self.queue, attempts)
+
+    async def cut(self) -> Blocked | None:
+        """What is done when the deadline cuts the call in two; None: the task fails."""
+        host, key, tool = self.ctx.host, self.ctx.key, self.tool
+        if tool is None or tool.effect is not Effect.PAID or key not in host.calls.pending:
+            return None
+        await host.note_unknown({"left": "cut"}, key)
+        settled = self.settle()
+        if isinstance(settled, Outcome):
+            self.ctx.so_far = lambda: settled
+        return settled if isinstance(settled, Blocked) else None
 
 
 def _merge_attempt(
@@ -259,7 +309,7 @@ async def _task_with_child(ctx: Context) -> str:
     if not any("machine" in task.by for task in ctx.queue):
         return ""
     runs = {row.run_id for row in await ctx.host.find_children()}
-    return next((task.id for task in ctx.queue if f"{ctx.key}/{task.id}" in runs), "")
+    return next((task.id for task in ctx.queue if f"{ctx.host.place}/{task.id}" in runs), "")
 
 
 def _ready(
@@ -366,11 +416,12 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     except ValueError as error:
         return _failed_attempt(str(error), kind="arguments")
     with around_tool(ctx.ports.tracer, ToolCall("", name, ""), spec) as trace:
-        result = await run_tool(ctx, spec, arguments)
+        result = await run_tool(ctx, spec, arguments, ctx.key)
         trace(result)
     outcome = Outcome(
         ok=result.ok, error=None if result.ok else _failure(result.text, result.category),
         spent=Spent(tools={name: 1}), changes=result.changes, signals=result.signals,
+        in_doubt=result.in_doubt, unknown=int(result.in_doubt),
         partial=result.partial, progressed=result.progressed,
     )  # fmt: skip
     return Attempt(outcome, result.text, result.text if result.result is None else result.result)

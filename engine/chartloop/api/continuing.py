@@ -24,6 +24,7 @@ from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec
 from chartloop.language.values import var_value
 from chartloop.machine.build import Chart
+from chartloop.run.doubts import carried
 from chartloop.run.journal import (
     CHILD_MARK,
     Event,
@@ -33,6 +34,7 @@ from chartloop.run.journal import (
     RunRow,
     WholeRun,
     digest,
+    events_below,
 )
 from chartloop.run.migrate import fork_point, fork_under, move
 from chartloop.run.question import update_at
@@ -180,8 +182,7 @@ async def fork_session(
     now, seq = old.ports.clock.now(), fork_point(old.chart, records, seq)
     run_id = in_tenant(tenant_of(old.run_id), run_id)
     if machine is None:
-        row = row_below(old.row, old.chart, records, seq, run_id=run_id, now=now)
-        await old.journal.fork(old.run_id, seq, row)
+        await fork_below(old.journal, old.row, old.chart, records, seq, run_id=run_id, now=now)
     else:
         hash = await old.journal.put_blob(machine)
         row = sibling_row(old.row, run_id, now).replace(machine=old.chart.name, machine_hash=hash)
@@ -213,14 +214,34 @@ def sibling_row(row: RunRow, run_id: str, now: float) -> RunRow:
     return row.replace(run_id=whole, epoch=0, moved_to="", created=now, updated=now)
 
 
-def row_below(
-    row: RunRow, chart: Chart, records: Sequence[Record], seq: int, *, run_id: str, now: float
-) -> RunRow:
-    """The row of a new run of the same machine, at the position before record `seq`."""
+async def fork_below(
+    journal: Journal, row: RunRow, chart: Chart, records: Sequence[Record], seq: int, *,
+    run_id: str, now: float,
+) -> RunRow:  # fmt: skip
+    """Create a run of the same machine with the records of the run `row` before record `seq`.
+
+    It keeps the key and the doubts of the action that comes next: no call is repeated unasked.
+    """
     run_id = in_tenant(row.tenant, run_id)
     last = refold_last(chart, records[:seq], run_id)
     update = update_at(chart, run_id, last.after, last.rest)
-    return sibling_row(row, run_id, now).replace(**update.to_mapping())
+    made = sibling_row(row, run_id, now).replace(**update.to_mapping())
+    events = await journal.events(row.run_id)
+    head = events_below(events, seq)
+    facts = last.after.facts
+    old = facts.replace(run=facts.run.replace(id=row.run_id))
+    before = last.after.replace(facts=old)
+    left = [events[head:]]
+    if chart.spec.machines:
+        first = f"{row.run_id}{CHILD_MARK}{before.state}{CHILD_MARK}{before.facts.run.steps}"
+        children = await journal.rows(prefix=first)
+        left += [await journal.events(child.run_id) for child in children]
+    if notes := carried(chart, before, events[:head], left, now):
+        made = made.replace(parent=row.run_id, fork_seq=seq)
+        await journal.create_whole([WholeRun(made, [*events[:head], *notes])])
+    else:
+        await journal.fork(row.run_id, seq, made)
+    return made
 
 
 async def open_sibling(old: Session, run_id: str) -> Session:

@@ -363,6 +363,13 @@ class ToolError(ChartloopError):
         super().__init__(message)
 
 
+class OutcomeUnknown(ToolError):
+    """A tool or an action can't say whether its call was carried out: it is never repeated unasked.
+
+    `TimeoutError` and `ConnectionError` say the same. Any other exception says that it failed.
+    """
+
+
 class RunError(ChartloopError):
     """The call is wrong: the machine or the run cannot do it."""
 

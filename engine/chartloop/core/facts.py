@@ -209,6 +209,7 @@ class UsageFacts(TokenParts, frozen=True, gc=False):
     llm_calls: int = 0
     tool_calls: int = 0
     calls: Mapping[str, int] = EMPTY
+    unknown_calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
@@ -310,6 +311,8 @@ class Marks(Value, frozen=True, gc=False):
     """Fingerprints of the latest distinct tool calls, newest last; at most `SEEN`."""
     last_calls: tuple[int, ...] = ()
     has_queue: bool = False
+    rules: int = 1
+    """The version of the decision rules with which the run began: `machine.evolve.RULES`."""
 
 
 SEEN = 64
@@ -424,6 +427,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls", by_actions=True),
         "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were executed.", "calls", "tool calls", by_actions=True),
         "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", by_actions=True),
+        "usage.unknown_calls": FactSpec(COUNTER, "Calls with effects whose outcome was not known when their action ended.", "calls", "actions", by_actions=True),
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls", by_actions=True),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls", by_actions=True),
         "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls", by_actions=True),

@@ -121,7 +121,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
     return facts.replace(
-        run=run, usage=_used(facts.usage, outcome, messages), errors=errors, progress=progress,
+        run=run, usage=used(facts.usage, outcome, messages), errors=errors, progress=progress,
         last=last, queue=queue, marks=marks,
     )  # fmt: skip
 
@@ -153,11 +153,13 @@ def _same(before: Any, after: Any) -> bool:
     return plain(before) == plain(after)
 
 
-def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageFacts:
+def used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageFacts:
     """The usage after an action, with the size of the conversation."""
     spent, calls, tool_calls, cost = outcome.spent, usage.calls, usage.tool_calls, usage.cost
     context, prunable = outcome.context_tokens, outcome.prunable
     same = not outcome.held_messages and outcome.rewrite is None
+    if outcome.unknown:
+        usage = usage.replace(unknown_calls=usage.unknown_calls + outcome.unknown)
     if same and spent is NOTHING_SPENT and context is None and prunable is None:
         return usage
     if spent.tools:
@@ -176,7 +178,7 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         prunable = usage.prunable if same else length > 2
     sent = usage.prompt_tokens + spent.prompt_tokens
     written = usage.completion_tokens + spent.completion_tokens
-    used = usage.replace(
+    after = usage.replace(
         llm_calls=usage.llm_calls + spent.llm_calls,
         tool_calls=tool_calls, calls=calls,
         prompt_tokens=sent, completion_tokens=written, total_tokens=sent + written, cost=cost,
@@ -184,8 +186,8 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: Conversation) -> UsageF
         prunable=prunable,
     )  # fmt: skip
     if not any(parts_of(spent)):
-        return used
-    return used.replace(**{name: getattr(usage, name) + getattr(spent, name) for name in PARTS})
+        return after
+    return after.replace(**{name: getattr(usage, name) + getattr(spent, name) for name in PARTS})
 
 
 def _count_errors(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 from msgspec import UNSET
 from msgspec.structs import asdict
 
+from chartloop.core.codec import written
 from chartloop.core.facts import EMPTY, PARTS, Failure, Task, TokenParts, ToolCall, wire_name
 from chartloop.core.reasons import StopSignal
 from chartloop.core.values import Count, Value
@@ -195,7 +196,11 @@ class HeldOutcome(Value, frozen=True, gc=False):
     unanswered: int = 0
     """Model calls that gave no reply. A script counts these too."""
     in_doubt: bool = False
-    """A paid call was started before a crash; whether it happened is unknown."""
+    """The outcome of a call that it made is not known, and so it is not tried again."""
+    unknown: int = 0
+    """The number of its calls whose outcome is not known."""
+    unsettled: tuple[CallResult, ...] = ()
+    """What the model reads of calls that may be repeated, unless the action is tried again."""
 
 
 class Outcome(HeldOutcome, frozen=True, gc=False):
@@ -261,6 +266,12 @@ class ToolResult(Value, frozen=True, gc=False):
         return self.ok and not (
             self.changes or self.partial or self.signals or self.progressed or self.warnings
         )
+
+
+def written_result(result: ToolResult) -> dict[str, Any]:
+    """The result of a tool as its event in a log holds it."""
+    data = {"text": result.text, "ok": result.ok, "result": result.result}
+    return data if result.is_text and not result.parts else {**data, **written(result)}
 
 
 class Blocked(Value, frozen=True, gc=False):

@@ -36,7 +36,8 @@ child's question, an `Asked` as plain data."""
 RETRY = "retry"
 """The `blocked_on` of a run that backs off before the next attempt of an action."""
 IN_DOUBT = "in-doubt"
-"""The `blocked_on` of a run that waits for the decision whether to repeat a paid call."""
+"""The `blocked_on` of a run that waits for a decision on calls whose outcome is not known. The key
+of `Position.kept` for these calls, and for who decides."""
 ELICITATION = "elicitation"
 """The `blocked_on` of a run that waits for an MCP server's form to be filled in. The key of
 `Position.kept` for the form, its action, and the answers that the action has received."""
@@ -44,6 +45,8 @@ METADATA = "metadata"
 """The key of `Position.kept` for the metadata that the caller passed at the start."""
 
 
+REPLY_KEY = "reply"
+"""The key of `Position.kept` for the key that the calls of the newest reply have in common."""
 SUBMITTER = "submitter"
 """The key of `Position.kept` for who submitted the run, where that is known."""
 
@@ -83,6 +86,8 @@ class Asked(Value, frozen=True, gc=False):
     """The calls that an approval is about; empty for any other question."""
     about: str = ""
     """What is decided: the newest reply of the child's model."""
+    doubt: Mapping[str, Any] | None = None
+    """The calls in doubt that it is about; None for any other question."""
 
     def to_data(self) -> dict[str, Any]:
         """The question as plain data, for a record."""
@@ -196,6 +201,11 @@ class Position(Value, frozen=True, gc=False):
     def form(self) -> Mapping[str, Any] | None:
         """The form that an MCP server wants filled in; None unless the run waits for it."""
         return self.kept[ELICITATION]["form"] if self.blocked_on == ELICITATION else None
+
+    @property
+    def doubt(self) -> Mapping[str, Any] | None:
+        """The calls in doubt on which a person decides; None unless the run waits for that."""
+        return (self.kept.get(IN_DOUBT) or EMPTY) if self.blocked_on == IN_DOUBT else None
 
     def to_dict(self) -> dict[str, Any]:
         """The whole position as plain data, `messages` included."""

@@ -27,7 +27,11 @@ from chartloop.core.reasoning import reasoning_text
 
 _ID = itemgetter("id")
 NO_REPLY = "error: this call was not executed"
-"""The reply to a call that was cut off or never made."""
+"""The reply to a call that was never made."""
+NOT_KNOWN = (
+    "error: it is not known whether this call was carried out; check before you make it again"
+)
+"""The reply to a call that was begun, and whose outcome is not known."""
 
 
 class _Log:

@@ -108,7 +108,7 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         "start": spec.start if spec.start_given else "",
         "resume_at": [*spec.resume_at],
         "on_error": _edge(spec.on_error) if spec.on_error else None,
-        "in_doubt": spec.in_doubt if spec.in_doubt != "retry" else "",
+        "in_doubt": spec.in_doubt or "",
         "output": _output(spec.output),
         "ignore": [_some(code=i.code, at=i.at, reason=i.reason) for i in spec.ignore],
         "deviations": [_some(difference=d.difference, reason=d.reason) for d in spec.deviations],

@@ -27,7 +27,7 @@ from chartloop.language.yaml.document import Document, Path, dotted_path
 
 Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
 EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]
-InDoubt = Literal["retry", "ask", "fail"]
+InDoubt = Literal["retry", "tell", "ask", "fail"]
 EndWord = Literal["completed", "error", "by_reason"]
 
 RETURN = "return"
@@ -417,7 +417,7 @@ class MachineSpec:
     """The states, besides its start, at which a run may begin that continues another."""
     on_stop: str = ""
     on_error: Edge | None = None
-    in_doubt: InDoubt = "retry"
+    in_doubt: InDoubt | None = None
     output: Expression | Mapping[str, Expression] | None = None
     agent: str = ""
     ignore: tuple[Ignore, ...] = ()

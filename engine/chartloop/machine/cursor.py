@@ -13,7 +13,7 @@ from typing import Any
 
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import Facts, Failure, SignalFacts
-from chartloop.core.position import RETRY, Position
+from chartloop.core.position import IN_DOUBT, RETRY, Position
 from chartloop.core.reasons import NO_SIGNALS, StopReason, StopSignal, StopSignals
 from chartloop.core.records import Input
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
@@ -105,7 +105,7 @@ class Cursor(Configuration):
         self.fire("resume")
         self.facts = self.facts.replace(marks=self.facts.marks.replace(paused_at=None))
         draft = self.draft
-        if draft.blocked_on in ("", RETRY):  # not the action's own wait: it begins now
+        if draft.blocked_on in ("", RETRY, IN_DOUBT):  # not the action's own wait: it begins now
             draft = draft.replace(entered_at=self.input.at, waited=None)
         else:
             draft = draft.replace(waited=draft.wake_at)

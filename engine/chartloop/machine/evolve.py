@@ -13,20 +13,22 @@ Source: docs/design.md, "A step"; docs/language.md, "The order of things".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from chartloop.core import approvals
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Failure, Task
-from chartloop.core.fold import assign, fold, name_tasks, queue_facts, tick
-from chartloop.core.outcome import Outcome
+from chartloop.core.fold import assign, fold, name_tasks, queue_facts, tick, used
+from chartloop.core.outcome import CallResult, Outcome, Spent
 from chartloop.core.position import (
     APPROVAL,
     CHILD,
     ELICITATION,
     ENDED,
     FILES,
+    IN_DOUBT,
     METADATA,
     SUBMITTER,
     Position,
@@ -34,7 +36,7 @@ from chartloop.core.position import (
 )
 from chartloop.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from chartloop.core.records import Input
-from chartloop.core.transcript import NO_MESSAGES
+from chartloop.core.transcript import NO_MESSAGES, NOT_KNOWN
 from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.assignment import saved_values
@@ -46,14 +48,18 @@ from chartloop.machine.transition import come_to_rest, decide
 QUESTION = "ask_user"
 """The key under which `ask_user` keeps its question until the wait after it ends."""
 
-RULES = 1
+RULES = 2
 """The version of the decision rules, recorded with every run (`run.rules_version`).
 
 Increment it with every change to how `evolve` decides an input that a released version could have
 recorded: another edge, rule, next state, status, signal or reason. A change of wording, or an error
 that now works, needs no new version. Runs of an older version are refused unless `evolve` can still
 decide by its rules. The golden journals reveal a change that was overlooked.
+
+Since 2 an action is not tried again while the outcome of its call is unknown.
 """
+RULES_KEY = "rules"
+"""Key in the data of a `start`: the number of its decision rules."""
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
 
@@ -106,7 +112,9 @@ def _start(cursor: Cursor, input: Input) -> None:
         vars={**facts.vars, **data.get("vars", EMPTY)},
         memory={**facts.memory, **data.get("memory", EMPTY)},
         queue=queue_facts(facts.queue, queue),
-        marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
+        marks=facts.marks.replace(
+            now=at, progress_at=at, has_queue=bool(queue), rules=data.get(RULES_KEY) or 1
+        ),
     )  # fmt: skip
     cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
     if given := {name: data[name] for name in (SUBMITTER, METADATA, FILES) if name in data}:
@@ -152,9 +160,19 @@ def _step(cursor: Cursor, input: Input) -> None:
         cursor.continue_run(outcome.continued)
     cursor.warnings += outcome.warnings
     trigger = "advance" if outcome.ok else _fail(cursor, state, outcome)
+    if outcome.unsettled and not cursor.retrying:
+        _add_results(cursor, Outcome(messages=outcome.unsettled))
     if draft.attempt and not cursor.retrying:
         cursor.draft = cursor.draft.replace(attempt=0)
     decide(cursor, trigger)
+
+
+def _add_results(cursor: Cursor, outcome: Outcome) -> None:
+    """Add what the model reads of calls that no further attempt settles."""
+    messages = cursor.draft.messages.add(outcome.held_messages)
+    cursor.draft = cursor.draft.replace(messages=messages)
+    facts = cursor.facts
+    cursor.facts = facts.replace(usage=used(facts.usage, outcome, messages))
 
 
 def _fail(cursor: Cursor, state: StateSpec, outcome: Outcome) -> str:
@@ -181,6 +199,8 @@ def _fail(cursor: Cursor, state: StateSpec, outcome: Outcome) -> str:
 
 def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | None:
     """The seconds before a failed action is tried again; None if it is not."""
+    if outcome.in_doubt and cursor.facts.marks.rules > 1:
+        return None
     if outcome.again and cursor.draft.attempt < state.attempts:
         return 0.0
     retry = state.retry
@@ -212,6 +232,9 @@ def _answer(cursor: Cursor, input: Input) -> None:
     if position.blocked_on == ELICITATION:
         _fill_form(cursor, input, {"action": str(input.event), "content": dict(input.data)})
         return
+    if position.blocked_on == IN_DOUBT:
+        _settle_doubt(cursor, input)
+        return
     if position.state not in cursor.chart.waiting:
         raise StatusError(f"`{position.state}` waits for nothing")
     if input.event not in cursor.chart.events_at(position.state):
@@ -229,7 +252,18 @@ def _fill_form(cursor: Cursor, input: Input, answer: Mapping[str, Any]) -> None:
     kept = cursor.draft.kept[ELICITATION]
     answers = {**kept["answers"], kept["form"]["id"]: dict(answer)}
     cursor.keep({ELICITATION: {**kept, "answers": answers}})
-    if cursor.draft.pause_asked:  # keep the answer, and honour the pending pause
+    _go_on(cursor)
+
+
+def _settle_doubt(cursor: Cursor, input: Input) -> None:
+    """End the wait for a decision on a call. Its action continues, as the log says."""
+    cursor.facts = tick(cursor.facts, input.at)
+    _go_on(cursor)
+
+
+def _go_on(cursor: Cursor) -> None:
+    """Continue the action after its own wait, or honour the pause that was asked for."""
+    if cursor.draft.pause_asked:
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     cursor.resume()
@@ -237,6 +271,9 @@ def _fill_form(cursor: Cursor, input: Input, answer: Mapping[str, Any]) -> None:
 
 
 def _expire(cursor: Cursor, input: Input) -> None:
+    if cursor.position.blocked_on == IN_DOUBT:
+        _settle_doubt(cursor, input)
+        return
     if cursor.position.state not in cursor.chart.waiting:
         raise StatusError(f"`{cursor.position.state}` does not wait")
     cursor.facts = tick(cursor.facts, input.at)
@@ -261,8 +298,8 @@ def _block(cursor: Cursor, input: Input) -> None:
     cursor.draft = cursor.draft.replace(wake_at=input.data.get("until"), blocked_on=on)
     if cursor.position.waited is None and input.started:  # its first wait: it began just before
         cursor.draft = cursor.draft.replace(entered_at=input.started)
-    if on == CHILD:
-        cursor.keep({CHILD: input.data.get("asks")})
+    if on in (CHILD, IN_DOUBT):
+        cursor.keep({on: input.data.get("asks")})
     elif on == ELICITATION:
         form, before = input.data["asks"], cursor.draft.kept.get(ELICITATION, EMPTY)
         same = before.get("action") == form["action"]
@@ -320,6 +357,12 @@ def _stop(cursor: Cursor, input: Input) -> None:
             str(data.get("source", "outside")),
         )
     )
+    if unknown := data.get("unknown"):
+        tools = Counter(str(tool) for _, tool in unknown if tool)
+        replies = [CallResult(id, tool, False, NOT_KNOWN) for id, tool in unknown if id]
+        spent = Spent(tools=dict(tools))
+        outcome = Outcome(messages=tuple(replies), spent=spent, unknown=len(unknown))
+        _add_results(cursor, outcome)
     decide(cursor, None, general=False)
 
 

@@ -20,6 +20,7 @@ from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
+from chartloop.machine.in_doubt import Decides, decides
 from chartloop.machine.regions import GuardedTransition, Holds, Node, Region, RuleHolds
 
 
@@ -73,6 +74,14 @@ def _graph(
             t.source, t.dest, key=key, order=order, kind=t.kind, origin=t.by, number=number,
             label=_label(chart, t, facts), guard=guard, unlabelled=bool(guard) and _is_silent(t),
         )  # fmt: skip
+    for name, node in nodes.items() if part is None else ():
+        asked = None if node.spec is None else decides(chart.spec, node.spec)
+        if asked is not None:
+            out.add_edge(
+                name, name, key=f"{name}.in_doubt", order=out.number_of_edges(), kind="in_doubt",
+                origin="engine", number=None, label=_doubt(asked, facts), guard="",
+                unlabelled=False,
+            )  # fmt: skip
     return out
 
 
@@ -167,6 +176,17 @@ def _exits(region: Region) -> Iterator[dict[str, Any]]:
             "at": [],
             "before": [],
         }
+
+
+def _doubt(asked: Decides, facts: Facts) -> str:
+    """The label of the wait for who decides on a call in doubt."""
+    who, within = asked.by or "a person", asked.within
+    try:
+        seconds = within.value(facts) if isinstance(within, Expression) else within
+    except GuardFailed:
+        seconds = None
+    limit = "" if seconds is None else f",\nat most {say_duration(seconds)}"
+    return f"in doubt:\n{who} decides{limit}"
 
 
 def _node(chart: Chart, name: str, spec: StateSpec | None, facts: Facts) -> dict[str, Any]:

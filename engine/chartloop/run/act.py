@@ -17,13 +17,13 @@ from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, FACTS
 from chartloop.core.fold import falling
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, problem_with
-from chartloop.core.position import ELICITATION, IN_DOUBT
+from chartloop.core.position import ELICITATION
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
-from chartloop.language.spec import StateSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
+from chartloop.run.doubts import has_effect, key_of, settle, settle_said
 from chartloop.run.events import Started
 from chartloop.run.exceptions import (
     A_HAIR,
@@ -34,8 +34,6 @@ from chartloop.run.exceptions import (
 )
 from chartloop.run.fleet_calls import FLEET_WAIT, CallLater
 from chartloop.run.job import Job, fields_of
-from chartloop.run.journal_records import Intent
-from chartloop.run.lease_holder import say_doubt
 from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
 from chartloop.run.sync import running_loop
@@ -47,20 +45,19 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     job = session.jobs[position.state]
     state, action, facts = job.state, job.action, position.facts
     assert action is not None, f"{state.name} has no action"
-    key = f"{session.run_id}/{state.name}/{facts.run.steps}"
+    key = key_of(session)
     in_flight = False
     if ports.servers is not None:
         ports.servers.let_go(session.run_id, key)
         in_flight = ports.servers.in_flight(key)
-    if session.intents and not in_flight:
-        if (doubt := await _doubt(session, state, action)) is not None:
-            return doubt
+    if not in_flight and (doubt := await _settle_doubts(session, job, key, started)) is not None:
+        return doubt
     waited = 0.0
     if job.waits or position.waited is not None:
         waited = await _time_waited(session, action, started, key)
     context = Context(
         session.chart.spec, state, position, facts, ports, host=session, now=started, key=key,
-        recorded=session.results, messages=position.messages, prompt=position.prompt,
+        recorded=session.calls.results, messages=position.messages, prompt=position.prompt,
         kept=position.kept, tools=job.tools, tool_schemas=job.tool_schemas,
         streaming=session.listener is not None, failed_calls=session.tally.failed_calls,
         waited=waited,
@@ -75,11 +72,28 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
             message = f"`with` of {state.name}: {error}"
             return Outcome.failure(Category.CRITICAL, message, kind="with")
     if job.writes_intent and not in_flight:
-        await session.note("intent", key, Intent(key, state.name, action.name), started)
+        await session.note("intent", key, job.intent(key), started)
     if ports.tracer is None:
-        return await _call(job, action, context, fields)
-    with (await session.trace()).action(position, action.name):
-        return await _call(job, action, context, fields)
+        outcome = await _call(job, action, context, fields)
+    else:
+        with (await session.trace()).action(position, action.name):
+            outcome = await _call(job, action, context, fields)
+    if type(outcome) is Outcome and outcome.in_doubt and not action.own_intents:
+        return await settle_said(session, job, key, outcome)
+    return outcome
+
+
+async def _settle_doubts(
+    session: Session, job: Job, key: str, started: float
+) -> Outcome | Blocked | None:
+    """What is done instead of the action, because a call that it made before is unknown."""
+    calls = session.calls
+    if calls.intents:
+        await session.note_unknown(session.holder.doubt)
+    by_itself = job.action is not None and job.action.traits.calls == "task"
+    if not by_itself and (session.doubt(key) is not None or key in calls.decided):
+        return settle(session, job, key, started)
+    return None
 
 
 async def _call(
@@ -103,15 +117,15 @@ async def _call(
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
                 outcome = await (or_leave(outcome) if bounded and not action.leaves else outcome)
     except CallLater as later:
-        context.so_far = None
+        context.so_far = context.at_end = None
         return Blocked(later.at, FLEET_WAIT)
     except TimeoutError as error:
         if await _was_cut(context, entered):
-            return _cut_off(action, context)
+            return await _cut_off(job, action, context)
         return failure_of(error, context)
     except BaseException as error:  # noqa: BLE001  most exceptions go on the record
         return failure_of(error, context)
-    context.so_far = None  # break the reference cycle: nothing is left to the garbage collector
+    context.so_far = context.at_end = None  # no cycle is left to the garbage collector
     if (action.sound and type(outcome) is Outcome) or isinstance(outcome, Blocked):
         return outcome
     return _validate_outcome(action, context, outcome)
@@ -135,13 +149,32 @@ async def _was_cut(context: Context, scope: Any) -> bool:
     return True
 
 
-def _cut_off(action: ActionSpec, context: Context) -> Outcome:
-    """The failure of an action at its deadline, with its outcome so far."""
+async def _cut_off(job: Job, action: ActionSpec, context: Context) -> Outcome | Blocked:
+    """The failure of an action at its deadline, with its outcome so far.
+
+    A call that it cut in two is unknown. Where a person decides on those, the action waits.
+    """
+    session, key = context.host, context.key
     assert context.deadline is not None
     error = too_long(action.name, context.deadline - context.now)
     context.left = True
+    settled: Outcome | Blocked | None = None
+    unknown = key in session.calls.pending and has_effect(session, job)
+    if unknown:
+        await session.note_unknown({"left": "cut"}, key)
+        settled = settle(session, job, key, context.ports.clock.now())
+    elif context.at_end is not None:
+        settled = await context.at_end()
+    if isinstance(settled, Blocked):
+        return settled
     outcome = context.so_far() if context.so_far is not None else Outcome()
     outcome = _validate_outcome(action, context, outcome)
+    if unknown:
+        error = error.replace(message=f"{error.message}; whether it was carried out is not known")
+        doubtful = settled or Outcome(unknown=1)
+        outcome = outcome.replace(
+            in_doubt=doubtful.in_doubt, unknown=1, spent=doubtful.spent.plus(outcome.spent)
+        )
     return outcome.replace(
         ok=False, error=error, timed_out=True,
         signals=(*outcome.signals, *stop_with_parent(context)),
@@ -204,23 +237,3 @@ async def _time_waited(
     if children := await session.find_children():
         return started - min(child.created for child in children)
     return 0.0 if session.position.waited is None else started - session.position.entered_at
-
-
-async def _doubt(
-    session: Session, state: StateSpec, action: ActionSpec
-) -> Outcome | Blocked | None:
-    """Apply the `in_doubt` policy to paid calls whose result an earlier driver left unknown.
-
-    None: make them again. The doubt is on the record either way.
-    """
-    if not session.in_doubt:
-        return None
-    about = {"state": state.name, "action": action.name, **session.holder.doubt}
-    await session.note_doubts(about)
-    policy = state.in_doubt or session.chart.spec.in_doubt
-    if policy == "ask":
-        return Blocked(None, IN_DOUBT)
-    if policy == "fail":
-        text = say_doubt(action.name, session.holder.doubt)
-        return Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
-    return None

@@ -212,8 +212,7 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
     if answer.shown or (answer.shown is not None and question.rest):
         _refuse_unopened(question, answer.shown)
     if event in taken:
-        if session.position.blocked_on != IN_DOUBT:
-            refuse_data(event, taken[event], _whole(session, answer))
+        refuse_data(event, taken[event], _whole(session, answer))
         return
     if session.position.blocked_on == IN_DOUBT:
         message = f"`{event}` is not an answer to a call in doubt"
@@ -238,8 +237,9 @@ def _refuse_unopened(question: Question, shown: str) -> None:
 def _refuse_submitter(session: Session, answer: Answer) -> None:
     """Raise `AnswerError` if who submitted the run accepts what another has to."""
     spec, state = session.chart.spec, session.position.state
-    approve = spec.approve
-    if approve is None or not approve.not_by or state not in spec.gates:
+    approve, doubt = spec.approve, session.position.doubt
+    asks = state in spec.gates if doubt is None else doubt.get("not_by")
+    if approve is None or not approve.not_by or not asks:
         return
     if answer.event == "deny":  # holds back, which everybody may
         return

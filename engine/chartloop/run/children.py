@@ -231,6 +231,7 @@ class Child:
             form=position.form or (below.form if below else EMPTY),
             calls=question.calls if question else (),
             about=question.about if question else "",
+            doubt=position.doubt if below is None else below.doubt,
         )
 
     @property

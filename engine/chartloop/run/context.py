@@ -5,13 +5,13 @@ An action changes nothing here: it returns its effects in an `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from chartloop.core.facts import Facts, Task
-from chartloop.core.outcome import Message, Outcome
+from chartloop.core.outcome import Blocked, Message, Outcome
 from chartloop.core.position import Position
 from chartloop.core.specs import ToolSpec
 from chartloop.core.transcript import Conversation
@@ -58,6 +58,9 @@ class Context(Struct):
     """Seconds since the first call of an action that waits and is called again."""
     so_far: Callable[[], Outcome] | None = None
     """Set by an action of several parts: returns its outcome so far, if its deadline ends it."""
+    at_end: Callable[[], Awaitable[Blocked | None]] | None = None
+    """Set by an action of several calls: if its deadline cuts one, keeps the results of the others
+    and returns the wait for whoever decides on it."""
     client: ToolClient | None = None
     """Set for a tool of an MCP server: answers the server's requests to the run."""
     left: bool = False

@@ -14,7 +14,7 @@ import threading
 from dataclasses import replace
 from typing import cast
 
-from chartloop.core.errors import Category, ModelError, RunError, ToolError
+from chartloop.core.errors import Category, ModelError, OutcomeUnknown, RunError, ToolError
 from chartloop.core.facts import Failure
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import AgentStop, StopSignal
@@ -25,6 +25,10 @@ from chartloop.run.session import TOO_LATE
 
 A_HAIR = 0.05
 """Seconds by which the event loop's clock, which ends an action, may be ahead of the run's."""
+
+
+UNSURE = (TimeoutError, ConnectionError, OutcomeUnknown)
+"""The exceptions by which a tool or an action says that it does not know how its call ended."""
 
 
 def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
@@ -43,11 +47,14 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
         return outcome_of_call(error)
+    unsure = isinstance(error, UNSURE)
     if isinstance(error, ToolError):
-        return Outcome.failure(error.category, cut_text(error.message), kind="raised")
+        text = cut_text(error.message)
+        return Outcome.failure(error.category, text, kind="raised", in_doubt=unsure)
+    text = cut_text(describe(error))
     if isinstance(error, TimeoutError):
-        return Outcome.failure(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
-    return Outcome.failure(Category.CRITICAL, cut_text(describe(error)), kind="raised")
+        return Outcome.failure(Category.TRANSIENT, text, kind="timeout", in_doubt=unsure)
+    return Outcome.failure(Category.CRITICAL, text, kind="raised", in_doubt=unsure)
 
 
 def outcome_of_call(error: ModelError) -> Outcome:

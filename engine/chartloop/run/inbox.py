@@ -16,9 +16,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from chartloop.core.position import ELICITATION, IN_DOUBT
+from chartloop.machine.in_doubt import SETTLES
 from chartloop.run.elicitation import ACTIONS
 from chartloop.run.journal import InboxMessage, Journal
-from chartloop.run.question import SETTLES, wait_of
+from chartloop.run.question import wait_of
 from chartloop.run.session import Session
 
 
@@ -66,10 +67,10 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
                 return "it names no question"
             if position.status != "paused" or wait != wait_of(session):
                 return f"wait {wait}, which it was for, is over"
-            if position.blocked_on == IN_DOUBT:
-                return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
             if position.wake_at is not None and message.at >= position.wake_at:
                 return f"wait {wait} had expired when it came"
+            if position.blocked_on == IN_DOUBT:
+                return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
             form = position.blocked_on == ELICITATION
             taken = event in (ACTIONS if form else session.chart.events_at(position.state))
             return Fate.TAKE if taken else f"wait {wait} does not take it"

@@ -20,6 +20,7 @@ from chartloop.language.template.template import Template
 from chartloop.machine.assignment import template_names
 from chartloop.machine.build import Chart
 from chartloop.run.components import Ports
+from chartloop.run.journal_records import Intent
 
 FIXED = frozenset({"constant", "data", "schema"})
 """The kinds of fields that are constant."""
@@ -46,6 +47,19 @@ class Job(Struct, frozen=True):
     """Whether it may wait, and be called again."""
     cuttable: bool
     """Whether a deadline can end it: it awaits something, or time is simulated."""
+    named_tool: ToolSpec | None = None
+    """The tool that the state itself calls; None for any other action."""
+
+    def intent(self, key: str) -> Intent:
+        """The intent of the action itself, with the tool that it calls."""
+        assert self.action is not None
+        tool = "" if self.named_tool is None else self.named_tool.name
+        return Intent(key, self.state.name, self.action.name, tool)
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The ports that the action uses."""
+        return frozenset() if self.action is None else self.action.uses | self.action.may_use
 
 
 def job_of(chart: Chart, name: str, ports: Ports) -> Job:
@@ -65,6 +79,8 @@ def job_of(chart: Chart, name: str, ports: Ports) -> Job:
         waits=action.may_wait,
         cuttable=not action.own_deadline
         and (may_suspend(spec, state, action, ports) or not ports.clock.suspends),
+        named_tool=spec.registry.tools.get(state.named_tool)
+        if action.traits.calls == "named" else None,
     )  # fmt: skip
 
 

@@ -13,8 +13,10 @@ from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
 from chartloop.run.tenants import tenant_of
 
-EventType = Literal["record", "intent", "result", "in_doubt", "moved"]
+EventType = Literal["record", "intent", "result", "in_doubt", "forked", "moved"]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+FORKED = "forked"
+"""The type of the event after the copied ones of a fork: the key of its first action."""
 MOVED = "moved"
 """The status of a run that continues as another one, and the type of its last event."""
 DAMAGED = "damaged"
@@ -42,8 +44,8 @@ class HeldEvent(Value, frozen=True, gc=False):
     record: Record | None = None
     """Set for a `record`."""
     data: Mapping[str, Any] | Intent = EMPTY
-    """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data; for `moved`
-    the run that continues this one, ``{"to": ...}``."""
+    """For other types: ``{"key": ..., "state": ...}`` and, for a `result`, its data; for `forked`
+    also the number of `steps`; for `moved` the run that continues this one, ``{"to": ...}``."""
     epoch: int = 0
     """That of the driver who wrote it, as `Journal.append` was given it."""
 

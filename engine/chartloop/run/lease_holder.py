@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import anyio
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.ports import Clock
 
+_LEFT = ("stopped", "alive", "silent")
 FOR_EVER = float("inf")
 RENEWALS = 3
 """Renewals within the duration of a lease."""
@@ -108,7 +109,7 @@ class Holder:
     def doubt(self) -> Mapping[str, str]:
         """The earlier driver, for a doubt about one of its calls; empty if there was none."""
         acquired = self.before
-        if acquired is None or acquired.before is None or acquired.left not in _DOUBTS:
+        if acquired is None or acquired.before is None or acquired.left not in _LEFT:
             return {}
         return {"left": acquired.left, "driver": str(acquired.before.driver)}
 
@@ -212,20 +213,6 @@ class Holder:
                 self.lose(lease.driver)
                 return Fenced(self._lost, hint=error.hint)
         return error
-
-
-_DOUBTS = {
-    "stopped": "{what} was in the middle of a call when the run was stopped",
-    "alive": "{what} was in flight when this run was taken over from {driver}",
-    "silent": "{what} was started by {driver}, which has not renewed its lease",
-}
-
-
-def say_doubt(what: str, data: Mapping[str, Any]) -> str:
-    """The warning about a call whose result is unknown, with the cause: ``infer at think ...``."""
-    doubt = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
-    doubt = doubt.format(what=what, driver=data.get("driver", "another process"))
-    return f"{doubt}; whether it happened is not known"
 
 
 # renewing -----------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ import anyio
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.facts import Facts, Failure, Task, ToolCall
-from chartloop.core.position import ELICITATION, Position, Return, ReturnPoint
+from chartloop.core.position import Position, Return, ReturnPoint
 from chartloop.core.records import Record
 from chartloop.core.values import Value
+from chartloop.run.calls import Calls
 from chartloop.run.journal import (
     Event,
     Journal,
@@ -45,7 +46,7 @@ from chartloop.run.lease_holder import Holder
 SNAPSHOT_AFTER = 256
 """Records before the first snapshot. The interval then grows with the run, by half of its length,
 so that the cost of snapshots stays proportional to it."""
-SNAPSHOT_RULES = 7
+SNAPSHOT_RULES = 8
 """Rises when a snapshot with the same fields means something else."""
 
 
@@ -88,14 +89,8 @@ class RunLog:
         self.epoch = 0
         self.owned = False
         """This process raised the epoch, and no write since has failed with an unknown outcome."""
-        self.intents: dict[str, Mapping[str, Any] | Intent] = {}
-        """The intent of each paid call since the last record, by its key: written before it."""
-        self.results: dict[str, Mapping[str, Any]] = {}
-        """The results of these calls that arrived, by key."""
-        self.doubt_noted = False
-        """It was noted, since the last intent, that the missing results are unknown."""
-        self.doubts: set[str] = set()
-        """The calls whose newest intent has a doubt in the journal, by an earlier driver too."""
+        self.calls = Calls()
+        """The calls with effects of the current action."""
         self.snapshot_at = SNAPSHOT_AFTER
         """The number of records after which a snapshot is due; 0 if one was asked for."""
         self._held: list[Event] = []
@@ -210,7 +205,8 @@ class RunLog:
 
     def hold_result(self, key: str, data: Mapping[str, Any], at: float) -> None:
         """Hold the result of an action's last call. It is written unless the record has it too."""
-        self.results[key] = content = {"key": key, **data}
+        content = {"key": key, **data}
+        self.calls.add("result", key, content)
         self.hold(Event(self.head, "result", at, None, content, self.epoch))
 
     async def note(
@@ -225,35 +221,12 @@ class RunLog:
         finally:
             if self.journal.suspends:
                 self._writing.release()
-        if type == "intent":
-            self.intents[key], self.doubt_noted = content, False
-            self.doubts.discard(key)
-        elif type == "result" and not isinstance(content, Intent):
-            self.results[key] = content
-        else:
-            self.doubts.add(key)
+        self.calls.add(type, key, content)
 
-    @property
-    def in_doubt(self) -> list[str]:
-        """The keys of the calls without a result; none once the doubt is in the journal."""
-        return [] if self.doubt_noted else [k for k in self.intents if k not in self.results]
-
-    def close_calls(self, record: Record) -> None:
-        """Drop the calls that a record settles.
-
-        While the current action stays the same, its results are kept: no call is paid twice.
-        """
-        input = record.input
-        if input.kind == "step":
-            self.intents, self.results, self.doubt_noted = {}, {}, False
-        elif not record.aside:
-            if input.kind == "blocked" and input.data.get("on") != ELICITATION:
-                # it is called again, and its doubtful calls are on record
-                self.intents = {k: data for k, data in self.intents.items() if k in self.results}
-            elif input.kind not in ("answer", "blocked"):
-                self.intents, self.results = {}, {}
-            # after an answer calls stay in flight: a state that waits makes none, a server asked
-            self.doubt_noted = False
+    def close_calls(self, record: Record, before: Position) -> None:
+        """Drop the calls that a record settles."""
+        if not record.aside:
+            self.calls.close(record.input, before.doubt)
 
     def end_action(self) -> None:
         """Allow the next action to run on another event loop."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chartloop.core.errors import Category, StatusError
+from chartloop.core.errors import StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
@@ -23,6 +23,7 @@ from chartloop.machine.decision import moved, record_of
 from chartloop.machine.evolve import evolve
 from chartloop.run import rules_version
 from chartloop.run.act import act
+from chartloop.run.doubts import leave_unknown
 from chartloop.run.events import Recorded
 from chartloop.run.fleet_calls import fleet_facts
 from chartloop.run.inbox import Due, next_due
@@ -138,6 +139,8 @@ async def _next_record(session: Session) -> Record | None:
     if not session.owned or holder.driver is None:
         await session.become_driver()
         return await _next_record(session)
+    if session.returned:
+        await session.note_returned()
     if not session.closing and (messages := await session.journal.inbox(session.run_id)):
         if (due := _due_of(session, messages)) is not None:
             return await _act_on_message(session, due)
@@ -146,9 +149,9 @@ async def _next_record(session: Session) -> Record | None:
             at = session.ports.clock.now()
             if await _has_child(session):
                 return await _close_child(session, at)
-            await _doubt_calls(session)
             data = {"message": request.message, "source": request.source}
             given = {name: text for name, text in data.items() if text}
+            given |= await leave_unknown(session)
             return await record(session, Input("stop", request.reason, at=at, data=given))
     return await (_when_due(session) if position.status == "paused" else act_and_record(session))
 
@@ -221,7 +224,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         input = input.replace(fleet=await fleet_facts(session))
     position, decision = evolve(session.chart, before, input, oracle=session.ask)
     made = record_of(decision, tally.records, position.wake_at)
-    if session.results and input.outcome is not None and input.outcome.ok:
+    if session.calls.results and input.outcome is not None and input.outcome.ok:
         session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
@@ -243,15 +246,15 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         await session.append(event, update=update, consumed=consumed)
     session.position = position
     tally.add(made, decision, position.facts)
-    if session.intents or session.results:
-        session.close_calls(made)
+    if session.calls.intents or session.calls.results:
+        session.close_calls(made, before)
     if session.journal.suspends:
         session.end_action()
     if session.listener is not None:
         session.tell_record(Recorded(made, decision, position))
     if session.ports.tracer is not None:
         (await session.trace()).record(before, made, position)
-    if tally.records >= session.snapshot_at and not session.intents:
+    if tally.records >= session.snapshot_at and not session.calls.intents:
         await session.put_snapshot()
     return made
 
@@ -262,7 +265,7 @@ async def _when_due(session: Session) -> Record | None:
     waits, due = position.state in session.chart.waiting, position.wake_at
     if await _children_moved_on(session):
         return await _resume(session, clock.now())
-    for_somebody = waits or position.blocked_on in (CHILD, ELICITATION)
+    for_somebody = waits or position.blocked_on in (CHILD, ELICITATION, IN_DOUBT)
     may_rest = clock.suspends or session.above is not None  # a parent passes the question on first
     stays = session.stays_for_answers
     if due is None or (for_somebody and may_rest and due > clock.now() and not stays):
@@ -281,7 +284,8 @@ async def _when_due(session: Session) -> Record | None:
     if until < due or await _due_message(session) is not None:
         return await _next_record(session)
     at = max(due, clock.now())
-    return await (record(session, Input("expired", at=at)) if waits else _resume(session, at))
+    expires = waits or position.blocked_on == IN_DOUBT
+    return await (record(session, Input("expired", at=at)) if expires else _resume(session, at))
 
 
 # messages ----------------------------------------------------------------------------------
@@ -305,41 +309,16 @@ async def _act_on_message(session: Session, due: Due) -> Record:
         dropped = Input("drop", str(data.get("event", "")), at=at, data=why)
         return await record(session, dropped, consumed=consumed)
     match data["kind"]:
-        case "answer" if position.blocked_on == IN_DOUBT:
-            # a pause requested before the answer follows it
-            answer, pause_due = data["event"], position.pause_asked
-            made = await record(session, Input("resume", at=at), consumed=consumed)
-            if answer == "fail" and session.position.state == made.state:
-                if pause_due:
-                    await _resume(session, at)
-                text = "the paid call that is in doubt may have been made"
-                outcome = Outcome.failure(
-                    Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True
-                )
-                made = await record(session, Input("step", outcome=outcome, started=at, at=at))
-                if pause_due and not session.position.ended:
-                    return await record(session, Input("pause", at=at))
-            return made
         case "cancel" if await _has_child(session):
             return await _close_child(session, at)
         case "resume":
             return await _wake(session, at, consumed)
         case "cancel":
-            await _doubt_calls(session)
-            return await record(session, _input_of(message, at), consumed=consumed)
+            stop = _input_of(message, at)
+            stop = stop.replace(data={**stop.data, **await leave_unknown(session)})
+            return await record(session, stop, consumed=consumed)
         case _:
             return await record(session, _input_of(message, at), consumed=consumed)
-
-
-async def _doubt_calls(session: Session) -> None:
-    """Record a doubt for calls that a stop cuts off while an MCP server waits for an answer."""
-    position = session.position
-    if position.form is None:
-        return
-    action = session.jobs[position.state].action
-    about = {"state": position.state, "action": "" if action is None else action.name}
-    about["left"] = "stopped"
-    await session.note_doubts(about)
 
 
 def _input_of(message: InboxMessage, at: float) -> Input:

@@ -16,7 +16,7 @@ Source: docs/upgrading.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import MovedError
@@ -26,6 +26,8 @@ from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import record_of
+from chartloop.machine.evolve import RULES
+from chartloop.run.doubts import has_key
 from chartloop.run.journal import (
     CHILD_MARK,
     Event,
@@ -38,10 +40,11 @@ from chartloop.run.journal import (
     events_below,
     successor_of,
 )
-from chartloop.run.journal_records import OpenQuestion
+from chartloop.run.journal_records import FORKED, OpenQuestion
 from chartloop.run.question import update_at
 from chartloop.run.refold import refold
 from chartloop.run.renaming import Names
+from chartloop.run.rules_version import rules_of
 
 ORIGIN = "upgraded"
 """Key in the data of a `start`: the run that it continues, and the verdict on the change."""
@@ -75,6 +78,7 @@ async def fork_under(
     """
     ids = _Ids(run_id, row.run_id, names)
     kept = await _events_below(journal, run_id, record_seq)
+    ids = ids._replace(keys=_names_runs(kept))
     forked, made, _ = _as_decided(row, kept, chart, ids, origin)
     seq = fork_point(chart, [e.record for e in made if e.record is not None], record_seq)
     if seq < record_seq:
@@ -103,6 +107,7 @@ async def move(
         return await moved_before(journal, read, row.machine_hash)
     ids = _Ids(read.run_id, row.run_id, names, moves=True)
     kept = await _events_below(journal, read.run_id, None)
+    ids = ids._replace(keys=_names_runs(kept))
     row, made, position = _as_decided(row, kept, chart, ids, {"run": read.run_id, **origin})
     asks_the_same = _content(read.question) == _content(row.question) is not None
     if asks_the_same and chart.spec.approve is not None:  # the words of a gate are on the record
@@ -165,6 +170,27 @@ async def _events_below(journal: Journal, run_id: str, record_seq: int | None) -
     return events[: events_below(events, len(events) if record_seq is None else record_seq)]
 
 
+def _names_runs(events: Sequence[Event]) -> bool:
+    """Whether the keys of a run's calls name the run that makes them: under the first rules."""
+    start = next((event.record for event in events if event.record is not None), None)
+    return start is None or rules_of(start.input) != RULES
+
+
+def _first_key(
+    ids: _Ids, events: Sequence[Event], chart: Chart, position: Position
+) -> Iterator[Event]:
+    """The note of the key that the next action has in the run that these events are copied from."""
+    records = [event.record for event in events if event.record is not None]
+    state = chart.spec.states.get(position.state)
+    if ids.keys or not records or state is None:
+        return
+    steps = position.facts.run.steps - position.attempt
+    known = any(event.type == FORKED and event.data["steps"] == steps for event in events)
+    if not known and has_key(state.action):
+        data = {"key": f"{ids.old}/{records[-1].next}/{steps}", "steps": steps}
+        yield Event(len(events), FORKED, events[-1].at, None, data)
+
+
 class _Ids(NamedTuple):
     """Maps the ids of a run and its children to those in the fork: ``old/go/3``, ``new/went/3``."""
 
@@ -173,6 +199,8 @@ class _Ids(NamedTuple):
     names: Names
     moves: bool = False
     """Whether the run itself goes on, with the calls that it remembers as approved."""
+    keys: bool = False
+    """Whether the keys of calls name the run: under the first rules."""
 
     def of(self, id: str) -> str:
         """The id in the fork; that of an unrelated run is unchanged."""
@@ -186,7 +214,7 @@ class _Ids(NamedTuple):
     def event(self, event: Event) -> Event:
         """The event with the new ids of its calls and of a child that asks."""
         if event.record is None:
-            key = event.data.get("key")
+            key = event.data.get("key") if self.keys else None
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
             return event.replace(data=data)
         given, outcome = event.record.input, event.record.input.outcome
@@ -222,6 +250,7 @@ def _as_decided(
         position, rest = step.after, step.rest
         record = record_of(step.decision, event.record.seq, position.wake_at)
         made.append(event.replace(record=record))
+    made += _first_key(ids, events, chart, position)
     update = update_at(chart, ids.new, position, rest).to_mapping()
     row = row.replace(parent=ids.old, fork_seq=len(records), **update)
     return row, made, position
@@ -246,7 +275,9 @@ async def _children(journal: Journal, first: str, known: Collection[str]) -> lis
 
 
 async def _moved_child(journal: Journal, row: RunRow, ids: _Ids) -> WholeRun:
-    events = [ids.event(event) for event in await journal.events(row.run_id)]
+    events = await journal.events(row.run_id)
+    ids = ids._replace(keys=_names_runs(events))
+    events = [ids.event(event) for event in events]
     asks = row.question and row.question.replace(run=ids.of(row.question.run))
     made = row.replace(run_id=ids.of(row.run_id), parent=ids.of(row.parent), question=asks)
     return WholeRun(made, events, row.run_id)

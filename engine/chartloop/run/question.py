@@ -20,19 +20,18 @@ from chartloop.core.approvals import CALLS, argument_lines, argument_rows, reque
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
-from chartloop.core.position import ENDED, IN_DOUBT, Asked, Position
-from chartloop.core.types import Type
+from chartloop.core.position import ELICITATION, ENDED, IN_DOUBT, Asked, Position
+from chartloop.core.types import STR, Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import QUESTION
+from chartloop.machine.in_doubt import SETTLES
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.journal_records import OpenQuestion, Update
 from chartloop.run.session import Session
 
-SETTLES: tuple[str, ...] = ("retry", "fail")
-"""The answers of a run that is blocked on a call in doubt."""
 LONGEST = 10_000
 """The characters of a question, with what it is about, that a face shows before more is opened."""
 
@@ -132,7 +131,7 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
 
 def due_at(chart: Chart, position: Position) -> float | None:
     """When the run's own question expires; None if it does not."""
-    asks = position.state in chart.waiting or position.form is not None
+    asks = position.state in chart.waiting or position.blocked_on in (ELICITATION, IN_DOUBT)
     return position.wake_at if asks else None
 
 
@@ -165,12 +164,8 @@ def _wait_at(run_id: str, position: Position, rest: int) -> str:
 
 
 def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
-    if position.blocked_on == IN_DOUBT:
-        text = (
-            f"A paid call of `{position.state}` was started before an interruption."
-            " Answer `retry` to make it again, or `fail`."
-        )
-        return text, {event: {} for event in SETTLES}
+    if (doubt := position.doubt) is not None:
+        return _of_doubt(doubt, position.state)
     if position.form is not None:
         form = form_in(position.form)
         return form.question, answers_of(form)
@@ -197,9 +192,28 @@ def _text(chart: Chart, position: Position) -> str:
     return "\n".join(lines).strip()
 
 
+def _of_doubt(
+    doubt: Mapping[str, Any], state: str
+) -> tuple[str, Mapping[str, Mapping[str, Type]]]:  # fmt: skip
+    """The question about calls in doubt: what they were, who decides, and how."""
+    calls = doubt.get("calls", ())
+    names = ", ".join(dict.fromkeys(f"`{one['name']}`" for one in calls))
+    what = names or f"`{doubt.get('what', 'a call')}`"
+    who = f" (for {doubt['by']})" if doubt.get("by") else ""
+    lines = [
+        f"It is not known whether {what} at `{state}` was carried out.{who}",
+        *(f"  {one['name']} {one['arguments']}" for one in calls),
+        "Answer `retry` to make it again, or `fail` if it was not carried out.",
+    ]
+    named = {"by": STR} if doubt.get("by") or doubt.get("not_by") else {}
+    return "\n".join(lines), dict.fromkeys(SETTLES, named)
+
+
 def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
     if asked.form:
         return answers_of(form_in(asked.form))
+    if asked.doubt is not None:
+        return _of_doubt(asked.doubt, asked.state)[1]
     for name in asked.machines:
         if name not in chart.spec.machines:  # a changed file may have dropped the child
             return {}

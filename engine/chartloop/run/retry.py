@@ -16,15 +16,20 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from chartloop.core.facts import Facts
+from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
+from chartloop.core.position import IN_DOUBT
 from chartloop.core.reasons import ResultKind
 from chartloop.core.records import Record
+from chartloop.core.specs import Effect, ToolSpec
 from chartloop.core.units import say_count, say_number, write_duration
 from chartloop.core.visible import short
+from chartloop.language.spec import InDoubt
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value, type_at
+from chartloop.machine.in_doubt import policy
+from chartloop.run.calls import Begun, begun_in
 from chartloop.run.journal import CHILD_MARK, Event, RunRow
 
 CLOCK_FACTS = ("run.elapsed", "run.working")
@@ -57,6 +62,8 @@ class CallInDoubt(NamedTuple):
     """The tool, or the action that made it."""
     at: float
     """When it was begun, in seconds since the epoch."""
+    then: InDoubt = "retry"
+    """What the retry does about it."""
 
 
 class LimitReached(NamedTuple):
@@ -138,7 +145,8 @@ class RetryPlan(NamedTuple):
             spent = _say_spent(self.tokens, known)
             lines.append(f"In all: {least}{spent}")
         lines += [
-            f"In doubt: {doubt.name} at `{doubt.state}` was begun, and may have been carried out"
+            f"In doubt: {doubt.name} at `{doubt.state}` was begun, and may have been carried out; "
+            f"{_THEN[doubt.then]}"
             for doubt in self.doubts
         ]
         lines += [
@@ -153,6 +161,12 @@ class RetryPlan(NamedTuple):
             **plain(self), "cost": self.cost, "tokens": self.tokens, "digest": self.digest,
             "needs_confirmation": self.needs_confirmation, "lines": self.explain(),
         }  # fmt: skip
+
+
+_THEN = {
+    "retry": "it is made again", "ask": "you are asked before it is made again",
+    "tell": "it is not made again", "fail": "it is not made again",
+}  # fmt: skip
 
 
 def plan_retry(
@@ -187,14 +201,15 @@ def plan_retry(
             "step": step + attempts - 1,
         }  # fmt: skip
     calls: list[CallAgain] = []
+    begun = [] if keeps else [*begun_in(_left_out(tail, at)).values()]
     if done is not None and not keeps:
         below = f"{row.run_id}{CHILD_MARK}{newest.state}{CHILD_MARK}{step + attempts - 2}"
         own = [one for one in children if one.run_id == below or one.run_id.startswith(f"{below}/")]
-        calls = list(_calls_of(chart, newest.state, done, own))
+        calls = [*_calls_of(newest.state, done, own), *_effects(chart, newest, begun, facts)]
     limits = tuple(_limits(chart, facts, now)) if kind == "limit" else ()
     return RetryPlan(
         row.run_id, kind, at, newest.seq, first.state, facts.run.steps - acted + keeps, attempts,
-        error, keeps, tuple(calls), tuple(_doubts(tail, at)), limits,
+        error, keeps, tuple(calls), tuple(_doubts(chart, begun, facts)), limits,
     )  # fmt: skip
 
 
@@ -243,6 +258,9 @@ def _failures(records: Sequence[Record], stop: Record) -> tuple[Record, Record, 
     first, attempts = stop, 1
     for record in reversed(records[:at]):
         outcome = record.outcome
+        asked = record.kind == "blocked" and record.input.data.get("on") == IN_DOUBT
+        if asked and record.state == stop.state:
+            first = record  # what was decided then is decided again
         if outcome is None and (record.aside or record.state == stop.state):
             continue  # a pause, the wait of a back-off
         if outcome is None or record.state != stop.state or outcome.ok:
@@ -251,10 +269,8 @@ def _failures(records: Sequence[Record], stop: Record) -> tuple[Record, Record, 
     return first, stop, attempts
 
 
-def _calls_of(
-    chart: Chart, state: str, done: Outcome, children: Sequence[RunRow]
-) -> Iterator[CallAgain]:
-    """The calls of a failed step: of the model, of tools, and its children."""
+def _calls_of(state: str, done: Outcome, children: Sequence[RunRow]) -> Iterator[CallAgain]:
+    """The calls of the model and the children of a failed step."""
     spent = done.spent
     tokens = spent.prompt_tokens + spent.completion_tokens
     below = sum(child.tokens or 0 for child in children)
@@ -270,37 +286,62 @@ def _calls_of(
             "machine", child.machine, state, 1, int(child.status == "error"), child.tokens or 0,
             child.cost if child.tokens else None, child.run_id,
         )  # fmt: skip
-    own = chart.spec.states.get(state)
-    if own is None or own.calls == "none" or not children:
-        for tool, count in spent.tools.items():
-            yield CallAgain("tool", tool, state, count, len(done.tool_errors), 0, 0.0)
 
 
-def _doubts(tail: Sequence[Event], at: int) -> Iterator[CallInDoubt]:
-    """Calls after record `at - 1` whose outcome nobody knows."""
-    begun: dict[str, tuple[Mapping[str, Any], float]] = {}
-    unsure: dict[str, tuple[Mapping[str, Any], float]] = {}
-    there = False
-    for event in tail:
-        record = event.record
-        if record is not None:
-            there = there or record.seq >= at - 1
-            if record.seq >= at and record.kind == "step":
-                begun = {}  # their outcome is on the record
-        elif there and event.type in ("intent", "in_doubt", "result"):
-            key = str(event.data.get("key", ""))
-            if event.type == "result":
-                begun.pop(key, None)
-                unsure.pop(key, None)
-            elif event.type == "intent":
-                begun[key] = (event.data, event.at)
-                unsure.pop(key, None)
-            else:
-                data, since = begun.get(key, (event.data, event.at))
-                unsure[key] = ({**event.data, **data}, since)
-    for key, (data, since) in {**begun, **unsure}.items():
-        name = str(data.get("tool") or data.get("action") or "a call")
-        yield CallInDoubt(key, str(data.get("state", "")), name, since)
+def _left_out(tail: Sequence[Event], at: int) -> Sequence[Event]:
+    """The events after record `at - 1`."""
+    for place, event in enumerate(tail):
+        if event.record is not None and event.record.seq >= at - 1:
+            return tail[place + (event.record.seq < at) :]
+    return tail
+
+
+def _effects(
+    chart: Chart, failed: Record, begun: Sequence[Begun], facts: Facts
+) -> Iterator[CallAgain]:
+    """The calls of tools and own actions that a failed step began, by their intents.
+
+    What may be repeated with its key has no intent: it stands in the state, and in the reply.
+    """
+    counts: dict[tuple[str, str], list[bool]] = {}
+    for call in begun:
+        if call.standing in ("done", "failed") and _has_effect(chart, call):
+            counts.setdefault((call.name, call.state), []).append(call.standing == "failed")
+    state = chart.spec.states.get(failed.state)
+    action = None if state is None else state.action
+    if state is not None and action is not None:
+        ok = failed.outcome is not None and failed.outcome.ok
+        if action.effect is Effect.LOCAL and not action.is_builtin:
+            counts[action.name, state.name] = [not ok]
+        batch = action.traits.calls in ("all", "first")
+        tools: Mapping[str, ToolSpec] = chart.tools_at(state.name) if batch else EMPTY
+        for call in facts.last.tool_calls:
+            if (tool := tools.get(call.name)) and tool.effect is Effect.LOCAL and not tool.machine:
+                counts.setdefault((tool.name, state.name), []).append(False)
+    for (name, where), failures in counts.items():
+        yield CallAgain("tool", name, where, len(failures), sum(failures), 0, 0.0)
+
+
+def _has_effect(chart: Chart, call: Begun) -> bool:
+    """Whether a call is one of a tool with effects, or of an own action."""
+    if call.tool:
+        tool = chart.spec.registry.tools.get(call.tool)
+        return tool is None or tool.effect is Effect.PAID
+    state = chart.spec.states.get(call.state)
+    return state is None or state.action is None or "model" not in state.action.uses
+
+
+def _doubts(chart: Chart, begun: Sequence[Begun], facts: Facts) -> Iterator[CallInDoubt]:
+    """The calls whose outcome is not known, with what the retry does about each."""
+    for call in begun:
+        state = chart.spec.states.get(call.state)
+        tool = chart.spec.registry.tools.get(call.tool)
+        if call.standing != "unknown":
+            continue
+        then: InDoubt = "ask"
+        if state is not None and state.action is not None:
+            then = policy(chart.spec, state, state.action, tool, rules=facts.marks.rules)
+        yield CallInDoubt(call.key, call.state, call.name, call.at, then)
 
 
 def _limits(chart: Chart, facts: Facts, now: float) -> Iterator[LimitReached]:

@@ -18,15 +18,13 @@ from chartloop.core.errors import RulesChangedError, StatusError
 from chartloop.core.records import Input, Record
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
-from chartloop.machine.evolve import RULES
+from chartloop.machine.evolve import RULES, RULES_KEY
 from chartloop.run.renaming import Names
 from chartloop.run.replay import Replay, replay
 
 ENGINE = "engine"
 """Key in the data of a `start`: the version of chartloop that wrote it."""
-RULES_KEY = "rules"
-"""Key in the data of a `start`: the number of its decision rules."""
-_KNOWN = frozenset({RULES})
+_KNOWN = frozenset({1, RULES})
 
 
 class Otherwise(Exception):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import RunError
 from chartloop.core.facts import EMPTY
+from chartloop.core.outcome import ToolResult, written_result
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
@@ -22,13 +23,14 @@ from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoint, Breakpoints, times_reached
+from chartloop.run.calls import doubt_data, say_doubt
 from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Jobs
 from chartloop.run.journal import Event, Journal, RunRow
-from chartloop.run.journal_records import MOVED
-from chartloop.run.lease_holder import Holder, Turn, say_doubt
+from chartloop.run.journal_records import FORKED, MOVED
+from chartloop.run.lease_holder import Holder, Turn
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
 from chartloop.run.redact import Redactor
@@ -73,6 +75,8 @@ class Folded(NamedTuple):
     rules: int | None
     position: Position
     tally: Tally
+    unknown: dict[str, Mapping[str, Any]]
+    """The calls that are unknown."""
 
 
 class Session(RunLog):
@@ -99,6 +103,9 @@ class Session(RunLog):
         """The version of the decision rules that its records were made with; None if unrecorded."""
         self._last_read: tuple[Record, Position] | None = None
         # how it starts, and how its records are read
+        self.inherited: tuple[int, str] | None = None
+        """For a fork: the number of finished actions at which it began, and the key of the action
+        that comes next, which is that of the run that it was forked from."""
         self.begun: Input | None = None
         """The `start` input of a run that is not yet in the journal."""
         self.spec_text: Callable[[], str] | None = None
@@ -111,6 +118,8 @@ class Session(RunLog):
         """Where a run that was started with another machine came from: a run that continues it
         under this machine records that in its `start`."""
         # set while it is driven
+        self.returned: dict[str, Callable[[], ToolResult]] = {}
+        """What calls came to that returned, by key. Only those that were cut off stay here."""
         self.breakpoints: Breakpoints | None = None
         """Where the run pauses although it could continue; None for a child."""
         self.goes_on = False
@@ -141,6 +150,7 @@ class Session(RunLog):
             self.ports.clock.follow(await self.journal.now())
         if snapshot and upto is None and (folded := await self.read_snapshot()) is not None:
             self.position, self.rules, self.tally = folded.position, folded.rules, folded.tally
+            self.calls.unknown = folded.unknown
             self.start_after(folded.head, folded.records)
         await self._read_on(upto)
 
@@ -150,12 +160,10 @@ class Session(RunLog):
         Only new events are folded. This session stays unchanged, for its other readers.
         """
         copy = Session(self.chart, self.journal, self.run_id, self.ports)
-        copy.engine, copy.upkeep = self.engine, self.upkeep
+        copy.engine, copy.upkeep, copy.inherited = self.engine, self.upkeep, self.inherited
         copy.names, copy.origin = self.names, self.origin
         copy.position, copy.tally, copy.rules = self.position, self.tally.copy(), self.rules
-        copy.intents, copy.results = {**self.intents}, {**self.results}
-        copy.doubt_noted, copy._last_read = self.doubt_noted, self._last_read
-        copy.doubts = {*self.doubts}
+        copy.calls, copy._last_read = self.calls.copy(), self._last_read
         await RunLog.open(copy)
         copy.start_after(self.head, self.tally.records)
         await copy._read_on()
@@ -216,11 +224,12 @@ class Session(RunLog):
         try:
             position = Position.from_dict(kept.data["position"], reasons)
             tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
+            unknown = {**kept.data["unknown"]}
         except _UNDECIDED:
             return None
         run = position.facts.run.replace(id=self.run_id)
         position = position.replace(facts=position.facts.replace(run=run))
-        return Folded(kept.seq, kept.record_seq, rules, position, tally)
+        return Folded(kept.seq, kept.record_seq, rules, position, tally, unknown)
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
@@ -229,7 +238,7 @@ class Session(RunLog):
             position, decision = evolve(self.chart, before, record.input)
             self.position = position
             self.tally.add(record, decision, position.facts)
-            self.close_calls(record)
+            self.close_calls(record, before)
             if decision.next != record.next:
                 if self.rules is None:
                     raise rules_version.Otherwise
@@ -237,22 +246,23 @@ class Session(RunLog):
                 raise self.corrupt_error(f"{what}, and what it holds leads to `{decision.next}`")
         elif event.type != MOVED:
             key = event.data.get("key")
-            if not isinstance(key, str):
+            if event.type == FORKED and isinstance(key, str):
+                self.inherited = event.data["steps"], key
+            elif not isinstance(key, str):
                 what = f"event {event.seq} does not name the call it belongs to"
                 raise self.corrupt_error(what)
-            if event.type == "intent":
-                self.intents[key] = event.data
-                self.doubts.discard(key)
-            elif event.type == "result":
-                self.results[key] = event.data
             else:
-                self.doubts.add(key)
+                self.calls.add(event.type, key, event.data)
+            if event.type == "in_doubt":
                 self._warn_of_doubt(key, event.data)
         self.head = event.seq + 1
 
     def _warn_of_doubt(self, key: str, data: Mapping[str, Any]) -> None:
+        if data.get("warned"):
+            return
         state = self.names.state(str(data.get("state", "")))
-        self.tally.warnings.append(say_doubt(f"{data.get('action', key)} at {state}", data))
+        name = data.get("tool") or data.get("action") or key
+        self.tally.warnings.append(say_doubt(f"{name} at {state}", data))
 
     # writing --------------------------------------------------------------------------------
 
@@ -262,12 +272,24 @@ class Session(RunLog):
             await self._read_on()
         return unread
 
-    async def note_doubts(self, about: Mapping[str, Any]) -> None:
-        """Record that the results of the calls in doubt are unknown, once for each."""
-        calls, self.doubt_noted = [key for key in self.in_doubt if key not in self.doubts], True
-        for key in calls:
-            await self.note("in_doubt", key, about, self.ports.clock.now())
-            self._warn_of_doubt(key, about)
+    async def note_unknown(self, why: Mapping[str, Any], *keys: str) -> None:
+        """Record that the outcomes of calls are unknown, once for each. Default: of all pending."""
+        for key in keys or self.calls.pending:
+            if key not in self.calls.unknown and key not in self.calls.decided:
+                about = doubt_data(self.calls.intents.get(key, EMPTY), why)
+                await self.note("in_doubt", key, about, self.ports.clock.now())
+                self._warn_of_doubt(key, about)
+
+    async def note_returned(self) -> None:
+        """Record the results of calls that were cut off and have returned since: that settles them.
+
+        A call that still does not know how it ended stays unknown.
+        """
+        for key in [*self.returned]:
+            made = self.returned.pop(key)
+            if key in self.calls.unknown and not (result := made()).in_doubt:
+                data = {"late": True, **written_result(result)}
+                await self.note("result", key, data, self.ports.clock.now())
 
     async def trace(self) -> RunTracer:
         """The run's trace, begun now if needed; it lasts until the run rests. Requires a tracer."""
@@ -300,7 +322,7 @@ class Session(RunLog):
         """Store the current position, so that the run opens without folding its whole log."""
         data = {
             "rules": self.rules, "tally": self.tally.to_dict(),
-            "position": self.position.to_dict(),
+            "position": self.position.to_dict(), "unknown": self.calls.unknown,
         }  # fmt: skip
         await self.store_snapshot(self.tally.records, data)
 
@@ -390,12 +412,21 @@ class Session(RunLog):
         chart, ports = self.chart.child(machine), ports or self.ports
         return Session(chart, self.journal, run_id, ports, above=self)
 
+    @property
+    def place(self) -> str:
+        """The beginning of the ids of the children that the current action starts."""
+        return f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
+
+    def doubt(self, key: str) -> Mapping[str, Any] | None:
+        """What is known of a call in doubt, noted here or by a run above; None if it is not."""
+        known = self.calls.unknown.get(key)
+        return known if known is not None or self.above is None else self.above.doubt(key)
+
     async def find_children(self) -> list[RunRow]:
         """The children that the current action has started, ended ones too."""
         if not self.chart.spec.machines:
             return []
-        prefix = f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
-        rows = await self.journal.rows(prefix=prefix)
+        rows = await self.journal.rows(prefix=self.place)
         return [row for row in rows if row.parent == self.run_id]
 
 

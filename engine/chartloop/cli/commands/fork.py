@@ -94,13 +94,14 @@ def fork_run(
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(message, hint=hint if first.seq else "start a new run")
     kept = migrate.fork_point(machine.chart, records, seq)
-    made = continuing.row_below(
-        row,
-        machine.chart,
-        records,
-        kept,
-        run_id=run_id or api.new_run_id(),
-        now=sync.by_hand(journal.now()),
+    return sync.by_hand(
+        continuing.fork_below(
+            journal,
+            row,
+            machine.chart,
+            records,
+            kept,
+            run_id=run_id or api.new_run_id(),
+            now=sync.by_hand(journal.now()),
+        )
     )
-    sync.by_hand(journal.fork(row.run_id, kept, made))
-    return made

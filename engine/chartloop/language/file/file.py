@@ -210,7 +210,7 @@ class StateShape(Part, title="state", noun="a state"):
     """The end of the run, and its status; `by_reason` takes that of the stop reason."""
     allow: list[Text] | None = key("allowed tools", "Actions")
     """The tools of the machine that this state may use; default: all."""
-    in_doubt: Literal["retry", "ask", "fail"] | None = key("`in_doubt`", "Actions")
+    in_doubt: Literal["retry", "tell", "ask", "fail"] | None = key("`in_doubt`", "Actions")
     """The treatment of a paid call whose answer was lost in a crash."""
 
 
@@ -327,7 +327,7 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """The state where every stop goes that has no `to` of its own."""
     on_error: EdgeLike | None = key(cure=EDGE)
     """Edge for a failed action that no one handles; default: stop with reason `error`."""
-    in_doubt: Literal["retry", "ask", "fail"] | None = key("`in_doubt`", "Actions")
+    in_doubt: Literal["retry", "tell", "ask", "fail"] | None = key("`in_doubt`", "Actions")
     """The treatment of a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = key("output", "Data")
     """What the run gives: an expression, or `{name: expression}`; default: at a natural end the

@@ -21,7 +21,7 @@ from chartloop.core.errors import LimitError
 from chartloop.core.facts import PARTS
 from chartloop.core.specs import ActionSpec
 from chartloop.core.units import say_count
-from chartloop.language.expression import Expression
+from chartloop.language.expression import Expression, Scope, parse
 from chartloop.language.expression.tree import Fact, Items
 from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
@@ -31,10 +31,12 @@ from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
+from chartloop.machine.in_doubt import decides
 
 UNIT = 10**15
 """The stand-in for the unknown size of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
+_TIMES = ("run.elapsed", "run.working")
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
 MOST_CHILDREN = 1_000
@@ -301,7 +303,7 @@ class Spending:
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
             [Uses({WAITING: (0, waits)})] if (waits := self._wait_of(state, action)) else [],
-            [*self._of_servers(state)],
+            [*self._of_servers(state)], [*self._of_doubts(state)],
         ]  # fmt: skip
         nonempty = [part for part in parts if part]
         if len(nonempty) == 1:
@@ -449,6 +451,19 @@ class Spending:
             self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
+
+    def _of_doubts(self, state: StateSpec) -> Iterator[Uses]:
+        """The wait for who decides on calls in doubt."""
+        if (asked := decides(self.spec, state)) is None:
+            return
+        limits = [b for guard in self.spec.guards() for b in guard.bounds if b.fact in _TIMES]
+        scope = Scope(self.spec.roots)
+        ends = (self.seconds(parse(limit.bound_text, scope)) for limit in limits)
+        longest = min(self.seconds(asked.within), *ends, INF)
+        if longest == INF:
+            message = f"nothing bounds how long a call in doubt waits at `{state.name}`"
+            self._say(WAITING, state, message)
+        yield Uses({WAITING: (0, longest)})
 
     def _of_servers(self, state: StateSpec) -> Iterator[Uses]:
         """The elicitations and model calls of the MCP servers of a state's tools."""

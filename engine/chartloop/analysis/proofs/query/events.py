@@ -20,6 +20,7 @@ from chartloop.machine.abstract.failures import sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.machine.abstract.signals import carried_out, raised_after, signalled_behind
+from chartloop.machine.in_doubt import SETTLES, decides
 from chartloop.machine.transition_table import END_ERROR
 
 
@@ -78,6 +79,8 @@ class Happenings:
         if state.action is None or route.outcome == "resumed":
             return
         yield Happening("action", state.action.name)
+        if decides(self.spec, state) is not None:
+            yield from (Happening("event", answer, sure=False) for answer in SETTLES)
         if state.calls == "named":
             yield Happening("tool", state.named_tool, sure=route.outcome == "ok")
         else:

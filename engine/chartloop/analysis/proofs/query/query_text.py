@@ -17,6 +17,7 @@ from chartloop.core.specs import LABELS
 from chartloop.language.expression import ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
+from chartloop.machine.in_doubt import SETTLES, decides
 
 Sort = Literal["state", "event", "action", "tool", "reason", "edge", "label", "input", "out"]
 SORTS: tuple[Sort, ...] = ("state", "event", "action", "tool", "reason", "edge")
@@ -154,6 +155,8 @@ def names_of(chart: Chart) -> dict[Sort, list[str]]:
     spec = chart.spec
     acting = [s.action.name for s in spec.states.values() if s.action is not None]
     events = [e.trigger for e in spec.edges() if e.role == "on"]
+    if any(decides(spec, state) is not None for state in spec.states.values()):
+        events += SETTLES
     edges = [t.origin for t in chart.step.transitions() if t.kind != "raised"]
     return {
         "state": list(spec.states), "event": list(dict.fromkeys(events)),
