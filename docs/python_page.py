@@ -70,7 +70,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "ToolsChangedError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
         "JournalTooNew", "JournalTooOld", "JournalUnavailable", "ModelError", "MovedError",
-        "ToolError", "OutcomeUnknown", "Category",
+        "FollowedError", "ToolError", "OutcomeUnknown", "Category",
     ),
 }  # fmt: skip
 DECLARED: Mapping[str, Any] = {"tool": tool_spec, "action": action_spec, "guard": guard_spec}

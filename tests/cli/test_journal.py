@@ -321,11 +321,11 @@ def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
 
 
 def test_migrate_says_what_it_did(sh: Shell) -> None:
-    assert "tables of version 2 made" in sh("journal", "migrate").err
+    assert "tables of version 3 made" in sh("journal", "migrate").err
     again = sh("journal", "migrate")
-    assert (again.code, "tables of version 2 up to date" in again.err) == (0, True)
+    assert (again.code, "tables of version 3 up to date" in again.err) == (0, True)
     found = sh("journal", "migrate", "--format", "json").json
-    assert found == {"before": 2, "after": 2, "schedule": "table"}
+    assert found == {"before": 3, "after": 3, "schedule": "table"}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
     assert (wrong.code, "is not a journal" in wrong.err) == (2, True)

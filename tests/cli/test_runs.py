@@ -41,6 +41,7 @@ ROW = [
     "tokens",
     "cost",
     "moved_to",
+    "successor",
 ]
 """The public shape. Source: design "language", section 11."""
 

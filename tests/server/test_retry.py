@@ -132,7 +132,13 @@ def test_a_limit_is_raised_and_the_newest_step_is_not_paid_again(
     assert problem["hint"] == "raise it: steps: 8"
     wrong = served.post(f"/runs/{run}/retry", {"limits": {"steps": "many"}}, 422)
     assert wrong["errors"][0]["at"] == "/limits"
-    made = served.post(f"/runs/{run}/retry", {"limits": {"steps": 8}}, 201)["made"]
+    for stranger in ("", "0" * 16):
+        body = {"limits": {"steps": 8}, "confirm": stranger}
+        refused = served.post(f"/runs/{run}/retry", body, 409)
+        assert plan["digest"] in refused["hint"]
+        assert "No call is made a second time" in refused["hint"]
+    body = {"limits": {"steps": 8}, "confirm": plan["digest"]}
+    made = served.post(f"/runs/{run}/retry", body, 201)["made"]
     served.until(made, "completed")
     spent = [served.get(f"/runs/{one}/result")["usage"]["cost"] for one in (run, made)]
     assert spent == [pytest.approx(1.5), pytest.approx(3.5)]
@@ -143,3 +149,43 @@ def test_a_run_that_did_not_fail_is_not_tried_again(served: Served) -> None:
     plan = served.get(f"/runs/{run}/retry")
     assert plan["refusal"] == "The run has not ended"
     assert served.post(f"/runs/{run}/retry", {}, 409)["detail"] == "the run has not ended"
+
+
+def test_a_second_retry_is_refused_with_the_first_unless_it_insists(
+    served: Served, model: Scripted
+) -> None:
+    run = failed(served)
+    repaired(model)
+    plan = served.get(f"/runs/{run}/retry")
+    made = served.post(f"/runs/{run}/retry", {"confirm": plan["digest"]}, 201)["made"]
+    served.until(made, "completed")
+    second = served.get(f"/runs/{run}/retry")
+    for confirm in (plan["digest"], second["digest"]):
+        problem = served.post(f"/runs/{run}/retry", {"confirm": confirm}, 409)
+        assert (problem["code"], problem["successor"]) == ("CL624", made)
+        said = f"run `{run}` was tried again as run `{made}`: done; made there: 1 call of the model"
+        assert problem["detail"] == said
+    assert served.get("/runs?phase=failed")["runs"] == []
+    (row,) = served.get("/runs?phase=continued")["runs"]
+    assert (row["run"], row["successor"]) == (run, made)
+    told = served.get(f"/runs/{run}/retry?again=true")
+    assert told["lines"][1] == f"Before: {said}"
+    refused = served.post(f"/runs/{run}/retry", {"confirm": plan["digest"], "again": True}, 409)
+    assert told["digest"] in refused["hint"]
+    body = {"confirm": told["digest"], "again": True}
+    other = served.post(f"/runs/{run}/retry", body, 201)["made"]
+    assert served.post(f"/runs/{run}/retry", body, 409)["hint"]
+    assert served.get(f"/runs/{run}/retry")["successor"] == other
+
+
+def test_a_second_next_message_is_refused_with_the_first_unless_it_branches(
+    served: Served, model: Scripted
+) -> None:
+    repaired(model)
+    first = served.start("clerk", session="ann")
+    served.until(first, "completed")
+    body = {"machine": "clerk", "task": "And then?", "continues": first, "session": "ann"}
+    second = served.post("/runs", body, 201)["run"]
+    problem = served.post("/runs", body, 409)
+    assert (problem["code"], problem["successor"]) == ("CL624", second)
+    assert served.post("/runs", {**body, "branch": True}, 201)["run"] != second

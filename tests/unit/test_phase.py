@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.core.phase import ENDINGS, PHASES, Phase, PhaseName, ending_of, phase_of
+from chartloop.core.phase import (
+    CONTINUED,
+    ENDINGS,
+    PHASES,
+    Phase,
+    PhaseName,
+    ending_of,
+    phase_if_followed,
+    phase_of,
+)
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.run.journal_records import DAMAGED, MOVED, RunRow
 
@@ -64,8 +73,17 @@ def test_a_run_has_one_phase(case: Case) -> None:
     assert phase_of(case.status, case.reason, **case.known).name == case.phase
 
 
+@pytest.mark.parametrize("name", PHASES)
+def test_a_run_that_was_not_done_went_on_as_the_one_that_follows_it(name: str) -> None:
+    ended = name in ("limited", "stopped", "gave_up", "failed")
+    assert phase_if_followed(PHASES[name], "other").name == ("continued" if ended else name)
+    assert phase_if_followed(PHASES[name], "").name == name
+
+
 def test_every_phase_has_a_case_and_can_be_told_from_the_others() -> None:
-    assert {case.phase for case in CASES} == set(PHASES) == set(get_args(PhaseName))
+    assert (
+        {*(case.phase for case in CASES), CONTINUED.name} == set(PHASES) == set(get_args(PhaseName))
+    )
     for field in ("word", "sign", "about"):
         values = [getattr(phase, field) for phase in PHASES.values()]
         assert len({*values}) == len(values)

@@ -10,11 +10,11 @@ import pytest
 from chartloop import load, tool
 from chartloop.api import Run
 from chartloop.api.retrying import check_retry, retry_plan, retry_run
-from chartloop.core.errors import LimitError, StatusError
+from chartloop.core.errors import FollowedError, LimitError, StatusError
 from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.retry import plan_retry
 from chartloop.run.sync import by_hand
-from chartloop.testing import ManualClock
+from chartloop.testing import CrashAt, Crashed, ManualClock
 
 HEAD = """\
 chartloop: 1
@@ -193,15 +193,23 @@ def test_a_clock_that_went_on_raises_the_limit_beyond_it() -> None:
     assert not made.ended
 
 
-def test_an_unfinished_retry_is_finished_and_not_made_twice() -> None:
+@pytest.mark.parametrize("write", [1, 2])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_retry_is_written_whole_or_not_at_all(write: int, before: bool) -> None:
+    """The limits that it raises and the outcome that it keeps are in it from the first moment."""
     run = run_of(TOOLS, *[CALL] * 9)
-    plan = retry_plan(run)
-    first = run.fork(plan.at, run_id="f")
-    first.set("limits.cost", 3.0)
-    made = retry_run(run, plan, {"cost": 3.0}, run_id="f")
-    assert [record.kind for record in made.records[plan.at :]] == ["edit", "step"]
-    again = retry_run(run, plan, {"cost": 3.0}, run_id="f")
-    assert [record.kind for record in again.records[plan.at :]] == ["edit", "step"]
+    plan, journal = retry_plan(run), run.session.journal
+    run.session.journal = CrashAt(journal, write, before=before)
+    with pytest.raises(Crashed):
+        retry_run(run, plan, {"cost": 3.0}, run_id="f")
+    run.session.journal = journal
+    if by_hand(journal.row("f")) is None:
+        retry_run(run, plan, {"cost": 3.0}, run_id="f")
+    else:
+        with pytest.raises(FollowedError, match="was tried again as run `f`"):
+            retry_run(run, plan, {"cost": 3.0})
+    made = by_hand(journal.records("f", plan.at))
+    assert [record.kind for record in made] == ["edit", "step"]
 
 
 # refusals -----------------------------------------------------------------------------------------
@@ -246,7 +254,7 @@ def test_a_limit_that_stopped_it_wants_another_value() -> None:
         check_retry(run, plan, {}, "")
     with pytest.raises(LimitError):
         check_retry(run, plan, {"cost": "much"}, "")
-    assert check_retry(run, plan, {"cost": 2}, "") == {"cost": 2}
+    assert check_retry(run, plan, {"cost": 2}, plan.digest) == {"cost": 2}
 
 
 # doubts -------------------------------------------------------------------------------------------

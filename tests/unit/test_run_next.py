@@ -10,7 +10,7 @@ import pytest
 
 from chartloop.actions.declare import tool_spec
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.api import Machine, Run
+from chartloop.api import Machine, Run, StartOptions
 from chartloop.core.errors import LimitError, MachineChangedError, SetupError, StatusError
 from chartloop.core.outcome import Outcome
 from chartloop.run.journal import MemoryJournal
@@ -88,7 +88,7 @@ class TestNext:
         after = run.next("second", script=["two"], limits={"steps": 7}, vars={"seen": 40})
         after.run()
         assert (after.facts.limits["steps"], after.facts.vars["seen"]) == (7, 41)
-        again = run.next("second", script=["two"])
+        again = run.next("second", script=["two"], branch=True)
         again.run()
         assert again.facts.limits["steps"] == 9  # the file's: limits are not part of the memory
 
@@ -100,7 +100,7 @@ class TestNext:
         after.run()
         assert (after.result.output, after.session.ports.clock) == ("two", clock)
         assert [m["content"] for m in model.asked[1].messages][1:] == ["first", "one", "second"]
-        assert run.next("third", script=["three"]).run().output == "three"
+        assert run.next("third", script=["three"], branch=True).run().output == "three"
 
     def test_a_run_of_a_run_of_a_run(self) -> None:
         run = finished(machine(CHAT))
@@ -184,7 +184,8 @@ class TestParent:
         assert made.run("second", continues=run, script=["two"], clock=ManualClock()).steps == 3
 
         async def inside() -> None:
-            result = await made.arun("second", continues=run, script=["two"], clock=ManualClock())
+            more = StartOptions(continues=run, branch=True, script=["two"], clock=ManualClock())
+            result = await made.arun("second", **more)
             assert len(result.messages) == 4
 
         asyncio.run(inside())

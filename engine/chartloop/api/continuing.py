@@ -211,7 +211,7 @@ async def move_session(old: Session, *, run_id: str, machine: str) -> Session:
 def sibling_row(row: RunRow, run_id: str, now: float) -> RunRow:
     """The row of a new run with records of the run of `row`; its status is still that one's."""
     whole = in_tenant(row.tenant, run_id)
-    return row.replace(run_id=whole, epoch=0, moved_to="", created=now, updated=now)
+    return row.replace(run_id=whole, epoch=0, moved_to="", follows="", created=now, updated=now)
 
 
 async def fork_below(

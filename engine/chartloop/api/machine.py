@@ -201,6 +201,7 @@ class Machine:
         messages: Sequence[Message] = (),
         tasks: Sequence[Any] | None = None,
         continues: Run | str | None = None,
+        branch: bool = False,
         start: str = "",
         journal: JournalOrPath | None = None,
         run_id: str | None = None,
@@ -221,7 +222,9 @@ class Machine:
         mapping); `messages` are a conversation to continue. `continues` is a run that has ended,
         or the id of one in `journal`, and `start` a state that the file lists under `resume_at`, at
         which it goes on: conversation, memory, variables, agent and session are
-        carried over unless given here, and counters start at zero. `journal` is the path of a
+        carried over unless given here, and counters start at zero. A run has one next message in a
+        session, unless this one starts a `branch`: a second one is refused when it is driven, with
+        a `FollowedError`. `journal` is the path of a
         SQLite file, created if missing, or an open journal; by default that of `continues`, else
         one in memory. With ``durability="power"`` the run survives the loss of power.
 
@@ -293,7 +296,8 @@ class Machine:
         opened.row = RunRow(
             opened.run_id, self.name, self.hash, state=start or spec.start,
             agent=data.get("agent", ""), session=data.get("session", ""), created=at, updated=at,
-            parent=parent, priority=rank, task=text[: 8 * LISTED],
+            parent=parent, follows="next" if parent and not branch else "", priority=rank,
+            task=text[: 8 * LISTED],
         )  # fmt: skip
         opened.begun = Input("start", started=at, at=at, data=data)
         opened.spec_text = self.canonical

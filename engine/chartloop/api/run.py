@@ -71,6 +71,7 @@ class StartOptions(PortOptions, total=False):
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
     continues: Run | str | None
+    branch: bool
     start: str
     journal: JournalOrPath | None
     run_id: str | None
@@ -333,7 +334,9 @@ class Run:
         Conversation, memory and variables are carried over, counters start at zero, limits are
         the file's. Journal and components are those of this run, and a script starts over;
         `options` are those of `Machine.start` and win: with ``start="review"`` it begins at a state
-        that the file lists under `resume_at`. `StatusError` if the run has not ended.
+        that the file lists under `resume_at`. `StatusError` if the run has not ended, and
+        `FollowedError` when it is driven if another message came first: ``branch=True`` starts
+        another conversation from here.
 
             after = run.next("And in French?")
             after.run()

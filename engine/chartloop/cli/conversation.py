@@ -101,7 +101,7 @@ def converse(source: str, text: str, options: RunOptions, continues: str | None)
                 if not text:
                     break
             own = options if run is None else replace(options, var=(), memory=(), tasks=None)
-            own = own if first else replace(own, run_id=None)
+            own = own if first else replace(own, run_id=None, branch=False)
             run = start(
                 machine, text, own, partial(open_journal, options, make=True),
                 cancel=interrupts, script=script, continues=run,

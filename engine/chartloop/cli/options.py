@@ -200,6 +200,10 @@ class RunOptions:
         help="Take the run over from the process that drives it; that process stops. A call in"
         " flight may be paid for twice.",
     )  # fmt: skip
+    branch: bool = option(
+        "--branch", is_flag=True,
+        help="With --continue: start another conversation, although one goes on from there.",
+    )  # fmt: skip
     notify: str | None = option(
         "--notify", metavar="URL",
         help="Post the messages of `notify` to this webhook, as JSON, with the bearer token in"

@@ -77,7 +77,8 @@ def start(
         _announce(machine, script)
     run = machine.start(
         task, **{**_components(options, script, clock), **own}, clock=clock, cancel=cancel,
-        run_id=options.run_id, continues=continues, **start_values(machine, options, more),
+        run_id=options.run_id, continues=continues, branch=options.branch,
+        **start_values(machine, options, more),
     )  # fmt: skip
     opened = journal()
     # as in `Machine.start`: on an event loop the appends of one tick share a transaction

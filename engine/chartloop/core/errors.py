@@ -392,6 +392,17 @@ class MovedError(StatusError):
     successor: str = ""
 
 
+class FollowedError(StatusError):
+    """Another run follows this one already: another attempt, or the next message.
+
+    `successor` is the id of the run that follows it.
+    """
+
+    code = "CL624"
+
+    successor: str = ""
+
+
 class ClosedChartError(RunError):
     """Code tried to change a machine that is built: its picture would no longer be what runs."""
 

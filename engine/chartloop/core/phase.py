@@ -22,7 +22,7 @@ Colour = Literal["green", "orange", "violet", "red", "amber", "blue", "grey"]
 """The name of a colour; each face has a paint for it."""
 PhaseName = Literal[
     "done", "limited", "stopped", "gave_up", "failed", "waiting", "running", "unattended", "queued",
-    "sleeping", "paused", "stepped", "idle", "moved", "damaged",
+    "sleeping", "paused", "stepped", "idle", "moved", "continued", "damaged",
 ]  # fmt: skip
 
 
@@ -80,6 +80,10 @@ PAUSED = Phase("paused", "paused", "amber", "‖", "It rests until somebody resu
 STEPPED = Phase("stepped", "stepped by hand", "blue", "◆", "Somebody does one step at a time.")
 IDLE = Phase("idle", "not begun", "grey", "·", "It was created, and has done nothing yet.")
 MOVED = Phase("moved", "moved to another run", "grey", "→", "Another run continues it.")
+CONTINUED = Phase(
+    "continued", "went on as another run", "grey", "»",
+    "It ended before it was done. It was tried again, or the next message came.",
+)  # fmt: skip
 DAMAGED = Phase("damaged", "damaged", "red", "!", "Its row in the journal cannot be read.")
 
 PHASES: Mapping[str, Phase] = MappingProxyType(
@@ -87,14 +91,14 @@ PHASES: Mapping[str, Phase] = MappingProxyType(
         phase.name: phase
         for phase in (
             DONE, LIMITED, STOPPED, GAVE_UP, FAILED, WAITING, RUNNING, UNATTENDED, QUEUED,
-            SLEEPING, PAUSED, STEPPED, IDLE, MOVED, DAMAGED,
+            SLEEPING, PAUSED, STEPPED, IDLE, MOVED, CONTINUED, DAMAGED,
         )
     }
 )  # fmt: skip
 """Every phase by its name, the endings first."""
 ENDINGS = (DONE, LIMITED, STOPPED, GAVE_UP, FAILED)
 """Those of a run that has ended."""
-OVER = (*ENDINGS, MOVED, DAMAGED)
+OVER = (*ENDINGS, MOVED, CONTINUED, DAMAGED)
 """Those of a run that does not go on under its id."""
 RETRIED = (LIMITED, GAVE_UP, FAILED)
 """Those of a run that people may want to try again."""
@@ -161,3 +165,8 @@ def phase_of(
         return QUEUED
     by_status = {"idle": IDLE, "paused": PAUSED, "debugging": STEPPED}
     return by_status.get(status, UNATTENDED)
+
+
+def phase_if_followed(phase: Phase, followed: object) -> Phase:
+    """The phase of a run that another one may follow: its own, if it was done."""
+    return CONTINUED if followed and phase in ENDINGS and phase is not DONE else phase

@@ -20,6 +20,7 @@ from chartloop.core.errors import (
     CursorGoneError,
     Driven,
     Fenced,
+    FollowedError,
     JournalError,
     JournalLocked,
     LimitError,
@@ -148,6 +149,8 @@ def _facts(error: ChartloopError) -> dict[str, Any]:
             return {"driver": driver, "since": error.since, "until": error.until}
         case MovedError():
             return {"moved_to": error.successor}
+        case FollowedError():
+            return {"successor": error.successor}
         case AnsweredError():
             return {"wait": error.wait, "answered": error.at}
         case CursorGoneError():

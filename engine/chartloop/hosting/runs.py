@@ -46,13 +46,7 @@ from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.answer import say_time, wait_over
 from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import (
-    CHILD_MARK,
-    Journal,
-    RunRow,
-    duplicate_run_error,
-    refuse_moved,
-)
+from chartloop.run.journal import CHILD_MARK, Journal, RunRow, duplicate_run_error
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
 from chartloop.run.lease import Lease, driven
@@ -60,6 +54,7 @@ from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.phases import stand_of, stands_of
 from chartloop.run.requests import StoredRequest, start_key
+from chartloop.run.succession import refuse_moved, said_of
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
     ALL_TENANTS,
@@ -180,9 +175,11 @@ class Runs:
         )  # fmt: skip
         row = run.session.row
         after = self.journal.page(RunFilter(parent=run_id), limit=FOLLOWERS) if row.ended else None
+        rows = by_hand(after).rows if after is not None else []
         marks = {
             "head": count - 1, "last_event": str(run.session.head - 1), "parent": row.parent or "",
-            "followers": [one.run_id for one in by_hand(after).rows] if after is not None else [],
+            "followers": [one.run_id for one in rows], "became": [said_of(one)[0] for one in rows],
+            "follows": said_of(row)[1],
         }  # fmt: skip
         stand = by_hand(stand_of(self.journal, row))
         return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
@@ -405,8 +402,8 @@ class Runs:
     def _begin(
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "submitter",
-                 "priority", "require_bound")  # fmt: skip
+        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "branch",
+                 "submitter", "priority", "require_bound")  # fmt: skip
         chosen = {name: body[name] for name in names if body.get(name) is not None}
         components = self.settings.components
         if not self.settings.workers:  # a worker elsewhere has the model, and its key
@@ -544,10 +541,10 @@ class Runs:
             run.fork(first(), run_id=fork_id)
         return {"made": fork_id}
 
-    def retry_plan(self, run_id: str) -> Json:
+    def retry_plan(self, run_id: str, *, again: bool = False) -> Json:
         """What trying the run again would keep, and which calls it would make again."""
         run = self.open(run_id)
-        plan = retry_plan(run)
+        plan = retry_plan(run, again=again)
         return {**plan.to_dict(), "label": label_of(run.machine.spec, plan.state, run.facts)}
 
     def retry(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
@@ -556,19 +553,21 @@ class Runs:
         run = self._fresh(row)
 
         def work(key: str) -> Json:
-            plan = retry_plan(run)
-            try:
-                limits = check_retry(run, plan, body["limits"], body["confirm"])
-            except LimitError as error:
-                raise _value_refusal(error, "/limits") from error
-            self.machines.to_drive(row)  # refused before anything is made
-            # by the key: a repetition after a crash finishes the same fork
+            # by the key: a repetition after a crash finds the same fork
             fork_id = in_tenant(tenant_of(run.id), f"f{key[:15]}")
-            retry_run(run, plan, limits, run_id=fork_id)
+            if by_hand(self.journal.row(fork_id)) is None:
+                plan = retry_plan(run, again=body.get("again", False))
+                try:
+                    limits = check_retry(run, plan, body["limits"], body["confirm"])
+                except LimitError as error:
+                    raise _value_refusal(error, "/limits") from error
+                self.machines.to_drive(row)  # refused before anything is made
+                retry_run(run, plan, limits, run_id=fork_id)
             self._place("run", fork_id, {}, key=start_key(fork_id))
             return {"made": fork_id}
 
-        return self._once("retry", run_id, body, caller, work)
+        # the plan changes with the retry: a repetition may have another one
+        return self._once("retry", run_id, {**body, "confirm": ""}, caller, work)
 
     def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
         """Change a limit or variable. Raises `Driven` while the run is driven."""

@@ -23,8 +23,9 @@ from chartloop.core.errors import ChartloopError, MovedError, SetupError, SpecEr
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.runs import release
 from chartloop.run.cron import CronSchedule, say_tick, tick_id, ticks_to_start
-from chartloop.run.journal import Journal, MemoryJournal, successor_of
+from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.journal_records import WholeRun
+from chartloop.run.migrate import successor_of
 from chartloop.run.requests import StoredRequest, start_order
 from chartloop.run.sync import by_hand
 

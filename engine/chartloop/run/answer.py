@@ -33,9 +33,10 @@ from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.core.visible import is_blank
 from chartloop.run.elicitation import complete_data, content_fault, form_in, schema_fault
-from chartloop.run.journal import Check, InboxMessage, RunRow, refuse_moved
+from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
+from chartloop.run.succession import refuse_moved
 
 
 class Answer(NamedTuple):

@@ -32,13 +32,7 @@ from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 from chartloop.core.durability import Durability
-from chartloop.core.errors import (
-    Fenced,
-    JournalCorrupt,
-    MovedError,
-    RunError,
-    UnknownRunError,
-)
+from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
 from chartloop.core.records import Record
 from chartloop.run.chain import Chains
 from chartloop.run.cron import CronSchedules, MemoryCrons
@@ -89,6 +83,13 @@ from chartloop.run.raw_run import Copies, RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
 from chartloop.run.schedule import MemorySchedule, Schedule
+from chartloop.run.succession import (
+    is_unbegun,
+    refuse_followed,
+    refuse_move,
+    refuse_moved,
+    refuse_overtaken,
+)
 from chartloop.run.tenants import covers, refuse_stranger
 
 
@@ -120,7 +121,11 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         ...
 
     async def create(self, row: RunRow) -> None:
-        """Create a run without events. `RunError` if the id is taken."""
+        """Create a run without events. `RunError` if the id is taken.
+
+        `FollowedError` if another run `follows` the same parent, in the same session, unless that
+        one was never begun (`succession.is_unbegun`).
+        """
         ...
 
     async def create_whole(
@@ -131,8 +136,9 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         `moves` lists the runs that the new ones replace. Each gets an event that names its
         successor, its epoch rises, and from then on it is driven no more and takes no messages.
         Raises `MovedError` if one of them was moved before, `Driven` if one is being driven, unless
-        `take_over`; `Fenced` if one has continued since it was read; `RunError` if an id is taken.
-        Nothing is written then.
+        `take_over`; `Fenced` if one has continued since it was read; `FollowedError` if another run
+        follows one, or what a new one `follows`; `RunError` if an id is taken. Nothing is written
+        then.
         """
         ...
 
@@ -328,42 +334,6 @@ def duplicate_run_error(run_id: str) -> RunError:
     return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
 
 
-def refuse_moved(row: RunRow) -> None:
-    """Raise `MovedError` if the run continues as another one."""
-    if row.moved_to:
-        raise MovedError(
-            f"run `{row.run_id}` continues as run `{row.moved_to}`, under a changed file",
-            hint=f"`chartloop show {row.moved_to}` shows it; `chartloop fork {row.run_id}` starts "
-            "another run from the records of this one",
-            run_id=row.run_id, successor=row.moved_to,
-        )  # fmt: skip
-
-
-async def successor_of(journal: Journal, row: RunRow) -> RunRow:
-    """The row of the run that continues this one, the last if that was moved as well.
-
-    `MovedError` if the journal does not hold it.
-    """
-    seen = {row.run_id}
-    while row.moved_to:
-        following = await journal.row(row.moved_to)
-        if following is None or following.run_id in seen:
-            refuse_moved(row)
-        assert following is not None
-        seen.add(following.run_id)
-        row = following
-    return row
-
-
-def refuse_overtaken(row: RunRow, read: RunRow) -> None:
-    """Raise `Fenced` if a run was driven or moved since its row was `read`."""
-    if (row.head, row.epoch) != (read.head, read.epoch):
-        raise Fenced(
-            f"run `{row.run_id}` was driven or moved by another process since it was read",
-            hint="nothing was written; read the run again, and retry",
-        )
-
-
 class _Log:
     """One run: its events and messages, and its row, which is made when it is read."""
 
@@ -416,6 +386,8 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self.redactor: Redactor | None = None
         """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
+        self._followers: dict[str, list[str]] = {}
+        """The runs that follow each, in the order in which they came."""
         self._blobs: dict[str, str] = {}
         self._id = secrets.token_hex(4)
         # event number n + 1 is entry n of these lists; plain values keep a step cheap
@@ -429,10 +401,35 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
 
     async def create(self, row: RunRow) -> None:
         refuse_stranger(row.run_id, row.parent)
+        await self._refuse(row)
+        self._add(row, [], ())
+        self._changes += 1
+
+    async def _refuse(self, row: RunRow) -> None:
+        """Raise if the id of a new run is taken, or another run follows what it follows."""
         if row.run_id in self._logs:
             raise duplicate_run_error(row.run_id)
-        self._logs[row.run_id] = _Log(row.replace(task=brief(row.task)), [], ())
-        self._changes += 1
+        if row.follows and (origin := self.row_now(row.parent)) is not None:
+            refuse_moved(origin)
+        for run_id in self._followers.get(row.parent, [])[::-1] if row.follows else ():
+            one = self._log(run_id).row
+            if is_unbegun(one, self._now()) and await self.living_lease(run_id) is None:
+                await self.remove([run_id])
+            elif one.session == row.session or row.follows.startswith("attempt"):
+                refuse_followed(row, one)
+                break
+
+    def _add(self, row: RunRow, events: list[Event], inbox: Iterable[InboxMessage]) -> None:
+        row = row.replace(task=brief(row.task), successor="")
+        self._logs[row.run_id] = _Log(row, events, inbox)
+        if row.follows:
+            self._followers.setdefault(row.parent, []).append(row.run_id)
+            self._mark(row.parent)
+
+    def _mark(self, run_id: str) -> None:
+        """Write into a run's row which one follows it."""
+        if (log := self._logs.get(run_id)) is not None:
+            log.row = log.row.replace(successor=([""] + self._followers[run_id])[-1])
 
     async def create_whole(
         self, runs: Sequence[WholeRun], *, moves: Sequence[Move] = (), take_over: bool = False
@@ -440,17 +437,16 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         for read, to in moves:
             refuse_stranger(to, read.run_id)
             row = self._log(read.run_id).row
-            refuse_moved(row)
+            refuse_move(row)
             self.grant(read.run_id, Claim(take_over=take_over))
             refuse_overtaken(row, read)
         for run in runs:
             refuse_stranger(run.row.run_id, run.row.parent)
-            if run.row.run_id in self._logs:
-                raise duplicate_run_error(run.row.run_id)
+            await self._refuse(run.row)
         for row, events, inbox_of, carries in runs:
             messages = await self.inbox(inbox_of) if inbox_of else []
-            self._logs[row.run_id] = _Log(
-                row.replace(head=len(events), epoch=0, task=brief(row.task)),
+            self._add(
+                row.replace(head=len(events), epoch=0),
                 [event.replace(epoch=0) for event in events],
                 (m for m in messages if carries is None or carries(m)),
             )
@@ -684,7 +680,10 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
             for name in (run_id, *(n for n in self._logs if n.startswith(below))):
                 gone.add(name)
                 self.close_reservations(name, removed=True)
-                self._logs.pop(name, None)
+                log = self._logs.pop(name, None)
+                if log is not None and (row := log.row).follows:
+                    self._followers[row.parent].remove(name)
+                    self._mark(row.parent)
             self.forget(run_id)
         self._changes += 1
         self._requests = {k: one for k, one in self._requests.items() if one.run_id not in gone}

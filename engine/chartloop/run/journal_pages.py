@@ -64,6 +64,8 @@ class RunFilter(Value, frozen=True, gc=False):
     """Its newest record is from before this time."""
     ending: str | None = None
     """The name of the phase in which it ended; empty if it has not."""
+    followed: bool | None = None
+    """Whether another run follows it: another attempt, or the next message."""
     search: str | None = None
     """A text in its task or its id, whatever the case of ASCII letters."""
     children: bool = False
@@ -79,6 +81,7 @@ class RunFilter(Value, frozen=True, gc=False):
                 or (found := self.search.lower()) in row.task.lower()
                 or found in row.run_id.lower()
             )
+            and (self.followed is None or self.followed is bool(row.successor))
             and (self.waiting is None or self.waiting is (row.question is not None))
             and _within(row.created, self.created_from, self.created_to)
             and _within(row.updated, self.updated_from, self.updated_to)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from chartloop.core.codec import written
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY
-from chartloop.core.phase import Phase, phase_of
+from chartloop.core.phase import Phase, phase_if_followed, phase_of
 from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
 from chartloop.run.tenants import tenant_of
@@ -123,6 +123,9 @@ class RunRow(Value, frozen=True, gc=False):
     fork_seq: int | None = None
     moved_to: str = ""
     """The run that continues this one under a changed machine; empty for none."""
+    follows: str = ""
+    """How it follows the run `parent`: as another `attempt`, or as the `next` message. With
+    `` after X`` if the caller insisted, although run X followed that one. Else empty."""
     priority: int = PRIORITY
     """When workers take it up, of all that are due: one of `PRIORITIES`."""
     created: float = 0.0
@@ -141,6 +144,8 @@ class RunRow(Value, frozen=True, gc=False):
     """Tokens of its model calls, its children's included. None before its first record."""
     cost: float | None = None
     """In USD, likewise. None also if the models called have no known price."""
+    successor: str = ""
+    """The newest run that follows this one. Not stored here: it is that run's `follows`."""
 
     @property
     def tenant(self) -> str:
@@ -164,10 +169,11 @@ class RunRow(Value, frozen=True, gc=False):
 
     def phase(self, *, driven: bool | None = None, queued: bool = False) -> Phase:
         """How it stands. Its lease says whether it is driven, its requests whether it is queued."""
-        return phase_of(
+        phase = phase_of(
             self.status, self.reason, ending=self.ending, asks=self.question is not None,
             wakes=self.wake_at is not None, driven=driven, queued=queued,
         )  # fmt: skip
+        return phase_if_followed(phase, self.successor)
 
     def standing(self) -> Update:
         """The columns that each record updates, with their current values."""

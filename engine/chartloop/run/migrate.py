@@ -38,13 +38,13 @@ from chartloop.run.journal import (
     WholeRun,
     digest,
     events_below,
-    successor_of,
 )
 from chartloop.run.journal_records import FORKED, OpenQuestion
 from chartloop.run.question import update_at
 from chartloop.run.refold import refold
 from chartloop.run.renaming import Names
 from chartloop.run.rules_version import rules_of
+from chartloop.run.succession import refuse_moved
 
 ORIGIN = "upgraded"
 """Key in the data of a `start`: the run that it continues, and the verdict on the change."""
@@ -147,6 +147,22 @@ async def moved_before(journal: Journal, row: RunRow, machine_hash: str) -> RunR
         "starts another run from the records of the old one",
         run_id=row.run_id, successor=last.run_id,
     )  # fmt: skip
+
+
+async def successor_of(journal: Journal, row: RunRow) -> RunRow:
+    """The row of the run that continues a moved one, the last if that was moved as well.
+
+    `MovedError` if the journal does not hold it.
+    """
+    seen = {row.run_id}
+    while row.moved_to:
+        following = await journal.row(row.moved_to)
+        if following is None or following.run_id in seen:
+            refuse_moved(row)
+        assert following is not None
+        seen.add(following.run_id)
+        row = following
+    return row
 
 
 def _gate(machine: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from chartloop.core.phase import ENDINGS, Phase
+from chartloop.core.phase import CONTINUED, DONE, ENDINGS, Phase
 from chartloop.run.journal import Journal
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import RunRow
@@ -38,7 +38,9 @@ def in_phase(filter: RunFilter, name: str | None) -> RunFilter | None:
     }  # fmt: skip
     wanted: dict[str, Any] = {}
     if name in (ending.name for ending in ENDINGS):
-        wanted = {"ending": name}
+        wanted = {"ending": name} | ({} if name == DONE.name else {"followed": False})
+    elif name == CONTINUED.name:
+        wanted = {"followed": True}
     elif name == "waiting":
         wanted = {"waiting": True}
     elif name in by_status:

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from itertools import islice
 
 from chartloop.core.errors import MovedError
-from chartloop.run.journal import CHILD_MARK, Journal, RunRow, successor_of
+from chartloop.run.journal import CHILD_MARK, Journal, RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import MOVED
+from chartloop.run.migrate import successor_of
 
 ENDED = ("completed", "error", MOVED)
 PART = 100

@@ -104,6 +104,10 @@ class RetryPlan(NamedTuple):
     refusal: str = ""
     """Why there is nothing to try again; empty if there is."""
     hint: str = ""
+    successor: str = ""
+    """The newest run that follows this one: another attempt, or the next message."""
+    tried: str = ""
+    """How it stands, and what was paid there; empty if there is no such run."""
 
     @property
     def cost(self) -> float | None:
@@ -118,13 +122,14 @@ class RetryPlan(NamedTuple):
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether somebody has to agree: it makes calls again, or some are in doubt."""
-        return bool(self.calls or self.doubts)
+        """Whether somebody has to agree: it makes calls again, or it is not known what was done."""
+        return bool(self.calls or self.doubts or self.tried)
 
     @property
     def digest(self) -> str:
-        """What is agreed to: another list of calls has another digest."""
-        shown = repr((self.run, self.at, self.calls, self.doubts))
+        """What is agreed to: other calls, limits or attempts have another digest."""
+        limits = [(one.name, one.fact not in CLOCK_FACTS and one.used) for one in self.limits]
+        shown = repr((self.run, self.at, self.calls, self.doubts, limits, self.tried))
         return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def explain(self) -> list[str]:
@@ -136,6 +141,7 @@ class RetryPlan(NamedTuple):
             f"goes on after `{self.state}`" if self.keeps_outcome else f"starts at `{self.state}`"
         )
         lines = [f"{steps} kept; it {where}, in a new run"]
+        lines += [f"Before: {self.tried}"] if self.tried else []
         lines += [f"Again: {_say_call(call)}" for call in self.calls]
         if not self.calls:
             lines.append("No call is made a second time")

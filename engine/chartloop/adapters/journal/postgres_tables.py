@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from chartloop.adapters.journal.run_lists import LIST_COLUMNS
+from chartloop.adapters.journal.run_lists import LIST_COLUMNS, SUCCESSOR
 from chartloop.core.errors import (
     JournalCorrupt,
     JournalError,
@@ -182,6 +182,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         ),
     ),
     Migration(2, "what a list of runs shows and sorts by", LIST_COLUMNS),
+    Migration(3, "which run follows which", SUCCESSOR),
 )
 """All migrations, in order.
 

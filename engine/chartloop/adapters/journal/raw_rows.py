@@ -19,12 +19,18 @@ from chartloop.run.journal import BY_HAND, RunRow, duplicate_run_error
 from chartloop.run.payload import references
 from chartloop.run.raw_run import RawMessage, RawRequest, RawRun, RawSnapshot, Text
 from chartloop.run.schedule import share_of
+from chartloop.run.succession import follows_as
 from chartloop.run.tenants import refuse_stranger
 
-NAMES = RunRow.__struct_fields__
-COLUMNS = ", ".join(NAMES)
+NAMES = RunRow.__struct_fields__[:-1]
+FOLLOWERS = "FROM run AS s WHERE s.parent = run.run_id AND s.follows != ''"
+COLUMNS = (
+    f"{', '.join(NAMES)}, "
+    f"coalesce((SELECT s.run_id {FOLLOWERS} ORDER BY s.rowid DESC LIMIT 1), '') AS successor"
+)
+"""The columns of a `RunRow`: the stored ones, and the run that follows it."""
 INSERT_RUN = (
-    f"INSERT INTO run ({COLUMNS}, origin, chain) "  # noqa: S608
+    f"INSERT INTO run ({', '.join(NAMES)}, origin, chain) "  # noqa: S608
     f"VALUES ({', '.join('?' * len(NAMES))}, ?, ?) ON CONFLICT DO NOTHING"
 )
 EVENT = "run_id, seq, epoch, type, record, at, digest, data"
@@ -48,6 +54,9 @@ class RawRows(ABC):
 
     @abstractmethod
     def require_row(self, run_id: str) -> RunRow: ...
+
+    @abstractmethod
+    def follower(self, row: RunRow) -> RunRow | None: ...
 
     def chain(self, run_id: str) -> Chain:
         """The run's events as they are stored, with their digests."""
@@ -137,7 +146,10 @@ class RawRows(ABC):
     def _put(self, run: RawRun) -> None:
         db, run_id, stored = self.db, run.row.run_id, self.stored
         question = None if run.question is None else stored(run.question)
-        columns = (*run.row.to_tuple()[:-3], question, run.row.tokens, run.row.cost)
+        row = run.row
+        if row.follows and (newest := self.follower(row)) is not None:  # both were made: it stays
+            row = row.replace(follows=follows_as(row.follows, newest.run_id))
+        columns = (*row.to_tuple()[:-4], question, row.tokens, row.cost)
         created = db.execute(INSERT_RUN, (*columns, run.chain.origin, run.chain.end))
         if created.rowcount == 0:
             raise duplicate_run_error(run_id)

@@ -87,8 +87,6 @@ from chartloop.run.journal import (
     fenced_error,
     is_own_commit,
     refuse_damaged,
-    refuse_moved,
-    refuse_overtaken,
 )
 from chartloop.run.journal_pages import (
     EventCursors,
@@ -100,10 +98,18 @@ from chartloop.run.journal_records import EVENT_TYPES, MOVED, UNREADABLE, moved_
 from chartloop.run.lease import Acquired, holds
 from chartloop.run.payload import is_whole, unpack
 from chartloop.run.requests import StoredRequest, refuse_second
+from chartloop.run.succession import (
+    is_unbegun,
+    refuse_followed,
+    refuse_move,
+    refuse_moved,
+    refuse_overtaken,
+)
 from chartloop.run.tenants import MARK, refuse_stranger
 from chartloop.run.validate_record import wrong_with, wrong_with_message
 
 _RUN_ID, _HEAD, _PARENT, _QUESTION = map(NAMES.index, ("run_id", "head", "parent", "question"))
+_SUCCESSION = [NAMES.index(name) for name in ("parent", "session", "follows")]
 KEEP_NUMBER = (
     "UPDATE OR REPLACE event SET run_id = '', seq = -1, epoch = 0, type = 'removed', "
     "record = NULL, at = 0, digest = NULL, data = '{}' "
@@ -173,11 +179,38 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         """Create a run; returns its chain. Raises `RunError` if the id is taken."""
         run_id, row = write
         refuse_stranger(run_id, row[_PARENT])
+        self.refuse_second(write)
         found = self.db.execute(_HEAD_OF, (row[_PARENT],)).fetchone() if row[_PARENT] else None
         origin: bytes = found[0][:SIZE] if found else START
         if self.db.execute(INSERT_RUN, (*row, origin, origin)).rowcount == 0:
+            self.refuse_second(write)  # by another connection, since
             raise duplicate_run_error(run_id)
         return origin
+
+    def refuse_second(self, new: Create) -> None:
+        """Raise if another run follows what the new one follows, unless it insists."""
+        parent, session, follows = (new.row[at] for at in _SUCCESSION)
+        if not follows:
+            return
+        row = RunRow(new.run_id, parent=parent, session=session, follows=follows)
+        self.db.execute(HOLD_RUN, (row.parent,))
+        if (origin := self.row(row.parent)) is not None:
+            refuse_moved(origin)
+        while (newest := self.follower(row)) is not None:
+            if self.living_lease(newest.run_id) or not is_unbegun(newest, self.now()):
+                refuse_followed(row, newest)
+                break
+            self._remove(newest.run_id)
+
+    def follower(self, row: RunRow) -> RunRow | None:
+        """The newest run that follows what a new one follows: as a message, in its session."""
+        sql = (
+            f"SELECT {COLUMNS} FROM run WHERE parent = ? AND run_id != ? AND follows != '' "  # noqa: S608
+            "AND (session = ? OR ?) ORDER BY rowid DESC LIMIT 1"
+        )
+        given = (row.parent, row.run_id, row.session, row.follows.startswith("attempt"))
+        found = self.db.execute(sql, given).fetchone()
+        return row_of(found) if found else None
 
     def row(self, run_id: str) -> RunRow | None:
         """One run's row, or None."""
@@ -214,7 +247,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         for read, to in moves:
             refuse_stranger(to, read.run_id)
             found = self.require_row(read.run_id)
-            refuse_moved(found)
+            refuse_move(found)
             self.try_claim(read.run_id, claim)
             refuse_overtaken(found, read)
         for run in runs:

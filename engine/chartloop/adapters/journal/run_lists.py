@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.adapters.journal.raw_rows import COLUMNS, NAMES
+from chartloop.adapters.journal.raw_rows import COLUMNS, FOLLOWERS, NAMES
 from chartloop.adapters.journal.texts import UNREAD, read_text
 from chartloop.adapters.journal.writes import Columns, Connection
-from chartloop.core.phase import phase_of
+from chartloop.core.phase import phase_if_followed, phase_of
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import (
     RunCount,
@@ -56,6 +56,13 @@ The ending of an older run is told from its status and reason. This is history: 
 with `core.phase`.
 """
 
+SUCCESSOR = (
+    "ALTER TABLE run ADD COLUMN follows TEXT NOT NULL DEFAULT ''",
+    "CREATE UNIQUE INDEX run_follows ON run (parent, session, follows) WHERE follows != ''",
+)
+"""What version 3 of the tables adds: which run follows which, once."""
+
+_FOLLOWED = f"EXISTS (SELECT 1 {FOLLOWERS})"
 _RUN_ID, _QUESTION = map(NAMES.index, ("run_id", "question"))
 _KEYS: Mapping[Sort, str] = {
     "started": "created", "duration": "(updated - created)", "steps": "steps",
@@ -110,14 +117,16 @@ class ListRows:
         where, values = self._where(filter)
         sql = (
             "SELECT CAST((created - ?) / ? AS INTEGER), status, reason, ending, "  # noqa: S608
-            f"question IS NOT NULL, wake_at IS NOT NULL, count(*) FROM run {where} "
-            "GROUP BY 1, 2, 3, 4, 5, 6"
+            f"question IS NOT NULL, wake_at IS NOT NULL, "
+            f"ending NOT IN ('', 'done') AND {_FOLLOWED}, count(*) FROM run {where} "
+            "GROUP BY 1, 2, 3, 4, 5, 6, 7"
         )
         counts = Counter[tuple[int, str]]()
-        for span, status, reason, ending, asks, wakes, runs in self.db.execute(
+        for span, status, reason, ending, asks, wakes, followed, runs in self.db.execute(
             sql, (filter.created_from or 0.0, width, *values)
         ).fetchall():
             phase = phase_of(status, reason, ending=ending, asks=bool(asks), wakes=bool(wakes))
+            phase = phase_if_followed(phase, followed)
             counts[span, phase.name] += runs
         return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
 
@@ -145,6 +154,8 @@ class ListRows:
                 test(f"{own}run_id < ?", end)
         if filter.waiting is not None:
             test("question IS NOT NULL" if filter.waiting else "question IS NULL")
+        if filter.followed is not None:
+            test(_FOLLOWED if filter.followed else f"NOT {_FOLLOWED}")
         for column, sign, at in (
             ("created", ">=", filter.created_from), ("created", "<", filter.created_to),
             ("updated", ">=", filter.updated_from), ("updated", "<", filter.updated_to),

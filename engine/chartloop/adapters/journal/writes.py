@@ -343,14 +343,15 @@ class Writer:
         return None if update is None else self._columns(update)
 
     def _columns(self, row: RunRow | Update) -> Columns:
-        """The columns of a row or its update; both end with the question and the usage."""
+        """The stored columns of a row or its update; they end with the question and the usage."""
         if isinstance(row, RunRow) and row.task:
             row = row.replace(task=brief(self.text(row.task)))
         if row.message:
             row = row.replace(message=brief(self.text(row.message)))
         question = row.question
         text = None if question is None else self.stored(self.document(question.to_mapping()))
-        return (*row.to_tuple()[:-3], text, row.tokens, row.cost)
+        before = row.to_tuple()[: -4 if isinstance(row, RunRow) else -3]
+        return (*before, text, row.tokens, row.cost)
 
     def lines(self, events: Iterable[Event]) -> list[Line]:
         """Convert events to rows."""

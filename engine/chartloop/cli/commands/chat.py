@@ -36,6 +36,7 @@ action, Ctrl-D leaves. Input that is no terminal is read line by line, each line
     "--continue", "continues", metavar="RUN", shell_complete=completion.runs,
     help="The last run of a conversation to go on with.",
 )  # fmt: skip
+@parameters.options_of(RunOptions, "branch")
 @parameters.start_options
 @parameters.notify_option
 @pass_options(RunOptions)

@@ -13,6 +13,7 @@ import click
 
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
+from chartloop.cli.commands.runs import say_freed
 from chartloop.cli.commands.schedule import change_schedule, resumed
 from chartloop.cli.error_report import say_error
 from chartloop.cli.journal_access import find_run, journal_at, open_journal
@@ -234,6 +235,7 @@ def prune(age: float, status: list[str], dry_run: bool, options: RunOptions) -> 
         console.result(console.plain(run_id))
     would = "would be removed" if dry_run else "removed"
     console.say(f"{say_count(len(ids), 'run')} {would}" if ids else "nothing to remove")
+    say_freed([] if dry_run else rows)
 
 
 class _Tally:

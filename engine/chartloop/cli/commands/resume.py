@@ -17,7 +17,7 @@ from chartloop.core.errors import StatusError
 
 with at_first_use(__name__):
     from chartloop.cli import drive, run_factory
-    from chartloop.run import inbox, migrate, sync
+    from chartloop.run import inbox, migrate, succession, sync
     from chartloop.run import journal as journals
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _successor(journal: Journal, row: RunRow, file: str | None, options: RunOpti
     if not row.moved_to:
         return row
     if file is None:
-        journals.refuse_moved(row)
+        succession.refuse_moved(row)
     last = sync.by_hand(migrate.moved_before(journal, row, load_machine(file or "", options).hash))
     console.say(f"run {row.run_id} was moved before: it continues as run {last.run_id}")
     return last

@@ -15,14 +15,14 @@ from chartloop.cli.options import AGE, FilterOptions, option, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import UnknownRunError
-from chartloop.core.phase import PHASES, Phase
-from chartloop.core.units import say_count, say_elapsed
+from chartloop.core.phase import CONTINUED, PHASES, Phase
+from chartloop.core.units import say_count, say_elapsed, say_some
 from chartloop.core.visible import cut
 from chartloop.run.journal_pages import SORTS, Sort
 from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
-    from chartloop.run import journal_pages, journal_records, phases, retention, sync
+    from chartloop.run import journal_pages, journal_records, phases, retention, succession, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,6 +190,16 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
     if options.is_json:
         console.result(console.as_json({"removed": [r.run_id for r in chosen]}))
     console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
+    say_freed(chosen)
+
+
+def say_freed(removed: list[RunRow]) -> None:
+    """Say which runs are not followed any more."""
+    if freed := succession.freed_origins(removed):
+        console.say(console.plain(
+            f"nothing follows {say_some(freed, NEWEST)} any more: their failures count again, and "
+            "they may be tried again or continued"
+        ))  # fmt: skip
 
 
 def _confirm(chosen: list[RunRow], where: str, now: float) -> None:
@@ -256,7 +266,7 @@ def _public(row: RunRow) -> dict[str, Any]:
         "question": None if asked is None else asked.text,
         "answers": None if asked is None else asked.answers,
         "due": None if asked is None else asked.due, "tokens": row.tokens, "cost": row.cost,
-        "moved_to": row.moved_to or None,
+        "moved_to": row.moved_to or None, "successor": row.successor or None,
     }  # fmt: skip
 
 
@@ -272,8 +282,8 @@ def _table(rows: list[RunRow], now: float, stands: Mapping[str, Stand]) -> list[
         said = row.message or ("" if row.reason == "completed" else row.reason)
         if asked is not None:
             said = f"(wait {asked.wait}) {asked.text}" if asked.wait else asked.text
-        elif row.moved_to:
-            said = f"now {row.moved_to}"
+        elif row.moved_to or phase is CONTINUED:
+            said = f"now {row.moved_to or row.successor}"
         return (
             row.run_id, short(row.task), phase.marked, short(said), row.machine, str(row.steps),
             say_elapsed(max(0.0, row.duration)), ago(row.created, now),

@@ -21,7 +21,7 @@ from chartloop.core.visible import cut
 
 with at_first_use(__name__):
     from chartloop.machine import transition_table
-    from chartloop.run import migrate, phases, sync
+    from chartloop.run import migrate, phases, succession, sync
     from chartloop.ui.view_model import asking, build, state_drawing
     from chartloop.ui.view_model import text as run_text
 
@@ -78,6 +78,8 @@ def show(run: str, state: str | None, question: bool, options: RunOptions) -> No
         console.result(console.as_json(told))
         return
     beside = [("child", line) for line in _children(journal, row)]
+    if (after := sync.by_hand(journal.row(row.successor))) is not None:
+        beside.insert(0, ("then", f"→ {succession.said_of(after)[0]} {after.run_id}"))
     beside += [("inbox", line) for line in _inbox(journal, opened)]
     print_table(_head(row, machine, opened, _parent(row, records), beside, stand=stand))
     views = [build.record_view(machine.chart, record) for record in records]
@@ -122,7 +124,9 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
     """The run that this one was forked from; with a changed file, also the verdict on it."""
     origin: Any = records[0].input.data.get(migrate.ORIGIN, {}) if records else {}
-    message = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
+    is_attempt = row.follows.startswith("attempt")
+    message = f"{succession.said_of(row)[1]} {row.parent}" if is_attempt else row.parent
+    message += "" if row.fork_seq is None else f", from record {row.fork_seq}"
     changed = row.parent and origin.get("run") == row.parent and "verdict" in origin
     return f"{message}, with a changed file: {origin['verdict']}" if changed else message
 

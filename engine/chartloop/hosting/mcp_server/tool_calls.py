@@ -49,8 +49,9 @@ from chartloop.hosting.workers import Workers
 from chartloop.language.json_schema.validator import Validator
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.inbox import pause_asked
-from chartloop.run.journal import Journal, RunRow, successor_of
+from chartloop.run.journal import Journal, RunRow
 from chartloop.run.journal_pages import RunFilter
+from chartloop.run.migrate import successor_of
 from chartloop.run.phases import stand_of, stands_of
 from chartloop.run.question import Question
 from chartloop.run.redact import Redactor

@@ -65,7 +65,7 @@ def _runs_of(parts: Parts, file: ServedFile, reach: Reach) -> dict[str, Any]:
     name = file.machine.name if file.machine is not None else file.name
     wanted = RunFilter(machine=name, tenant=reach.tenant)
     page = by_hand(parts.journal.page(wanted, "", RECENT))
-    failed = by_hand(parts.journal.page(wanted.replace(status="error"), "", 1)).rows
+    failed = by_hand(parts.journal.page(wanted.replace(status="error", followed=False), "", 1)).rows
     last = {"run": failed[0].run_id, "at": failed[0].updated} if failed else None
     return {"count": len(page.rows), "more": bool(page.next), "failed": last}
 

@@ -465,12 +465,16 @@ def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | N
     "/runs/{run_id:path}/retry", response_model=RetryPlanBody, responses=FOUND,
     dependencies=[READ],
 )  # fmt: skip
-def retry_plan(run_id: RunPath, parts: TheParts) -> Any:
+def retry_plan(
+    run_id: RunPath, parts: TheParts,
+    again: Annotated[bool, Query(description="Although it was tried again before.")] = False,
+) -> Any:  # fmt: skip
     """What trying the run again would keep, and which calls it would make again.
 
-    `refusal` says why there is nothing to try; it is empty if there is.
+    `refusal` says why there is nothing to try; it is empty if there is. `successor` is the run that
+    was made of this one before, and `tried` says how it stands and what it has paid.
     """
-    return parts.runs.retry_plan(run_id)
+    return parts.runs.retry_plan(run_id, again=again)
 
 
 @router.post(
@@ -482,8 +486,9 @@ def retry(
 ) -> Any:
     """Try a run again from where it failed: a new run, `made`, which is driven at once.
 
-    What was done before the failure is kept. Calls that it makes again, and calls in doubt, need
-    the `digest` of the plan as `confirm`; limits that stopped the run need new values.
+    What was done before the failure is kept. It needs the `digest` of the plan as `confirm`; limits
+    that stopped the run need new values. A run is tried again once: 409 with its `successor`,
+    unless `again` says to do it all the same.
     """
     given = (body or RetryBody()).model_dump()
     return _order(parts, run_id, lambda: parts.runs.retry(run_id, given, caller))

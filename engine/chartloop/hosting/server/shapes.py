@@ -50,7 +50,10 @@ class StartBody(Body):
     submitter: Short | None = None
     """Who submits the run; a token with a name submits under that name."""
     continues: Short | None = None
-    """A run that has ended, whose conversation the new run continues."""
+    """A run that has ended, whose conversation the new run continues: 409 with its `successor` if
+    another run of the session does."""
+    branch: bool = False
+    """Start another conversation from that run, beside the one that goes on."""
     require_bound: dict[str, float] | None = None
     """Bounds by name, `usd` say: the run starts only if they are proven for the machine."""
     run_id: RunId | None = None
@@ -172,13 +175,13 @@ class RetryBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={
-            "examples": [{"confirm": "9f2c7a01b3d4e5f6"}, {"limits": {"steps": 40}}]
-        },
+        json_schema_extra={"examples": [{"confirm": "9f2c7a01b3d4e5f6", "limits": {"steps": 40}}]},
     )
     confirm: Short = ""
-    """The `digest` of the plan, from `GET /runs/ID/retry`: needed where calls would be made again,
-    or are in doubt (`needs_confirmation`)."""
+    """The `digest` of the plan, from `GET /runs/ID/retry`: what is agreed to."""
+    again: bool = False
+    """Make another attempt, although the run was tried again before: with the `digest` of
+    `GET /runs/ID/retry?again=true`."""
     limits: dict[str, Any] = {}
     """New values of limits, by name: those that stopped the run would stop it again."""
 

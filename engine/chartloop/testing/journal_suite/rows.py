@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop.core.durability import DURABILITIES
-from chartloop.core.errors import Fenced, MovedError, RunError, UnknownRunError
+from chartloop.core.errors import Fenced, FollowedError, MovedError, RunError, UnknownRunError
 from chartloop.core.outcome import Reply
 from chartloop.core.reasons import REASONS, StopSignal, StopSignals
 from chartloop.core.records import Input, Record
@@ -432,6 +432,30 @@ class RowCases:
         with pytest.raises(error, match=says):
             desk(desk.journal.create_whole(runs, moves=moves(read)))
         assert desk(desk.journal.rows()) == before
+
+    def test_one_run_follows_another_in_a_session(self, desk: Desk) -> None:
+        """Unless it insists on coming after that one. One that was never begun has not come."""
+        desk.begin()
+
+        def follow(run_id: str, follows: str, session: str = "", created: float = 1e12) -> str:
+            row = RunRow(run_id, follows=follows, session=session, parent="r", created=created)
+            try:
+                desk(desk.journal.create(row))
+            except FollowedError as error:
+                return error.successor
+            return desk.all()[0].successor
+
+        assert follow("lost", "next", created=0.0) == "lost"
+        assert [follow("a", "next"), follow("b", "next"), follow("c", "attempt")] == ["a"] * 3
+        assert follow("d", "next", "elsewhere") == "d"
+        assert [follow("e", "attempt"), follow("f", "attempt after d")] == ["d", "f"]
+        row, _, *_ = desk.all()
+        assert desk(desk.journal.page(RunFilter(followed=True))).rows == [row]
+        with pytest.raises(FollowedError):
+            desk(desk.journal.create_whole([], moves=[Move(row, "new")]))
+        for name, newest in (("f", "d"), ("a", "d"), ("d", "")):
+            desk(desk.journal.remove([name]))
+            assert desk.all()[0].successor == newest
 
     def test_removed_runs_are_gone_and_others_stay(self, desk: Desk) -> None:
         text = "x" * 40_000

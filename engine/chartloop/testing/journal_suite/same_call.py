@@ -3,9 +3,9 @@
 Each row of `CALLS` is a write of the port. A write that looks before it acts goes wrong here unless
 a lock, a condition in the write or a unique index holds between the two.
 
-Not in the table: `create`, `acquire`, `append`, `claim` and `place_request`, whose callers differ
-in what they give (`concurrent`); `renew`, `release`, `put_snapshot`, `enqueue`, `keep` and
-`hand_back`, which are one statement about the caller's own lease, claim or run.
+Not in the table: `create` by one id, `acquire`, `append`, `claim` and `place_request`, whose
+callers differ in what they give (`concurrent`); `renew`, `release`, `put_snapshot`, `enqueue`,
+`keep` and `hand_back`, which are one statement about the caller's own lease, claim or run.
 """
 
 from __future__ import annotations
@@ -98,6 +98,13 @@ CALLS: list[SameCall] = [
         lambda do, run_id: len(do(do.journal.events(f"fork-{run_id}"))) == 1,
     ),
     SameCall("move", _run, _move, lambda outcome: outcome is None),
+    SameCall(
+        "follow", _run,
+        lambda do, run_id, _: do(do.journal.create(
+            RunRow(f"{run_id}-{id(do)}", parent=run_id, follows="next", created=1e12)
+        )), lambda outcome: outcome is None,
+        lambda do, run_id: len(do(do.journal.rows(parent=run_id))) == 1,
+    ),
     SameCall(
         "import", _stored, lambda do, _, raw: do(do.journal.put_raw([raw])),
         lambda outcome: outcome is None,

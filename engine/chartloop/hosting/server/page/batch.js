@@ -22,8 +22,8 @@ export async function retryRuns(list) {
   const rows = list.ticked(canRetry);
   if (!rows.length) return list.app.fail(new Error("Tick runs that failed, gave up or reached a limit."));
   const plans = await each(rows, (row) => get(`${runPath(row.run)}/retry`));
-  const ready = plans.filter(({ found }) => found);
-  const refused = plans.filter(({ error }) => error);
+  const ready = plans.filter(({ found }) => found && !found.refusal);
+  const refused = plans.filter(({ error, found }) => error || found.refusal);
   const paid = ready.reduce((sum, { found }) => sum + found.calls.length, 0);
   const doubts = ready.reduce((sum, { found }) => sum + found.doubts.length, 0);
   const costs = ready.map(({ found }) => found.cost);
@@ -33,7 +33,7 @@ export async function retryRuns(list) {
     text("p", paid ? `${count(paid)} paid ${paid === 1 ? "call is" : "calls are"} made again; ${cost}.` : "No paid call is made again."),
     doubts ? text("p", `${count(doubts)} ${doubts === 1 ? "call is" : "calls are"} in doubt: nobody knows whether ${doubts === 1 ? "it was" : "they were"} made.`) : null,
     named(ready.map(({ row, found }) => ({ ...row, about: found.lines.join(". ") }))),
-    refused.length ? text("p", `${runs(refused.length)} cannot be tried again: ${refused[0].error.message}`, "refused") : null,
+    refused.length ? text("p", `${runs(refused.length)} cannot be tried again: ${refused[0].error?.message ?? refused[0].found.refusal}`, "refused") : null,
   ];
   const digests = new Map(ready.map(({ row, found }) => [row.run, found.digest]));
   const send = (row) => post(`${runPath(row.run)}/retry`, { confirm: digests.get(row.run) });

@@ -236,9 +236,9 @@ class RunPage {
     this.machine.textContent = view.machine;
     this.machine.href = machinePath(view.machine);
     const link = (run) => h("a", { href: runPath(run), textContent: run });
-    const { parent, followers } = view;
-    const from = parent && !this.id.startsWith(`${parent}/`) ? ["· made from ", link(parent), " "] : [];
-    const on = followers.length ? ["· goes on as ", ...followers.flatMap((run, at) => (at ? [", ", link(run)] : [link(run)]))] : [];
+    const { parent, follows, followers } = view;
+    const from = parent && !this.id.startsWith(`${parent}/`) ? [`· ${follows} `, link(parent), " "] : [];
+    const on = followers.flatMap((run, at) => [` · → ${view.became[at]} `, link(run)]);
     this.kin.replaceChildren(...from, ...on);
     this.showStatus(view);
     this.showBanner(view);

@@ -361,7 +361,7 @@ class Runs {
     if (row.driver) cells.phase.title = `driven by ${row.driver}`;
     cells.state.textContent = row.phase === "done" ? "" : row.at;
     const ended = row.message || (row.reason === "completed" ? "" : row.reason);
-    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to ? `continues as ${row.moved_to}` : unmarked(ended ?? "");
+    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to || row.phase === "continued" ? `→ ${row.moved_to || row.successor}` : unmarked(ended ?? "");
     cells.due.textContent = "";
     cells.begun.title = moment(row.created);
     cells.took.title = `last record ${moment(row.updated)}`;
