@@ -98,7 +98,7 @@ READS: list[Call] = [
     call("tail", at_end, rows),
     call("changed", told_of_change, rows),
     call("inbox", lambda j: j.inbox("a"), rows),
-    call("has_message", lambda j: j.has_message("a", "first"), rows),
+    call("message", lambda j: j.message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]

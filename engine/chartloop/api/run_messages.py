@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from chartloop.api.caller_values import checked_tasks
 from chartloop.core.errors import StatusError
 from chartloop.core.position import IN_DOUBT
-from chartloop.run.inbox import pause_asked
+from chartloop.run.inbox import pause_asked, sent_before
 from chartloop.run.journal import InboxMessage
 from chartloop.run.loop import advance
 from chartloop.run.question import question_of
@@ -21,6 +22,9 @@ from chartloop.run.session import Session
 
 async def post(session: Session, data: Mapping[str, Any], *, message_id: str | None = None) -> None:
     """Send a message, and start the run if it has not started. `StatusError` if it has ended."""
+    before = partial(sent_before, session.journal, session.run_id, message_id or "", data)
+    if message_id and await before():
+        return
     if not session.head:
         await advance(session)
     if session.position.ended:
@@ -29,7 +33,8 @@ async def post(session: Session, data: Mapping[str, Any], *, message_id: str | N
             hint="`next` starts a new run that continues it",
         )
     message = InboxMessage(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
-    await session.journal.send(session.run_id, message)
+    if not await session.journal.send(session.run_id, message):
+        await before()
 
 
 def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from chartloop.cli.options import RunOptions
 from chartloop.core.errors import StatusError
 
 with at_first_use(__name__):
+    from chartloop.run import inbox, sync
     from chartloop.run import journal as journals
-    from chartloop.run import sync
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
@@ -54,11 +54,14 @@ def post_message(
     message_id: str | None = None,
 ) -> None:
     """Send a message to the inbox of a run and report its status."""
-    if row.ended and not row.moved_to:
+    id = message_id or secrets.token_hex(8)
+    known = sync.by_hand(inbox.sent_before(journal, row.run_id, id, data))
+    if row.ended and not row.moved_to and not known:
         raise StatusError(f"run `{row.run_id}` has ended ({row.phase().word})")
-    at = sync.by_hand(journal.now())
-    message = journals.InboxMessage(message_id or secrets.token_hex(8), at, data)
+    message = journals.InboxMessage(id, sync.by_hand(journal.now()), data)
     fresh = sync.by_hand(journal.send(row.run_id, message))
+    if not fresh:  # perhaps another process has sent it meanwhile
+        sync.by_hand(inbox.sent_before(journal, row.run_id, id, data))
     report_message(journal, row, options, Posted(data, row.run_id, message.msg_id, fresh))
 
 

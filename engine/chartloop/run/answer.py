@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, cast
 from unicodedata import normalize
 
@@ -33,6 +34,7 @@ from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.core.visible import is_blank
 from chartloop.run.elicitation import complete_data, content_fault, form_in, schema_fault
+from chartloop.run.inbox import sent_before
 from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
@@ -79,14 +81,31 @@ async def send_answer(
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
-    if message_id is not None and await session.journal.has_message(session.run_id, id):
-        return Sent(session.run_id, id, answer.wait, new=False)
-    when = float(session.ports.clock.now() if at is None else at)
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
     if answer.via:
         data["via"] = answer.via
+    bound = {"ahead": answer.ahead} if answer.ahead else {}
+    if answer.wait:
+        bound["wait"] = answer.wait.rpartition(":")[2]  # a child has its own part of the id
+    before = partial(sent_before, session.journal, session.run_id, id, {**data, **bound})
+    known = Sent(session.run_id, id, answer.wait, new=False)
+    if message_id is not None and await before():
+        return known
+    message = InboxMessage(id, float(session.ports.clock.now() if at is None else at), data)
+    try:
+        sent = await _send(session, answer, message)
+    except AnswerError:
+        if message_id is not None and await before():  # sent meanwhile, and even taken
+            return known
+        raise
+    if not sent.new:
+        await before()
+    return sent
+
+
+async def _send(session: Session, answer: Answer, message: InboxMessage) -> Sent:
     if answer.ahead:
-        message = InboxMessage(id, when, {**data, "ahead": answer.ahead})
+        message = message._replace(data={**message.data, "ahead": answer.ahead})
         chart, state, event = session.chart, answer.ahead, answer.event
         if state not in chart.waiting:
             hint = (
@@ -104,7 +123,7 @@ async def send_answer(
         refuse_data(event, chart.answer_fields(state, event), answer.data)
         new = await session.journal.send(session.run_id, message, check=_still_ahead(state))
         return Sent(session.run_id, message.msg_id, "", new)
-    return await _send_to_wait(session, answer, InboxMessage(id, when, data))
+    return await _send_to_wait(session, answer, message)
 
 
 def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any]) -> None:

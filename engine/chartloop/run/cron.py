@@ -60,7 +60,8 @@ class CronSchedule(Value, frozen=True):
     note: str = ""
     """Why the newest tick started none."""
     version: int = 0
-    """How often it was changed."""
+    """Rises with each change. `chartloop schedule add` begins with a number of its own, so that no
+    change is made to it that was meant for an earlier schedule of the name."""
 
     @property
     def needs(self) -> str:
@@ -77,7 +78,8 @@ class CronSchedules(Protocol):
     ) -> bool:  # fmt: skip
         """Put a schedule in the place of another one, and create runs with their requests.
 
-        All of it in one transaction. `before` is None for a new one, `after` for a removed one.
+        All of it in one transaction. `before` is None for a new one, which keeps its version, and
+        `after` for a removed one.
         False, with nothing written, if there is another version now, or already one of its name.
         Runs that are there already are left as they are, with their requests.
         """
@@ -149,7 +151,7 @@ class MemoryCrons:
         if after is None:
             self._crons.pop(name, None)
         else:
-            version = 0 if before is None else before.version + 1
+            version = after.version if before is None else before.version + 1
             self._crons[name] = after.replace(version=version)
         new = {run.row.run_id for run in runs if await self.row(run.row.run_id) is None}
         await self.create_whole([run for run in runs if run.row.run_id in new])

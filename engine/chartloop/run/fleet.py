@@ -142,8 +142,10 @@ class Fleet(Protocol):
         """All limits, as they stand now, by scope."""
         ...
 
-    async def set_limit(self, limit: FleetLimit) -> None:
+    async def set_limit(self, limit: FleetLimit, *, only_new: bool = False) -> bool:
         """Set a limit. What an earlier one of the same scope, what and per has counted stays.
+
+        With `only_new` an earlier one stays whole: False, with nothing written.
 
         A new one begins with what is `used` already, counted `at` a time; by default now.
         """
@@ -222,10 +224,13 @@ class MemoryFleet:
     async def limits(self) -> list[FleetLimit]:
         return [limit.later(self._now()) for _, limit in sorted(self._limits.items())]
 
-    async def set_limit(self, limit: FleetLimit) -> None:
+    async def set_limit(self, limit: FleetLimit, *, only_new: bool = False) -> bool:
+        if only_new and limit[:3] in self._limits:
+            return False
         new = limit._replace(held=0.0, at=limit.at or self._now())
         known = self._limits.get(limit[:3], new)
         self._limits[limit[:3]] = known.later(self._now())._replace(most=limit.most)
+        return True
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
         return self._limits.pop((scope, what, per), None) is not None

@@ -11,15 +11,19 @@ Source: docs/design.md, "The journal"; docs/approval.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from chartloop.core.approvals import CALLS
+from chartloop.core.errors import StatusError
+from chartloop.core.plain import plain
 from chartloop.core.position import ELICITATION, IN_DOUBT
 from chartloop.machine.in_doubt import SETTLES
 from chartloop.run.elicitation import ACTIONS
 from chartloop.run.journal import InboxMessage, Journal
 from chartloop.run.question import wait_of
+from chartloop.run.redact import has_marks
 from chartloop.run.session import Session
 
 
@@ -86,6 +90,39 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
             return f"it cannot be read: {message.data.get('why', '')}"
         case _:
             return Fate.KEEP
+
+
+async def sent_before(
+    journal: Journal, run_id: str, msg_id: str, data: Mapping[str, Any]
+) -> bool:  # fmt: skip
+    """Whether a message with this id was sent to a run or a child of it.
+
+    `StatusError` if it said something else: the id is that of one order.
+    """
+    known = await journal.message(run_id, msg_id)
+    if known is None:
+        return False
+    kept, given = _content(known.data), _content(data)
+    if "wait" not in given:  # it was bound to the wait of its time
+        kept.pop("wait", None)
+    was, now = kept.pop("data", {}), given.pop("data", {})
+    # a command line types its fields by the question, which may be over when it is repeated
+    untyped = CALLS in was and CALLS not in now
+    pairs = [(value, now.get(name)) for name, value in was.items()]
+    same = untyped or (was.keys() == now.keys() and all(
+        old == new or isinstance(old, str) != isinstance(new, str) for old, new in pairs
+    ))  # fmt: skip
+    if not (same and kept == given) and not has_marks(str(known.data)):
+        raise StatusError(
+            f"the message `{msg_id}` was sent to run `{run_id}` before, with another content",
+            hint="give each message a key of its own, and repeat it only with the same content",
+        )
+    return True
+
+
+def _content(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a message says. The ids of its tasks depend on the queue of their time."""
+    return plain({**data, "tasks": [{**task, "id": ""} for task in data.get("tasks", ())]})
 
 
 async def pause_asked(journal: Journal, run_id: str) -> bool:

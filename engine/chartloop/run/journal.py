@@ -250,8 +250,8 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         """
         ...
 
-    async def has_message(self, run_id: str, msg_id: str) -> bool:
-        """Whether the inbox of the run or of a child ever held a message with that id."""
+    async def message(self, run_id: str, msg_id: str) -> InboxMessage | None:
+        """The message with that id that the inbox of the run or of a child ever held, or None."""
         ...
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
@@ -329,9 +329,9 @@ def fenced_error(row: RunRow, head: int, epoch: int) -> Fenced:
     )
 
 
-def duplicate_run_error(run_id: str) -> RunError:
+def duplicate_run_error(run_id: str, or_else: str = "") -> RunError:
     """The error for a new run whose id is in use."""
-    return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
+    return RunError(f"there is a run `{run_id}` already", hint=f"choose another run id{or_else}")
 
 
 class _Log:
@@ -643,9 +643,9 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self.wake(run_id)
         return True
 
-    async def has_message(self, run_id: str, msg_id: str) -> bool:
-        logs = self._logs.items()
-        return any(msg_id in log.inbox for name, log in logs if covers(run_id, name))
+    async def message(self, run_id: str, msg_id: str) -> InboxMessage | None:
+        inboxes = (log.inbox for name, log in self._logs.items() if covers(run_id, name))
+        return next((inbox[msg_id][0] for inbox in inboxes if msg_id in inbox), None)
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
         inbox = (self._logs.get(run_id) or self._log(run_id)).inbox

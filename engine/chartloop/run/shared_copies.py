@@ -103,10 +103,7 @@ async def put_shared(target: Journal, line: bytes, where: str, *, go_on: bool) -
             f"{where}: the schedule or limit cannot be imported: {why}",
             hint="nothing of it was written; `chartloop journal export` writes whole lines",
         ) from error
-    if any(limit[:3] == one[:3] for one in await target.limits()):
-        return PutShared("limits", limit.name, new=False)
-    await target.set_limit(limit)
-    return PutShared("limits", limit.name, new=True)
+    return PutShared("limits", limit.name, await target.set_limit(limit, only_new=True))
 
 
 def _limit(data: Mapping[str, Any]) -> FleetLimit:

@@ -185,8 +185,8 @@ class CrashAt:
         self._live()
         return await self.journal.cron_schedules(due=due)
 
-    async def set_limit(self, limit: FleetLimit) -> None:
-        await self._write(lambda: self.journal.set_limit(limit))
+    async def set_limit(self, limit: FleetLimit, *, only_new: bool = False) -> bool:
+        return await self._write(lambda: self.journal.set_limit(limit, only_new=only_new))
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
         return await self._write(lambda: self.journal.remove_limit(scope, what, per))
@@ -305,9 +305,9 @@ class CrashAt:
         self._live()
         return await self.journal.lease(run_id)
 
-    async def has_message(self, run_id: str, msg_id: str) -> bool:
+    async def message(self, run_id: str, msg_id: str) -> InboxMessage | None:
         self._live()
-        return await self.journal.has_message(run_id, msg_id)
+        return await self.journal.message(run_id, msg_id)
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
         self._live()

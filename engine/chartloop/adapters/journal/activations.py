@@ -231,7 +231,9 @@ class ScheduleRows:
         now = self.now()
         for id, *process, until in self.db.execute(_DEAD).fetchall():
             if not is_number(until) or until <= now or is_gone(Process(*process)):
-                self.db.execute("DELETE FROM worker WHERE id = ?", (id,))
+                # unless it has said meanwhile that it lives
+                sql = "DELETE FROM worker WHERE id = ? AND until = ?"
+                self.db.execute(sql, (id, until))
         orphans = self.db.execute(_ORPHANS).fetchall()
         for key, run_id, worker, since, events, lapses in orphans:
             below = run_id + CHILD_MARK

@@ -29,12 +29,12 @@ class CronRows(ABC):
 
     def put_cron(self, write: PutCron) -> bool:
         """Change a schedule of this version, and create the runs of its tick."""
-        _, name, version, after, whole, orders = write
+        _, name, version, first, after, whole, orders = write
         if after is None:
             sql, values = "DELETE FROM cron WHERE name = ? AND version = ?", (name, version)
         elif version is None:
-            sql = "INSERT INTO cron VALUES (?, 0, ?, ?) ON CONFLICT (name) DO NOTHING"
-            values = (name, *after)
+            sql = "INSERT INTO cron VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+            values = (name, first, *after)
         else:
             sql = (
                 "UPDATE cron SET version = version + 1, due = ?, data = ? "

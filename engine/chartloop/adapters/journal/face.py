@@ -222,15 +222,16 @@ class JournalFace(ABC):
         self, before: CronSchedule | None, after: CronSchedule | None, *,
         runs: Sequence[WholeRun] = (), requests: Sequence[StoredRequest] = (),
     ) -> bool:  # fmt: skip
-        name, columns = "" if before is None else before.name, None
+        name, columns, first = "" if before is None else before.name, None, 0
         if after is not None:
             text = self._writer.stored(self._writer.document(plain(after)))
-            name, columns = after.name, (None if after.paused else after.next, text)
+            name, first = after.name, after.version
+            columns = None if after.paused else after.next, text
         filled = [self._writer.whole(run) for run in runs]
         whole = CreateWhole("", filled, (), Claim(None))
         version = None if before is None else before.version
         orders = [self._order(request) for request in requests]
-        return await self._perform(PutCron("", name, version, columns, whole, orders))
+        return await self._perform(PutCron("", name, version, first, columns, whole, orders))
 
     async def enqueue(self, run_id: str) -> bool:
         return await self._perform(Enqueue(run_id))
@@ -247,8 +248,8 @@ class JournalFace(ABC):
     async def sweep(self, *, lost: bool = False) -> int:
         return await self._perform(Sweep("", lost))
 
-    async def set_limit(self, limit: FleetLimit) -> None:
-        await self._perform(SetLimit("", limit))
+    async def set_limit(self, limit: FleetLimit, *, only_new: bool = False) -> bool:
+        return await self._perform(SetLimit("", limit, only_new))
 
     async def remove_limit(self, scope: str, what: What, per: Per) -> bool:
         return await self._perform(RemoveLimit("", scope, what, per))
@@ -314,8 +315,8 @@ class JournalFace(ABC):
     @abstractmethod
     async def changed(self, token: str = "") -> str | None: ...
 
-    async def has_message(self, run_id: str, msg_id: str) -> bool:
-        return await self._read(run_id, Rows.has_message, run_id, msg_id)
+    async def message(self, run_id: str, msg_id: str) -> InboxMessage | None:
+        return await self._read(run_id, Rows.message, run_id, msg_id)
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
         return await self._read(run_id, Rows.inbox, run_id)

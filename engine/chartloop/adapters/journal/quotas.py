@@ -30,10 +30,8 @@ LIMITS_OF = (
 )
 HOLD_RUN = "SELECT 1 FROM run WHERE run_id = ?"
 """Until the transaction ends, no other one removes the run, settles its calls or forks it."""
-_SET = (
-    "INSERT INTO quota VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (scope, what, per) "
-    "DO UPDATE SET most = excluded.most"
-)
+_ADD = "INSERT INTO quota VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (scope, what, per) DO "
+_SET = "UPDATE SET most = excluded.most"
 _COUNT = "UPDATE quota SET used = ?, held = ?, at = ? WHERE scope = ? AND what = ? AND per = ?"
 _OPEN = "SELECT head, key, scope, what, per, amount, doubt FROM reservation WHERE run_id = ? AND "
 _CLOSE = "DELETE FROM reservation WHERE run_id = ? AND head = ? AND key = ?"
@@ -56,10 +54,11 @@ class FleetRows:
         now = self.now() if (rows := self.db.execute(sql).fetchall()) else 0.0
         return [FleetLimit(*row).later(now) for row in rows]
 
-    def set_limit(self, write: SetLimit) -> None:
+    def set_limit(self, write: SetLimit) -> bool:
         """Set a limit; what it has counted stays."""
         scope, what, per, most, used, _, at = write.limit
-        self.db.execute(_SET, (scope, what, per, most, used, at or self.now()))
+        values = (scope, what, per, most, used, at or self.now())
+        return self.db.execute(_ADD + ("NOTHING" if write.only_new else _SET), values).rowcount == 1
 
     def remove_limit(self, write: RemoveLimit) -> bool:
         """Remove a limit."""

@@ -469,11 +469,15 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         self.wake(run_id)
         return True
 
-    def has_message(self, run_id: str, msg_id: str) -> bool:
-        """Whether the inbox of the run or a child ever had a message with that id."""
+    def message(self, run_id: str, msg_id: str) -> InboxMessage | None:
+        """The message with that id that the inbox of the run or a child ever had."""
         below = run_id + CHILD_MARK
-        sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
-        return self.db.execute(sql, (msg_id, run_id, below, beyond(below))).fetchone() is not None
+        sql = (
+            "SELECT msg_id, at, data FROM inbox "
+            "WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
+        )
+        found = self.db.execute(sql, (msg_id, run_id, below, beyond(below))).fetchone()
+        return None if found is None else _inbox_message(*found)
 
     def inbox(self, run_id: str) -> list[InboxMessage]:
         """The messages that are not yet consumed, in order of arrival."""

@@ -212,6 +212,8 @@ class PutCron(NamedTuple):
     name: str
     version: int | None
     """The version that it replaces; None for a new one."""
+    first: int
+    """The version of a new one."""
     after: tuple[float | None, Stored] | None
     """When it is due, and its text; None if it is removed."""
     whole: CreateWhole
@@ -263,6 +265,7 @@ class SetLimit(NamedTuple):
 
     run_id: str
     limit: FleetLimit
+    only_new: bool
 
 
 class RemoveLimit(NamedTuple):

@@ -49,7 +49,7 @@ class CopyCases:
         assert desk(desk.journal.raw("r")) == raw
         assert desk.all() == before
         assert desk(desk.journal.requests("r")) == requests
-        assert desk(desk.journal.has_message("r", "used"))
+        assert desk(desk.journal.message("r", "used"))
         assert desk(desk.journal.claim("w", 1, {})).runs[0].request.key == "new"
         desk(desk.journal.acquire("r"))
         desk.write("r", 4, [step(4, 2)])  # it goes on

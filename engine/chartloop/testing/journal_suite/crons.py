@@ -36,6 +36,18 @@ class CronCases:
         assert do(journal.put_cron(now, None))
         assert [one.name for one in do(journal.cron_schedules())] == ["a"]
 
+    def test_a_change_that_was_meant_for_a_removed_schedule_is_not_made_to_a_new_one(
+        self, desk: Desk
+    ) -> None:
+        do, journal = desk, desk.journal
+        do(journal.put_cron(None, NIGHTLY.replace(version=7)))
+        (old,) = do(journal.cron_schedules())
+        assert do(journal.put_cron(old, None))
+        assert do(journal.put_cron(None, NIGHTLY.replace(note="new", version=40)))
+        assert not do(journal.put_cron(old, old.replace(note="old")))
+        (new,) = do(journal.cron_schedules())
+        assert (new.note, new.version) == ("new", 40)
+
     def test_a_cron_schedule_is_due_at_its_time_by_the_journals_clock(
         self, desk: Desk, clock: ManualClock
     ) -> None:

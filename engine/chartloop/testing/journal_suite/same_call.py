@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from chartloop.core.errors import RunError, UnknownRunError
+from chartloop.core.errors import Fenced, RunError, UnknownRunError
 from chartloop.run.fleet import FleetLimit, Reservation, Reserved
 from chartloop.run.journal import InboxMessage, Move, RunRow, WholeRun
-from chartloop.testing.journal_suite.concurrent import CALLERS, ROUNDS, Another, lost, race
+from chartloop.run.schedule import WorkerRow
+from chartloop.testing.journal_suite.concurrent import CALLERS, FAR, ROUNDS, Another, lost, race
 from chartloop.testing.journal_suite.crons import NIGHTLY
 from chartloop.testing.journal_suite.desk import Desk, step
 from chartloop.testing.journal_suite.fleet import counted, limit, sent
@@ -80,6 +81,12 @@ def _reservation(do: Desk, run_id: str) -> Reservation:
 def _sent(do: Desk, run_id: str) -> None:
     _reserved(do, run_id)
     do.write(run_id, 0, [sent("k")])
+
+
+def _doubted(do: Desk, run_id: str) -> None:
+    """A call that was sent by a driver who is gone."""
+    _sent(do, run_id)
+    do(do.journal.acquire(run_id))
 
 
 def _move(do: Desk, run_id: str, row: Any) -> None:
@@ -144,6 +151,16 @@ CALLS: list[SameCall] = [
         lambda outcome: outcome is True, lambda do, _: counted(do) == (0.5, 0.0),
     ),
     SameCall(
+        "settle-doubt", _doubted,
+        lambda do, run_id, _: do(do.journal.settle_call(run_id, "k", {"cost": 0.25})),
+        lambda outcome: outcome is True, lambda do, _: counted(do) == (0.25, 0.0),
+    ),
+    SameCall(
+        "add-limit", lambda _, name: FleetLimit(f"session:{name}", "cost", "all", 5.0),
+        lambda do, _, given: do(do.journal.set_limit(given, only_new=True)),
+        lambda outcome: outcome is True,
+    ),
+    SameCall(
         "remove-run", _sent, lambda do, run_id, _: do(do.journal.remove([run_id])),
         lambda outcome: outcome == 1, lambda do, _: counted(do) == (1.0, 0.0),
     ),
@@ -184,6 +201,46 @@ class SameCallCases:
             given = FleetLimit(f"session:r{number}", "cost", "all", 5.0)
             race(*(lambda do=do: do(do.journal.set_limit(given)) for do in desks))  # noqa: B023
         assert len(desks[0](desks[0].journal.limits())) == ROUNDS
+
+    def test_a_limit_that_is_set_while_it_is_added_has_the_figure_that_was_set(
+        self, another: Another
+    ) -> None:
+        one, two = another(), another()
+        for number in range(ROUNDS):
+            given = FleetLimit(f"session:r{number}", "cost", "all", 5.0)
+            race(
+                lambda given=given: one(one.journal.set_limit(given, only_new=True)),
+                lambda given=given: two(two.journal.set_limit(given._replace(most=7.0))),
+            )
+        assert {limit.most for limit in one(one.journal.limits())} == {7.0}
+
+    def test_a_worker_that_says_it_lives_during_a_sweep_stays_on_the_list(
+        self, another: Another
+    ) -> None:
+        sweeper, *workers = (another() for _ in range(CALLERS))
+        for number in range(ROUNDS):
+            rows = [WorkerRow(f"w{number}-{n}", "f", FAR.process) for n in range(len(workers))]
+            for row in rows:  # long dead
+                sweeper(sweeper.journal.keep(row, ttl=1e-9))
+            race(
+                lambda: sweeper(sweeper.journal.sweep()),
+                *(
+                    lambda do=do, row=row: do(do.journal.keep(row))
+                    for do, row in zip(workers, rows, strict=True)
+                ),
+            )
+            listed = {worker.id for worker in sweeper(sweeper.journal.backlog()).workers}
+            assert {row.id for row in rows} <= listed
+
+    def test_of_a_move_and_a_step_one_is_refused(self, another: Another) -> None:
+        one, two = another(), another()
+        for number in range(ROUNDS):
+            row = _run(one, run_id := f"r{number}")
+            outcomes = race(
+                lambda run_id=run_id, row=row: _move(one, run_id, row),
+                lambda run_id=run_id: two(two.journal.append(run_id, 1, row.epoch, [step(1)])),  # noqa: B023
+            )
+            assert len(lost(outcomes, Fenced)) == 1
 
     def test_a_fork_of_a_run_that_is_being_removed_is_whole_or_refused(
         self, another: Another
