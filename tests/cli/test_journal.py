@@ -72,7 +72,7 @@ def test_an_import_has_the_same_rows_and_lines(sh: Shell, full: Path) -> None:
     into = ("--go-on", "--journal", "new.db", "--format", "json")
     done = sh("journal", "import", "full.jsonl", *into)
     assert done.code == 0, done
-    nothing: dict[str, list[str]] = {"schedules": [], "limits": []}
+    nothing: dict[str, list[str]] = {"schedules": [], "limits": [], "resting_schedules": []}
     assert done.json == {"imported": 48, "known": 0, "refused": [], "resting": [], **nothing}
     assert contents(sh.folder / "new.db") == contents(full)
     assert sh("journal", "export", "--journal", "new.db", "--to", "new.jsonl").code == 0

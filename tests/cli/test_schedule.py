@@ -68,7 +68,10 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(at: Shell) -> Non
     said = at(*ADD, "Go")
     assert "schedule poll starts its first run at" in said.err
     assert "no worker is there" in said.err
-    assert at(*ADD, "Go").code == 2
+    again = at(*ADD, "Go")
+    assert (again.code, "is there already: it stays as it is" in again.err) == (0, True)
+    other = at(*ADD, "Stop")
+    assert (other.code, "already, with another content" in other.err) == (2, True)
     assert "asks     every 1m" in at("schedule", "list").out
     at("schedule", "pause", "poll")
     assert "paused" in at("schedule", "list").out
@@ -186,12 +189,13 @@ def race(journals: list[Journal], time: Time) -> None:
         meet.wait()
         return take(journal)
 
+    (added,) = by_hand(journals[0].cron_schedules())
     with ThreadPoolExecutor(len(journals)) as pool:
         for number in range(1, 9):
             assert sum(pool.map(look, journals)) == 1
             assert len(by_hand(journals[0].rows())) == number
             (schedule,) = by_hand(journals[0].cron_schedules())
-            assert schedule.version == number
+            assert schedule.version == added.version + number
             time.at = schedule.next
     for journal in journals:
         by_hand(journal.close())

@@ -265,6 +265,7 @@ class _Tally:
             data = {**counts, "refused": refused}
             if file:
                 data["resting"] = self.resting["run"]
+                data["resting_schedules"] = self.resting["schedule"]
             console.result(console.as_json(data))
         else:
             known = f", {self._known} were there" if self._known else ""

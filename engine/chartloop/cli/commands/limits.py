@@ -207,7 +207,8 @@ def settle(call: str, cost: float, tokens: int, options: RunOptions) -> int:
     if options.is_json:
         console.result(console.as_json({"settled": len(done)}))
     else:
-        console.say(console.plain(f"{call}: {'settled' if done else 'no such call is in doubt'}"))
+        told = "settled" if done else "not in doubt: it was settled before, or never was"
+        console.say(console.plain(f"{call}: {told}"))
     return 0 if done else 1
 
 

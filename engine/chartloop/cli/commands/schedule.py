@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -145,24 +146,33 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
     new = cron_jobs.CronSchedule(
         name, loaded.name, loaded.hash, (*starts,), now, now, " ".join(options.cron.split()),
         options.timezone, options.every or 0.0, options.missed, options.overlap,
+        version=secrets.randbits(48),
     )  # fmt: skip
     new = new.replace(next=cron_times.next_tick(new, now))
     drafts = [ticks.draft(loaded, start, cron_jobs.tick_id(new, now, 0), now) for start in starts]
     new = new.replace(plugins=drafts[0].plugins)
     for text in dict.fromkeys(text for each in drafts for text in each.texts):
         sync.by_hand(journal.put_blob(text))
-    if not sync.by_hand(journal.put_cron(None, new)):
+    known: CronSchedule | None = None
+    while known is None and not sync.by_hand(journal.put_cron(None, new)):  # one may go meanwhile
+        known = {one.name: one for one in sync.by_hand(journal.cron_schedules())}.get(name)
+    if known is not None and any(getattr(known, part) != getattr(new, part) for part in _GIVEN):
         raise MisuseError(
-            f"there is a schedule `{name}` already",
+            f"there is a schedule `{name}` already, with another content",
             hint=f"`chartloop schedule remove {name}` removes it, or choose another name",
         )
     if options.is_json:
-        console.result(console.as_json(_as_data(new, "", "")))
+        console.result(console.as_json(_as_data(known or new, "", "")))
         return
-    console.say(f"schedule {name} starts its first run at {cron_times.local_time(new, new.next)}")
+    first = f"starts its first run at {cron_times.local_time(new, new.next)}"
+    console.say(f"schedule {name} {'is there already: it stays as it is' if known else first}")
     if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` starts and drives its runs", "yellow")
     say_journal(journal)
+
+
+_GIVEN = ("machine_hash", "starts", "cron", "timezone", "every", "missed", "overlap")
+"""What two schedules of a name have in common if they are the same order."""
 
 
 @schedule.command("list")
