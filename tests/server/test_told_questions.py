@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,25 @@ from urllib.parse import urlsplit
 import pytest
 
 from chartloop.adapters.notify.webhook import WebhookNotifier
+from chartloop.api import load
 from chartloop.core.errors import SetupError
+from chartloop.hosting.questions import tell_question
+from chartloop.hosting.settings import Settings
+from chartloop.run.journal import MemoryJournal
+from chartloop.run.sync import by_hand
+from chartloop.testing.crash import CrashAt, Crashed
 from tests.server.conftest import Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 PEOPLE = ("eve@example.org", "bob@example.org")
 URL = "https://agents.example.com"
+ASKS = """\
+chartloop: 1
+machine: m
+states:
+  a: {ask: 'Go on?', on: {yes: d}}
+  d: {stop: completed}
+"""
 
 
 class Hook:
@@ -107,6 +120,38 @@ def test_a_notice_that_did_not_arrive_leaves_no_link(serve: Serve, hook: Hook) -
     wait_for(lambda: served.get(f"/runs/{run}/question/link")["links"] == [])
     token = urlsplit(str(hook.told[0]["data"]["links"][0]["url"])).fragment
     served.get("/answer/question", 401, headers={"Authorization": f"Link {token}"})
+
+
+class Told:
+    """A notifier that keeps what it is told."""
+
+    suspends = False
+
+    def __init__(self) -> None:
+        self.told: list[Mapping[str, Any]] = []
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        self.told.append(data)
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_notice_comes_at_most_twice_after_a_crash_and_never_not_at_all(
+    write: int, before: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "m.yaml").write_text(ASKS)
+    journal, told = MemoryJournal(), Told()
+    run = load(tmp_path / "m.yaml").start(run_id="r", journal=journal)
+    run.step()
+    settings = Settings(
+        machines=(tmp_path,), journal=journal, components={"notifier": told}, ask_to=PEOPLE, url=URL
+    )
+    with pytest.raises(Crashed):
+        by_hand(tell_question(settings, CrashAt(journal, write, before=before), run))
+    for _ in range(2):
+        by_hand(tell_question(settings, journal, run))
+    assert len(told.told) == (2 if (write, before) == (3, True) else 1)
+    assert {(one["run"], one["wait"]) for one in told.told} == {("r", "0")}
 
 
 @pytest.mark.parametrize("url", ["", "agents.example.com", "https://a.example/x", "https://a@b"])

@@ -3,8 +3,9 @@
     a worker leaves a run that waits ─▶ a link for each of `Settings.ask_to` ─▶ the notifier
 
 It happens before the order to drive the run is settled, so that another worker does it where this
-one dies. A notice that arrived is marked in the journal: a wait is told once, though twice if the
-process dies between the two. A notice that did not arrive is logged, and its links are revoked.
+one dies. A notice that arrived is marked in the journal. A wait is told again if the process dies
+between the two, or if the reply of the webhook is lost: rather twice than never. A notice that did
+not arrive is logged, and its links are revoked.
 
 Belongs here: the notice of a question. Never: sending it (`adapters.notify`), answering.
 Source: docs/approval.md, "A link to one question".
