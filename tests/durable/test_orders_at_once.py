@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from chartloop.api import load
-from chartloop.core.errors import RunError
+from chartloop.core.errors import RunError, StatusError
 from chartloop.hosting.begin import CLAIM, PENDING, claim_order
 from chartloop.hosting.machines import Machines
+from chartloop.hosting.problems import Refusal
 from chartloop.hosting.runs import Caller, Runs
 from chartloop.hosting.settings import Settings
 from chartloop.run.journal import Journal, MemoryJournal
@@ -95,12 +96,8 @@ def effects(journal: Journal, run_id: str, what: str) -> int:
 def test_an_order_at_once_is_done_once_and_answered_alike(
     order: Order, another: Callable[[], Journal], tmp_path: Path
 ) -> None:
-    (tmp_path / "m.yaml").write_text(MACHINE)
+    servers = servers_of(another, tmp_path)
     machine = load(tmp_path / "m.yaml")
-    servers: list[Runs] = []
-    for journal in (another() for _ in range(SERVERS)):
-        settings = Settings(machines=(tmp_path,), journal=journal, workers=0)
-        servers.append(Runs(settings, journal, Machines(settings, journal)))
     first = servers[0]
     for number in range(ROUNDS):
         run_id, caller = f"r{number}", Caller(key=f"k{number}")
@@ -115,6 +112,82 @@ def test_an_order_at_once_is_done_once_and_answered_alike(
         assert effects(first.journal, run_id, order.counts) == 1
         again = order.give(servers[-1], run_id, caller)
         assert again == receipts[0]
+
+
+def servers_of(another: Callable[[], Journal], folder: Path) -> list[Runs]:
+    """Servers of one journal, with the machine."""
+    (folder / "m.yaml").write_text(MACHINE)
+    made: list[Runs] = []
+    for journal in (another() for _ in range(SERVERS)):
+        settings = Settings(machines=(folder,), journal=journal, workers=0)
+        made.append(Runs(settings, journal, Machines(settings, journal)))
+    return made
+
+
+OTHERS: dict[str, Callable[[Runs, str, Caller, str], Any]] = {
+    "run": lambda r, id, c, word: r.drive("run", id, {"until": word}, c),
+    "enqueue": lambda r, id, c, word: r.message("enqueue", id, {"tasks": [word]}, c),
+    "set": lambda r, id, c, word: r.set(id, "limits.steps", 60 + ord(word), c),
+    "start": lambda r, id, c, word: r.start({"machine": "m", "task": id + word}, c)[0],
+}
+"""Orders that are given at once under one key, each with another word."""
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_of_other_orders_under_one_key_one_is_carried_out(
+    kind: str, another: Callable[[], Journal], tmp_path: Path
+) -> None:
+    servers, words = servers_of(another, tmp_path), ["b", "c", "b", "c"]
+    for number in range(ROUNDS):
+        run_id, caller = f"r{number}", Caller(key=f"k{number}")
+        body = {"machine": "m", "task": "x", "run_id": run_id, "drive": "none"}
+        servers[0].start(body, Caller())
+        give = OTHERS[kind]
+        works = (
+            partial(give, server, run_id, caller, word)
+            for server, word in zip(servers, words, strict=True)
+        )
+        replies = race(*works)
+        refused = [isinstance(reply, Refusal) and reply.status == 422 for reply in replies]
+        assert refused in ([False, True, False, True], [True, False, True, False]), replies
+        told = [reply for reply in replies if not isinstance(reply, Refusal)]
+        assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+def test_a_start_is_not_told_that_the_run_of_another_one_is_its_own(
+    key: str, another: Callable[[], Journal], tmp_path: Path
+) -> None:
+    first, second, *_ = servers_of(another, tmp_path)
+    body = {"machine": "m", "task": "x", "run_id": "r", "drive": "none"}
+    assert first.start(body, Caller(key=key and "other"))[1]
+    for _ in range(2):
+        with pytest.raises(RunError, match="there is a run `r` already"):
+            second.start(body, Caller(key=key))
+    receipt, new = second.start({**body, "if_exists": "use"}, Caller(key=key))
+    assert (receipt["run"], new) == ("r", False)
+    if key:
+        assert not first.start(body, Caller(key="other"))[1]
+
+
+def test_an_order_that_a_worker_carries_out_is_told_alike(
+    another: Callable[[], Journal], tmp_path: Path
+) -> None:
+    """The run is driven, waits or has ended when the order comes again."""
+    first, second, *_ = servers_of(another, tmp_path)
+    caller = Caller(key="k")
+    first.start({"machine": "m", "task": "x", "run_id": "r", "drive": "none"}, Caller())
+    receipt = first.drive("run", "r", {}, caller)
+    run = load(tmp_path / "m.yaml").open("r", journal=first.journal)
+    run.step()
+    assert second.drive("run", "r", {}, caller) == receipt
+    run.run()
+    assert second.drive("run", "r", {}, caller) == receipt
+    run.cancel()
+    run.run()
+    assert second.drive("run", "r", {}, caller) == receipt
+    with pytest.raises(StatusError, match="has ended"):
+        second.drive("run", "r", {}, Caller(key="another"))
 
 
 def test_the_claim_of_a_caller_who_died_ends() -> None:

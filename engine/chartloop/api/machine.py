@@ -51,7 +51,7 @@ from chartloop.run.journal_records import LISTED, PRIORITY, check_priority
 from chartloop.run.media import split_task
 from chartloop.run.migrate import moved_before
 from chartloop.run.result import Result
-from chartloop.run.session import Session, start_data
+from chartloop.run.session import IfExists, Session, start_data
 from chartloop.run.sync import off_loop, wait
 from chartloop.run.tenants import in_tenant, refuse_stranger, tenant_of
 
@@ -212,6 +212,7 @@ class Machine:
         tenant: str | None = None,
         priority: int | None = None,
         require_bound: Mapping[str, float] | None = None,
+        if_exists: IfExists = "refuse",
         **ports: Unpack[PortOptions],
     ) -> Run:
         """A new run, before its first record. Step it, or run it.
@@ -241,6 +242,9 @@ class Machine:
 
         `require_bound` names figures that no run may exceed, ``{"usd": 2, "calls": 30}``: if
         `bound` cannot prove that, the run is not started.
+
+        `if_exists` says what the first step does if the journal has a run of that `run_id` and this
+        machine, whoever began it: "refuse" raises `RunError`, "use" goes on with that run as it is.
 
         Raises:
             SetupError: for what would fail later: no model, no key, a missing extra, messages
@@ -300,7 +304,7 @@ class Machine:
             task=text[: 8 * LISTED],
         )  # fmt: skip
         opened.begun = Input("start", started=at, at=at, data=data)
-        opened.spec_text = self.canonical
+        opened.spec_text, opened.if_exists = self.canonical, if_exists
         opened.certify = self._bounds.certificate(made, **bounded)
         return Run(self, opened, given=ports)
 

@@ -47,7 +47,7 @@ from chartloop.run.recorded import check_chain
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay
 from chartloop.run.result import Result, metadata_of, result_of
-from chartloop.run.session import Session
+from chartloop.run.session import IfExists, Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
 from chartloop.run.sync import off_loop, on_loop_thread, running_loop, wait
@@ -82,6 +82,7 @@ class StartOptions(PortOptions, total=False):
     tenant: str | None
     priority: int | None
     require_bound: Mapping[str, float] | None
+    if_exists: IfExists
 
 
 class Startable(OfMachine, Protocol):

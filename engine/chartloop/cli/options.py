@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -234,6 +234,10 @@ class RunOptions:
     run_id: str | None = option(
         "--run-id", type=RUN_ID, metavar="ID", help="The run's id. Default: a random one."
     )
+    if_exists: Literal["refuse", "use"] | None = option(
+        "--if-exists", type=click.Choice(["refuse", "use"]),
+        help="What becomes of a --run-id that has a run: an error, or that run is used as it is.",
+    )  # fmt: skip
     tenant: str | None = option(
         "--tenant", metavar="NAME", help="Whose run it is. Its id begins with this name: NAME:ID."
     )
@@ -255,7 +259,9 @@ class RunOptions:
     required: tuple[tuple[str, str], ...] = ()
     """Figures that no run may exceed. See `parameters.require_option`."""
     message_id: str | None = option(
-        "--key", metavar="KEY", help="Repeated messages with this key are ignored."
+        "--key",
+        metavar="KEY",
+        help="A message that repeats this key is ignored; another one under it is an error.",
     )
     drawing: str | None = option(
         "--draw", type=click.Path(dir_okay=False), metavar="FILE",

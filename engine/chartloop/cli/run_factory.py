@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,7 @@ with at_first_use(__name__):
     from chartloop.hosting import begin as beginning
     from chartloop.hosting import machines, settings
     from chartloop.hosting import runs as hosted_runs
+    from chartloop.run import journal as journals
     from chartloop.run import sync
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ def start(
         _announce(machine, script)
     run = machine.start(
         task, **{**_components(options, script, clock), **own}, clock=clock, cancel=cancel,
-        run_id=options.run_id, continues=continues, branch=options.branch,
+        run_id=options.run_id, if_exists=options.if_exists or "refuse", continues=continues,
+        branch=options.branch,
         **start_values(machine, options, more),
     )  # fmt: skip
     opened = journal()
@@ -114,11 +117,14 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
     more = {"limits": job.limits, "vars": job.vars, "components": never}
 
     def begin() -> None:
-        run = start(machine, job.task, options, lambda: journal, more=more)
+        own = replace(options, if_exists="refuse")  # it is never driven on from here
+        run = start(machine, job.task, own, lambda: journal, more=more)
         run.advance()
         hosted_runs.release(run)
 
-    beginning.begin_once(journal, str(options.run_id), begin)
+    begun = beginning.begin_once(journal, str(options.run_id), begin)
+    if not begun and options.if_exists == "refuse":
+        raise journals.duplicate_run_error(str(options.run_id))
     row = find_run(journal, str(options.run_id))
     order = start_order(row.run_id, sync.by_hand(journal.now()), machines.needs_of(journal, row))
     return sync.by_hand(journal.place_request(order)) is order

@@ -11,11 +11,15 @@ first (`run.log`, `place_request`).
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from chartloop.core.errors import Driven, Fenced, RunError
+from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.run.journal import Journal
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
@@ -30,7 +34,7 @@ PAUSE = 0.02
 """Seconds between two looks at what another process does."""
 
 
-def begin_once(journal: Journal, run_id: str, begin: Callable[[], None]) -> bool:
+def begin_once(journal: Journal, run_id: str, begin: Callable[[], object]) -> bool:
     """Begin a run unless it has been begun; returns whether this call did.
 
     While another process is about to write the first record, this one waits for it. `begin` starts
@@ -74,3 +78,19 @@ def claim_order(journal: Journal, order: StoredRequest) -> StoredRequest:
         ):
             return kept._replace(outcome=mine)
         time.sleep(PAUSE)
+
+
+def digest_of(kind: str, run_id: str, body: Mapping[str, Any]) -> str:
+    """The hash of what an order says."""
+    text = json.dumps([kind, run_id, body], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refuse_other(known: StoredRequest, digest: str) -> None:
+    """Raise `Refusal` if a key was given to another order."""
+    if known.digest != digest:
+        raise Refusal(
+            422, "this Idempotency-Key was used for another request",
+            hint="give each request a key of its own, and repeat it only with the same body",
+            wrong=[Wrong("header.Idempotency-Key", "used before, with another body")],
+        )  # fmt: skip

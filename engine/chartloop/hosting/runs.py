@@ -9,7 +9,6 @@ Belongs here: what each order writes. Never: HTTP, threads.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
 from chartloop.api.retrying import check_retry, retry_plan, retry_run
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
+from chartloop.api.stored_run import begun_with, recall_start
 from chartloop.core.errors import (
     ChartloopError,
     Driven,
@@ -30,7 +30,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.records import Record
 from chartloop.core.visible import is_blank
-from chartloop.hosting.begin import PENDING, begin_once, claim_order
+from chartloop.hosting.begin import PENDING, begin_once, claim_order, digest_of, refuse_other
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
@@ -382,20 +382,28 @@ class Runs:
             refuse_stranger(run_id, body["continues"])
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
-        begin = partial(self._begin, machine, run_id, {**body, "submitter": submitter}, values)
+        key = "" if kept is None else kept.key
+        told = {**body, "submitter": submitter, "key": key}
+        begin = partial(self._begin, machine, run_id, told, values)
         try:
             is_new = begin_once(self.journal, run_id, begin)
         except BaseException:
             if kept is not None and by_hand(self.journal.row(run_id)) is None:
                 by_hand(self.journal.withdraw_request(kept.key))
             raise
-        if not is_new and kept is None:
-            raise duplicate_run_error(run_id)
+        row = self.row(run_id)
+        if not is_new and body.get("if_exists") != "use":
+            # a key that gave the run its id has begun it; else its first record says which one has
+            mine = recall_start(self.journal, row).get("order") if body.get("run_id") else key
+            if not key or mine != key:
+                if kept is not None:
+                    by_hand(self.journal.withdraw_request(key))
+                raise duplicate_run_error(run_id, "; with `if_exists: use` it is taken as it is")
         drive = body.get("drive", "run")
         if drive != "none":
             # the key is the run's: a request repeated after a crash places the missing order
-            self._place(drive, run_id, {"until": body.get("until", "")}, key=start_key(run_id))
-        row = self.row(run_id)
+            with suppress(StatusError):  # a run that is taken as it is may have another order
+                self._place(drive, run_id, {"until": body.get("until", "")}, key=start_key(run_id))
         receipt = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
         return receipt, is_new
 
@@ -413,6 +421,8 @@ class Runs:
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
         run.session.holder.face = self.settings.face
+        if body["key"] and run.session.begun is not None:
+            run.session.begun = begun_with(run.session.begun, {"order": body["key"]})
         run.advance()
         release(run)
 
@@ -421,26 +431,30 @@ class Runs:
     def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
         """Order a run to be driven: `step` or `run`. Raises `StatusError` if it cannot be now."""
         row = self.row(run_id)
-        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, data)
-        if caller.key and (known := by_hand(self.journal.requests(key=key))):
-            _refuse_other(known[0], digest)
-            return receipt_of(known[0])
-        refuse_moved(row)
-        run = self.open(run_id)
-        if row.ended:
-            raise StatusError("the run has ended", hint="`back` takes its last record back")
-        if waits_for_answer(run):
-            raise StatusError("the run waits for an answer", hint="answer its question")
-        if until := data.get("until"):
-            breakpoint_of(run.machine.chart, until)  # an error here reaches the caller
-        self.machines.to_drive(row)
-        self._refuse_driven(run_id)
-        return receipt_of(self._place(kind, run_id, data, key=key, digest=digest))
+        key, digest = self._key(kind, run_id, caller), digest_of(kind, run_id, data)
+        try:
+            refuse_moved(row)
+            run = self.open(run_id)
+            if row.ended:
+                raise StatusError("the run has ended", hint="`back` takes its last record back")
+            if waits_for_answer(run):
+                raise StatusError("the run waits for an answer", hint="answer its question")
+            if until := data.get("until"):
+                breakpoint_of(run.machine.chart, until)  # an error here reaches the caller
+            self.machines.to_drive(row)
+            self._refuse_driven(run_id)
+        except ChartloopError:
+            # a repeated order changes nothing, even if the first one is being carried out
+            if not by_hand(self.journal.requests(key=key)):
+                raise
+        kept = self._place(kind, run_id, data, key=key, digest=digest)
+        refuse_other(kept, digest)
+        return receipt_of(kept)
 
     def _place(
         self, kind: str, run_id: str, data: Mapping[str, Any], *, key: str, digest: str = ""
     ) -> StoredRequest:
-        digest = digest or _digest(kind, run_id, data)
+        digest = digest or digest_of(kind, run_id, data)
         at, needs = by_hand(self.journal.now()), needs_of(self.journal, self.row(run_id))
         order = StoredRequest(key, run_id, kind, digest, at, dict(data), needs=needs)
         return by_hand(self.journal.place_request(order))
@@ -471,7 +485,8 @@ class Runs:
             if run.id in {one.run_id for one in parked}:
                 by_hand(self.journal.enqueue(run.id))
                 return {}
-            wait(refuse_resume(run.session), suspends=run.suspends)
+            if by_hand(self.journal.message(run.id, id)) is None:
+                wait(refuse_resume(run.session), suspends=run.suspends)
         self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel"):
             self._drive_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
@@ -538,7 +553,8 @@ class Runs:
         # by the key: a repetition after a crash finds the same fork
         fork_id = in_tenant(tenant_of(run.id), f"f{key[:15]}")
         if by_hand(self.journal.row(fork_id)) is None:
-            run.fork(first(), run_id=fork_id)
+            at = first()
+            begin_once(self.journal, fork_id, lambda: run.fork(at, run_id=fork_id))
         return {"made": fork_id}
 
     def retry_plan(self, run_id: str, *, again: bool = False) -> Json:
@@ -592,10 +608,10 @@ class Runs:
         work: Callable[[str], Json],
     ) -> Json:  # fmt: skip
         """Do the work unless it was done under the caller's key; returns its receipt."""
-        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, body)
+        key, digest = self._key(kind, run_id, caller), digest_of(kind, run_id, body)
         begun = StoredRequest(key, run_id, kind, digest, 0.0, dict(body), {})
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
-            _refuse_other(known[0], digest)
+            refuse_other(known[0], digest)
             if PENDING not in (done := known[0].outcome or {}):
                 return receipt_of(known[0]) | dict(done)
         refuse_moved(self.row(run_id))
@@ -604,7 +620,7 @@ class Runs:
             by_hand(self.journal.place_request(begun))
             return receipt_of(begun) | dict(begun.outcome or {})
         kept = claim_order(self.journal, begun)
-        _refuse_other(kept, digest)
+        refuse_other(kept, digest)
         if PENDING in (kept.outcome or {}):
             try:
                 outcome = work(key)
@@ -622,10 +638,10 @@ class Runs:
         """Store the request under the caller's key before it is carried out; None without a key."""
         if not caller.key:
             return None
-        key, digest = self._key(kind, tenant_of(run_id), caller), _digest(kind, "", body)
+        key, digest = self._key(kind, tenant_of(run_id), caller), digest_of(kind, "", body)
         request = StoredRequest(key, run_id, kind, digest, by_hand(self.journal.now()), {}, {})
         kept = by_hand(self.journal.place_request(request))
-        _refuse_other(kept, digest)
+        refuse_other(kept, digest)
         return kept
 
     def _key(self, kind: str, run_id: str, caller: Caller) -> str:
@@ -661,20 +677,6 @@ def _driver(of: str, lease: Lease) -> Json:
 
 def _no_record(seq: int, count: int) -> Refusal:
     return Refusal(404, f"the run has no record {seq}", hint=f"it has {count}, numbered from 0")
-
-
-def _digest(kind: str, run_id: str, body: Mapping[str, Any]) -> str:
-    text = json.dumps([kind, run_id, body], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _refuse_other(known: StoredRequest, digest: str) -> None:
-    if known.digest != digest:
-        raise Refusal(
-            422, "this Idempotency-Key was used for another request",
-            hint="give each request a key of its own, and repeat it only with the same body",
-            wrong=[Wrong("header.Idempotency-Key", "used before, with another body")],
-        )  # fmt: skip
 
 
 def _checked_values(machine: Machine, body: Mapping[str, Any]) -> dict[str, Any]:

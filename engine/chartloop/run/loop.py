@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from chartloop.core.errors import StatusError
+from chartloop.core.errors import RunError, StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Outcome
 from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
@@ -180,7 +180,16 @@ async def begin(session: Session) -> Record | None:
             row: RunRow = session.row
             session.begun = start
             session.row = row.replace(created=row.created + shift, updated=row.updated + shift)
-        await session.create(None if session.spec_text is None else session.spec_text())
+        try:
+            await session.create(None if session.spec_text is None else session.spec_text())
+        except RunError:
+            there = await session.journal.row(session.run_id)
+            if session.if_exists == "refuse" or there is None or not there.head:
+                raise
+            if there.machine_hash != session.row.machine_hash:
+                raise
+            await session.open()
+            return await _next_record(session)
     else:  # a second attempt: the first may have been written
         await session.become_driver()
         if session.position.status != "idle":

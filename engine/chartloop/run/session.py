@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.core.errors import RunError
 from chartloop.core.facts import EMPTY
@@ -61,6 +61,8 @@ class StopRequest(NamedTuple):
 TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
 """The stop request to a child at its parent's deadline."""
 
+IfExists = Literal["refuse", "use"]
+"""What a new run does with a run of its id."""
 Piece = Delta | ReasoningDelta | ToolCallDelta
 """A piece of a model's reply, as a listener receives it."""
 
@@ -108,6 +110,8 @@ class Session(RunLog):
         that comes next, which is that of the run that it was forked from."""
         self.begun: Input | None = None
         """The `start` input of a run that is not yet in the journal."""
+        self.if_exists: IfExists = "refuse"
+        """What its first record does where the journal has a run of its id."""
         self.spec_text: Callable[[], str] | None = None
         """Returns its canonical spec, stored by hash with the first record."""
         self.certify: Callable[[], str] | None = None

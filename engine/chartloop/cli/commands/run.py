@@ -42,7 +42,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 @parameters.watch_options
 @parameters.options_of(RunCommandOptions, "inputs", "concurrency", "totals", "files")
 @parameters.require_option("--require-bound")
-@parameters.options_of(RunCommandOptions, "continues", "branch")
+@parameters.options_of(RunCommandOptions, "continues", "branch", "if_exists")
 @parameters.format_option("text", "json", "jsonl")
 @pass_options(RunCommandOptions)
 def run(machine: str, task: str, options: RunCommandOptions) -> None:

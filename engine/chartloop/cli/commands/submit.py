@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
+from chartloop.cli.error_report import MisuseError
 from chartloop.cli.journal_access import open_journal, say_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.units import say_count
+from chartloop.run.requests import StoredRequest
 from chartloop.run.tenants import in_tenant
 
 with at_first_use(__name__):
@@ -25,6 +27,7 @@ with at_first_use(__name__):
 
 if TYPE_CHECKING:
     from chartloop.cli.inputs import Job
+    from chartloop.run.journal import Journal
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -41,7 +44,7 @@ class SubmitOptions(RunOptions):
         "--key",
         metavar="TEXT",
         default="",
-        help="Tells this submit from another one of the same lines.",
+        help="Names this submit: repeated with the same lines, it submits what is missing.",
     )
 
 
@@ -67,6 +70,7 @@ with the same machine, lines and key submits nothing twice, and what is missing 
 @parameters.journal_option
 @parameters.name_options
 @parameters.priority_option
+@parameters.options_of(SubmitOptions, "if_exists")
 @parameters.require_option("--require-bound")
 @parameters.format_option()
 @pass_options(SubmitOptions)
@@ -89,7 +93,11 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
         for job in jobs:
             name = options.run_id or _run_id(loaded.hash, job, options.key)
             run_id = in_tenant(options.tenant, name)
-            new += run_factory.submit_run(loaded, job, replace(options, run_id=run_id), journal)
+            if options.key and not options.run_id:
+                named = (options.tenant, loaded.name, options.key, job.line)
+                sync.by_hand(_claim(journal, named, run_id))
+            each = replace(options, run_id=run_id, if_exists=options.if_exists or "use")
+            new += run_factory.submit_run(loaded, job, each, journal)
             ids.append(run_id)
             advance()
     if options.is_json:
@@ -107,6 +115,22 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
     if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` drives them", "yellow")
     say_journal(journal)
+
+
+async def _claim(
+    journal: Journal, named: tuple[str | int | None, ...], run_id: str
+) -> None:  # fmt: skip
+    """Let a line of this key be that of a run. `MisuseError` if another content came before."""
+    text = console.as_json(named, indent=None)
+    key = f"submit-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    order = StoredRequest(key, run_id, "submit", run_id, await journal.now(), {}, {})
+    kept = await journal.place_request(order)
+    if kept.run_id != run_id:
+        raise MisuseError(
+            f"line {named[-1]} was submitted with this --key before, with another machine or task: "
+            f"run `{kept.run_id}`",
+            hint="give another --key for another order; a key is repeated with the same lines",
+        )
 
 
 def _run_id(machine: str, job: Job, key: str) -> str:
