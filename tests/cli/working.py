@@ -24,6 +24,7 @@ from tests.cli.shell import PROGRAM
 PAYS = """\
 chartloop: 1
 machine: pays
+in_doubt: retry
 vars: {rest: "0.1"}
 states:
   pay:

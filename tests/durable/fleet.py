@@ -42,6 +42,7 @@ CALLS = 4
 ERRAND = """\
 chartloop: 1
 machine: errand
+in_doubt: retry
 states:
   first: {do: pay, next: second}
   second: {do: pay, next: rest}

@@ -181,7 +181,7 @@ main()
 
 
 class Said(NamedTuple):
-    """What a command came to."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -249,7 +249,7 @@ def by_key(place: Place, run_id: str) -> int:
 
 
 def text_of(reply: Any) -> str:
-    """What a caller was told, by whichever door."""
+    """The words of a reply, by whichever door."""
     if isinstance(reply, Said):
         return f"{reply.out}{reply.err}"
     if isinstance(reply, Refusal):
@@ -266,22 +266,22 @@ class Given:
     """How an order is given by a door, and what must be true of it."""
 
     give: Callable[[Hand, str], Any]
-    """Called with a hand and the id of a run. Of the command line it gives the arguments."""
+    """Called with a hand and the id of a run. For the command line it gives the arguments."""
     effect: Callable[[Place, str], int]
     """How often it was carried out."""
     prepare: Callable[[Place, str], None] = nothing
     same: bool = False
     """Whether everyone gets the same reply."""
     told: str = ""
-    """What one of the others reads in a reply that is no error; empty for anything."""
+    """Words of a reply without an error: one of these, parted by `|`; empty for any words."""
     refused: Sequence[str] = ()
-    """Words of the errors that the others may get: one of them; none if there is no error."""
+    """Words of the errors that the others may get; empty if they get no error."""
     later: str = ""
     """Words of the error of a caller who comes when the order has had its effect."""
     other: Callable[[Hand, str], Any] | None = None
     """Another order under the same key: it is refused with `OTHER`."""
     skips: Mapping[CallerOf, str] = field(default_factory=dict[CallerOf, str])
-    """The reasons why there are no such callers."""
+    """The callers that cannot occur, with the reasons."""
 
 
 OTHER = ("used for another request", "with another content", "with another machine or task")
@@ -648,7 +648,7 @@ def cell_of(row: str, door: Door, caller: CallerOf) -> Given:
 def given(
     cell: Given, door: Door, place: Place, run_id: str, who: int, *, other: bool = False
 ) -> Any:
-    """What a caller gets for an order."""
+    """The reply that a caller gets for an order."""
     give = cell.other if other and cell.other is not None else cell.give
     if door == "cli":
         return place.cli(*give(place.hands[who], run_id))

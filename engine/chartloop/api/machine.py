@@ -244,7 +244,7 @@ class Machine:
         `bound` cannot prove that, the run is not started.
 
         `if_exists` says what the first step does if the journal has a run of that `run_id` and this
-        machine, whoever began it: "refuse" raises `RunError`, "use" goes on with that run as it is.
+        machine, whoever began it: "refuse" raises `RunError`, "use" continues that run.
 
         Raises:
             SetupError: for what would fail later: no model, no key, a missing extra, messages

@@ -236,7 +236,7 @@ class RunOptions:
     )
     if_exists: Literal["refuse", "use"] | None = option(
         "--if-exists", type=click.Choice(["refuse", "use"]),
-        help="What becomes of a --run-id that has a run: an error, or that run is used as it is.",
+        help="For a --run-id that has a run: report an error, or use that run.",
     )  # fmt: skip
     tenant: str | None = option(
         "--tenant", metavar="NAME", help="Whose run it is. Its id begins with this name: NAME:ID."

@@ -398,11 +398,11 @@ class Runs:
             if not key or mine != key:
                 if kept is not None:
                     by_hand(self.journal.withdraw_request(key))
-                raise duplicate_run_error(run_id, "; with `if_exists: use` it is taken as it is")
+                raise duplicate_run_error(run_id, "; `if_exists: use` uses this run")
         drive = body.get("drive", "run")
         if drive != "none":
             # the key is the run's: a request repeated after a crash places the missing order
-            with suppress(StatusError):  # a run that is taken as it is may have another order
+            with suppress(StatusError):  # a run that was there may have another order
                 self._place(drive, run_id, {"until": body.get("until", "")}, key=start_key(run_id))
         receipt = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
         return receipt, is_new

@@ -121,7 +121,7 @@ async def sent_before(
 
 
 def _content(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a message says. The ids of its tasks depend on the queue of their time."""
+    """The content of a message. The ids of its tasks depend on the queue of their time."""
     return plain({**data, "tasks": [{**task, "id": ""} for task in data.get("tasks", ())]})
 
 

@@ -62,7 +62,7 @@ TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", P
 """The stop request to a child at its parent's deadline."""
 
 IfExists = Literal["refuse", "use"]
-"""What a new run does with a run of its id."""
+"""How a start treats a run that has its id."""
 Piece = Delta | ReasoningDelta | ToolCallDelta
 """A piece of a model's reply, as a listener receives it."""
 
@@ -111,7 +111,7 @@ class Session(RunLog):
         self.begun: Input | None = None
         """The `start` input of a run that is not yet in the journal."""
         self.if_exists: IfExists = "refuse"
-        """What its first record does where the journal has a run of its id."""
+        """How its first record treats a run in the journal that has its id."""
         self.spec_text: Callable[[], str] | None = None
         """Returns its canonical spec, stored by hash with the first record."""
         self.certify: Callable[[], str] | None = None

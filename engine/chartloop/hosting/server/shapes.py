@@ -59,8 +59,8 @@ class StartBody(Body):
     run_id: RunId | None = None
     """Its id within the tenant of the token."""
     if_exists: Literal["refuse", "use"] | None = None
-    """What becomes of a `run_id` that has a run: by default the request is refused; with `use` that
-    run is taken as it is."""
+    """For a `run_id` that has a run: `refuse`, the default, refuses the request, and `use` gives
+    that run."""
     tenant: Annotated[str, Field(pattern=TENANT)] | None = None
     """For a token of all tenants: whose run it is."""
     priority: Annotated[int, Field(ge=1, le=9, strict=True)] | None = None
