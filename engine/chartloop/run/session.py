@@ -84,6 +84,9 @@ class Folded(NamedTuple):
 class Session(RunLog):
     """One open run. Driven by `run.loop`; its actions see it as `Context.host`."""
 
+    if_exists: IfExists = "refuse"
+    """How its first record treats a run in the journal that has its id."""
+
     def __init__(
         self, chart: Chart, journal: Journal, run_id: str, ports: Ports, *,
         above: Session | None = None,
@@ -110,8 +113,6 @@ class Session(RunLog):
         that comes next, which is that of the run that it was forked from."""
         self.begun: Input | None = None
         """The `start` input of a run that is not yet in the journal."""
-        self.if_exists: IfExists = "refuse"
-        """How its first record treats a run in the journal that has its id."""
         self.spec_text: Callable[[], str] | None = None
         """Returns its canonical spec, stored by hash with the first record."""
         self.certify: Callable[[], str] | None = None
