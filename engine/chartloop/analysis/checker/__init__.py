@@ -15,6 +15,7 @@ from chartloop.analysis.checker.approvals import check_approvals
 from chartloop.analysis.checker.certain_failures import check_failing
 from chartloop.analysis.checker.check_context import ALONE, CheckContext, Embedding
 from chartloop.analysis.checker.child_limits import check_children, embedding_in
+from chartloop.analysis.checker.cut_calls import check_cut_calls
 from chartloop.analysis.checker.data_leaks import check_leaks
 from chartloop.analysis.checker.endless_loops import check_endless
 from chartloop.analysis.checker.exact_budgets import check_exact
@@ -104,6 +105,7 @@ def examine(
     check_hidden(context, knowledge)
     check_exact(context)
     check_waits(context)
+    check_cut_calls(context)
     check_detours(context)
     check_labels(context)
     check_limits(context)
