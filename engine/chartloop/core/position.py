@@ -38,6 +38,8 @@ RETRY = "retry"
 IN_DOUBT = "in-doubt"
 """The `blocked_on` of a run that waits for a decision on calls whose outcome is not known. The key
 of `Position.kept` for these calls, and for who decides."""
+DECISIONS: tuple[str, ...] = ("retry", "fail")
+"""The answers of a run that waits because a call is in doubt."""
 ELICITATION = "elicitation"
 """The `blocked_on` of a run that waits for an MCP server's form to be filled in. The key of
 `Position.kept` for the form, its action, and the answers that the action has received."""

@@ -1,4 +1,4 @@
-"""The key `in_doubt`: what is done about a call whose outcome is not known.
+"""The key `in_doubt`: the treatment of a call whose outcome is not known.
 
 Where a person decides, the wait is an edge of its state: pictures draw it, `bound` counts how long
 it may take, and queries see its answers.
@@ -19,12 +19,9 @@ from chartloop.language.expression import Expression
 from chartloop.language.spec import InDoubt, MachineSpec, StateSpec
 from chartloop.machine.evolve import RULES
 
-SETTLES: tuple[str, ...] = ("retry", "fail")
-"""The answers of a run that waits because a call is in doubt."""
-
 
 class Decides(NamedTuple):
-    """Who decides on the calls in doubt of a state, and how long that may take."""
+    """The people who decide on the calls in doubt of a state, and the time that they have."""
 
     by: str
     within: Expression | float | None
@@ -34,7 +31,7 @@ def policy(
     spec: MachineSpec, state: StateSpec, action: ActionSpec, tool: ToolSpec | None, *,
     rules: int | None = RULES,
 ) -> InDoubt:  # fmt: skip
-    """What is done about a call whose outcome is not known, if nobody has decided it.
+    """The treatment of a call whose outcome is not known, unless a person decides otherwise.
 
     `rules` is the version of the run's decision rules: under the first one calls were repeated.
     """
@@ -64,7 +61,7 @@ def _provider_acts(spec: MachineSpec, state: StateSpec) -> bool:
 
 
 def decides(spec: MachineSpec, state: StateSpec) -> Decides | None:
-    """Who decides on the calls in doubt of a state; None if no person does."""
+    """The people who decide on the calls in doubt of a state; None if nobody is asked."""
     action, approve = state.action, spec.approve
     if action is None or action.effect is not Effect.PAID:
         return None

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from chartloop.core.approvals import CALLS
 from chartloop.core.errors import StatusError
 from chartloop.core.plain import plain
-from chartloop.core.position import ELICITATION, IN_DOUBT
-from chartloop.machine.in_doubt import SETTLES
+from chartloop.core.position import DECISIONS, ELICITATION, IN_DOUBT
 from chartloop.run.elicitation import ACTIONS
 from chartloop.run.journal import InboxMessage, Journal
 from chartloop.run.question import wait_of
@@ -74,7 +73,7 @@ def _fate(session: Session, message: InboxMessage) -> Fate | str:
             if position.wake_at is not None and message.at >= position.wake_at:
                 return f"wait {wait} had expired when it came"
             if position.blocked_on == IN_DOUBT:
-                return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
+                return Fate.TAKE if event in DECISIONS else f"wait {wait} does not take it"
             form = position.blocked_on == ELICITATION
             taken = event in (ACTIONS if form else session.chart.events_at(position.state))
             return Fate.TAKE if taken else f"wait {wait} does not take it"

@@ -20,12 +20,11 @@ from chartloop.core.approvals import CALLS, argument_lines, argument_rows, reque
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
-from chartloop.core.position import ELICITATION, ENDED, IN_DOUBT, Asked, Position
+from chartloop.core.position import DECISIONS, ELICITATION, ENDED, IN_DOUBT, Asked, Position
 from chartloop.core.types import STR, Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import QUESTION
-from chartloop.machine.in_doubt import SETTLES
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
@@ -206,7 +205,7 @@ def _of_doubt(
         "Answer `retry` to make it again, or `fail` if it was not carried out.",
     ]
     named = {"by": STR} if doubt.get("by") or doubt.get("not_by") else {}
-    return "\n".join(lines), dict.fromkeys(SETTLES, named)
+    return "\n".join(lines), dict.fromkeys(DECISIONS, named)
 
 
 def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:

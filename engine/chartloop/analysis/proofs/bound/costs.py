@@ -36,6 +36,8 @@ from chartloop.machine.in_doubt import decides
 UNIT = 10**15
 """The stand-in for the unknown size of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
+DOUBT = "in doubt"
+"""The part of `WAITING` that a time limit ends: for who decides on calls in doubt."""
 _TIMES = ("run.elapsed", "run.working")
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -463,7 +465,7 @@ class Spending:
         if longest == INF:
             message = f"nothing bounds how long a call in doubt waits at `{state.name}`"
             self._say(WAITING, state, message)
-        yield Uses({WAITING: (0, longest)})
+        yield Uses({WAITING: (0, longest), DOUBT: (0, longest)})
 
     def _of_servers(self, state: StateSpec) -> Iterator[Uses]:
         """The elicitations and model calls of the MCP servers of a state's tools."""

@@ -20,6 +20,7 @@ from chartloop.analysis.proofs.bound.child_bounds import Children
 from chartloop.analysis.proofs.bound.costs import (
     CALLS,
     COST,
+    DOUBT,
     TOKENS,
     WAITING,
     Assume,
@@ -162,6 +163,8 @@ class Proof:
                 return None
             gain = [s.gains(resource) for s in budgets.steps]
             for n, step in enumerate(budgets.steps):
+                if family.counter == "run.elapsed" and (asked := step.uses.ends.get(DOUBT)):
+                    gain[n] = max(gain[n] - exact(asked[1]), exact(0))
                 handed = step.uses.handed.get(family.counter)
                 running = not self.routes.places[step.route.source].stopping
                 if handed is not None and handed.limit == family.at and running and gain[n]:

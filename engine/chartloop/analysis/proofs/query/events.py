@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
 from typing import NamedTuple
 
+from chartloop.core.position import DECISIONS
 from chartloop.language.spec import HIGHEST, StateSpec
 from chartloop.machine.abstract.counters import all_sets
 from chartloop.machine.abstract.failures import sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.machine.abstract.signals import carried_out, raised_after, signalled_behind
-from chartloop.machine.in_doubt import SETTLES, decides
+from chartloop.machine.in_doubt import decides
 from chartloop.machine.transition_table import END_ERROR
 
 
@@ -80,7 +81,7 @@ class Happenings:
             return
         yield Happening("action", state.action.name)
         if decides(self.spec, state) is not None:
-            yield from (Happening("event", answer, sure=False) for answer in SETTLES)
+            yield from (Happening("event", answer, sure=False) for answer in DECISIONS)
         if state.calls == "named":
             yield Happening("tool", state.named_tool, sure=route.outcome == "ok")
         else:

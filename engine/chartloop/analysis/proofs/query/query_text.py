@@ -13,11 +13,12 @@ from typing import Literal, NamedTuple
 
 from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
+from chartloop.core.position import DECISIONS
 from chartloop.core.specs import LABELS
 from chartloop.language.expression import ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.machine.build import Chart
-from chartloop.machine.in_doubt import SETTLES, decides
+from chartloop.machine.in_doubt import decides
 
 Sort = Literal["state", "event", "action", "tool", "reason", "edge", "label", "input", "out"]
 SORTS: tuple[Sort, ...] = ("state", "event", "action", "tool", "reason", "edge")
@@ -156,7 +157,7 @@ def names_of(chart: Chart) -> dict[Sort, list[str]]:
     acting = [s.action.name for s in spec.states.values() if s.action is not None]
     events = [e.trigger for e in spec.edges() if e.role == "on"]
     if any(decides(spec, state) is not None for state in spec.states.values()):
-        events += SETTLES
+        events += DECISIONS
     edges = [t.origin for t in chart.step.transitions() if t.kind != "raised"]
     return {
         "state": list(spec.states), "event": list(dict.fromkeys(events)),
