@@ -21,6 +21,7 @@ from tests.cli.shell import program, started, until
 MACHINE = """
 chartloop: 1
 machine: loop
+in_doubt: retry
 model: {name: scripted}
 tools: [pay]
 limits: {steps: 20}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from chartloop import OutcomeUnknown, Run, load
+from chartloop import Context, Machine, OutcomeUnknown, Run, load, upgrade
 from chartloop.actions.declare import tool_spec
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.api.retrying import check_retry, retry_plan, retry_run
@@ -85,6 +85,8 @@ class Till:
                     raise ConnectionError("reset by peer")
                 case "says so":
                     raise OutcomeUnknown("the bank does not say")
+                case _:
+                    pass
         return f"paid {usd}"
 
 
@@ -126,7 +128,7 @@ def text_of(shape: str, way: str, on: str, policy: str) -> str:
     return SHAPES[shape].format(policy=given, more=more)
 
 
-def start(shape: str, way: str, on: str, policy: str, where: str) -> tuple[Run, Till]:
+def start(shape: str, way: str, on: str, policy: str, where: str) -> tuple[Machine, Run, Till]:
     """A run whose payment has become unknown."""
     till = Till(way)
     blocking = way in ("within", "parent")
@@ -141,7 +143,7 @@ def start(shape: str, way: str, on: str, policy: str, where: str) -> tuple[Run, 
         if way == "cancel":
             run.cancel()
         run.run()
-    return run, till
+    return machine, run, till
 
 
 def script() -> list[Any]:
@@ -170,7 +172,7 @@ def told(run: Run) -> list[str]:
 def test_an_unknown_call_is_never_paid_again_unasked(
     shape: str, way: str, on: str, policy: str, tmp_path: Path
 ) -> None:
-    run, till = start(shape, way, on, policy, str(tmp_path / "j.db"))
+    machine, run, till = start(shape, way, on, policy, str(tmp_path / "j.db"))
     asked = run.result.kind == "waiting"
     assert asked == (POLICIES[policy] == "ask" and way != "cancel")
     match on:
@@ -188,6 +190,7 @@ def test_an_unknown_call_is_never_paid_again_unasked(
             assert plan.needs_confirmation or plan.state != "act"
             check_retry(run, plan, {}, plan.digest)
             run = retry_run(run, plan, {})
+            run = machine.open(run.id, journal=run.session.journal, script=script())
             run.run()
         case "next message" if run.ended:
             run = run.next("And?", script=["yes"])
@@ -264,7 +267,7 @@ def test_a_task_whose_payment_is_unknown_is_not_tried_again(
     way: str, policy: str, tmp_path: Path
 ) -> None:
     SHAPES["tasks"] = TASKS
-    run, till = start("tasks", way, "", policy, str(tmp_path / "j.db"))
+    _, run, till = start("tasks", way, "", policy, str(tmp_path / "j.db"))
     del SHAPES["tasks"]
     assert (run.result.kind == "waiting") == (POLICIES[policy] == "ask")
     if run.result.kind == "waiting":
@@ -278,7 +281,7 @@ def test_a_task_whose_payment_is_unknown_is_not_tried_again(
 GATED = CHAT.replace("limits:", "approve: {{tools: [pay], by: boss{gate}}}\nlimits:")
 
 
-def gated(where: str, gate: str, **given: Any) -> tuple[Run, Till]:
+def gated(where: str, gate: str, **given: Any) -> tuple[Machine, Run, Till]:
     """A run that was killed in a payment which somebody had accepted."""
     till = Till("kill")
     text = GATED.format(policy="", more="", gate=gate)
@@ -291,11 +294,11 @@ def gated(where: str, gate: str, **given: Any) -> tuple[Run, Till]:
         run.run()
     assert till.paid == 1
     run = machine.open("r", journal=where, script=script(), take_over=True, **given)
-    return run, till
+    return machine, run, till
 
 
 def test_a_person_of_the_gate_decides_on_its_call(tmp_path: Path) -> None:
-    run, till = gated(str(tmp_path / "j.db"), ", not_by: submitter")
+    _, run, till = gated(str(tmp_path / "j.db"), ", not_by: submitter")
     assert run.run().kind == "waiting"
     question = run.question
     assert question is not None
@@ -321,7 +324,7 @@ def test_a_person_of_the_gate_decides_on_its_call(tmp_path: Path) -> None:
 def test_a_call_in_doubt_that_nobody_decides_on_stays_unknown(tmp_path: Path) -> None:
     """For as long as an approval may take; then the model is told, and the run goes on."""
     clock = ManualClock()
-    run, till = gated(str(tmp_path / "j.db"), ", within: 1h", clock=clock)
+    _, run, till = gated(str(tmp_path / "j.db"), ", within: 1h", clock=clock)
     began = clock.now()
     assert run.run().reason == "completed"
     assert clock.now() - began == pytest.approx(3600, abs=5)
@@ -336,7 +339,7 @@ def test_a_call_in_doubt_that_nobody_decides_on_stays_unknown(tmp_path: Path) ->
 def test_all_waits_of_one_action_have_the_time_of_one(tmp_path: Path) -> None:
     """`retry`, killed again, asked again: `bound` counts `within` once."""
     clock = ManualClock()
-    run, till = gated(str(tmp_path / "j.db"), ", within: 1h", clock=clock)
+    machine, run, till = gated(str(tmp_path / "j.db"), ", within: 1h", clock=clock)
     began = clock.now()
     assert run.advance() is not None
     assert run.question is not None
@@ -347,7 +350,7 @@ def test_all_waits_of_one_action_have_the_time_of_one(tmp_path: Path) -> None:
     run.send("retry", {"by": "ann"})
     with suppress(Crashed):
         run.run()
-    again = run.machine.open(
+    again = machine.open(
         "r", journal=run.session.journal, script=script(), take_over=True, clock=clock
     )
     assert again.advance() is not None
@@ -431,3 +434,139 @@ def test_a_payment_of_a_child_is_not_repeated_by_its_parent(
         return
     assert run.facts.usage.unknown_calls >= 1
     assert any("pay" in warning for warning in run.result.warnings)
+
+
+# a changed file -------------------------------------------------------------------------------
+
+HALF = """\
+chartloop: 1
+machine: desk
+model: {name: scripted}
+tools: [pay, kid]
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: act}
+  act: {do: call_tools, with: {at_most: 3}, next: say}
+  say: {do: infer, next: done}
+  done: {stop: completed}
+machines:
+  kid: {about: Asks., inputs: {task: {}}, output: 1, states: {w: {ask: "Ok?", on: {ok: done}}, done: {stop: completed}}}
+"""
+CHANGES = {
+    "fewer calls": ("at_most: 3", "at_most: 1"),
+    "without its tool": ("tools: [pay, kid]", "tools: [kid]"),
+    "not allowed here": ("act: {do: call_tools,", "act: {do: call_tools, allow: [kid],"),
+    "the first only": ("do: call_tools, with: {at_most: 3}", "do: call_tool"),
+    "behind an approval": ("tools: [pay, kid]", "tools: [pay, kid]\napprove: {tools: [pay]}"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_step_has_finished_outlives_a_changed_file(change: str, tmp_path: Path) -> None:
+    """Or the upgrade is unsafe: the model is never told that a paid call was not executed."""
+    till = Till("")
+    made = [{"name": "kid", "arguments": {"task": "x"}}, *PAY["tool_calls"]]
+    answers = [{"tool_calls": made}, "ok"]
+    pay = tool_spec(till.pay)
+    old = load(HALF, tools=[pay])
+    run = old.start("hi", run_id="r", journal=journal_of(str(tmp_path / "j.db")), script=answers)
+    assert run.run().kind == "waiting"
+    new = load(HALF.replace(*CHANGES[change]), tools=[pay])
+    if not upgrade(new, old, run).verdicts[0].goes_on:
+        return
+    run = new.open("r", journal=run.session.journal, changed=True, script=answers)
+    run.send("ok")
+    assert run.run().reason == "completed"
+    assert told(run) == ["1", "paid 5"]
+    assert till.paid == 1
+
+
+# keys -----------------------------------------------------------------------------------------
+
+
+class Bank:
+    """A tool that notes the key of each call, and fails as it is told."""
+
+    def __init__(self, *fails: BaseException) -> None:
+        self.fails, self.keys = [*fails], list[str]()
+
+    def pay(self, ctx: Context, usd: int) -> str:
+        """Pay.
+
+        Args:
+            usd: How much.
+        """
+        self.keys.append(ctx.key)
+        if self.fails:
+            raise self.fails.pop(0)
+        return "paid"
+
+
+KEPT = [
+    (shape, on)
+    for shape in SHAPES
+    for on in ("crash", "retry:", "decision", "fork", "retry")
+    if (shape, on) != ("chat", "retry:")  # its failure is in the conversation: it is not repeated
+]
+
+
+@pytest.mark.parametrize(("shape", "on"), KEPT)
+def test_a_call_keeps_its_key_as_long_as_its_reply_is_kept(
+    shape: str, on: str, tmp_path: Path
+) -> None:
+    bank = Bank(Crashed("now") if on in ("crash", "decision") else ValueError("no"))
+    where = journal_of(str(tmp_path / "j.db"))
+    on_error = "with: {on_error: fail}, " if shape == "chat" else ""
+    again = "retry: {times: 2, base: 1ms, on: [RECOVERABLE]}, " if on == "retry:" else ""
+    policy = "in_doubt: ask\n" if on == "decision" else "in_doubt: retry\n"
+    text = SHAPES[shape].format(policy=policy, more=on_error + again)
+    tools = [tool_spec(bank.pay, blocking=False)]
+    machine = load(text, tools=tools)
+    run = machine.start("t", run_id="r", journal=where, script=script())
+    with suppress(Crashed):
+        run.run()
+    match on:
+        case "crash" | "decision":
+            run = machine.open("r", journal=where, script=script(), take_over=True)
+            run.run()
+            if on == "decision":
+                run.send("retry")
+                run.run()
+        case "fork":
+            run = run.fork(next(r.seq for r in run.records if r.state == "act"))
+            run.run()
+        case "retry":
+            run = retry_run(run, retry_plan(run), {})
+            machine.open(run.id, journal=where, script=script()).run()
+        case _:
+            pass
+    assert len(bank.keys) == 2
+    assert len({*bank.keys}) == 1
+
+
+def test_a_call_keeps_its_key_in_the_run_that_replaces_its_own(tmp_path: Path) -> None:
+    """A file that changed while the call waited for its next attempt."""
+    bank, clock, where = Bank(ValueError("no")), ManualClock(), journal_of(str(tmp_path / "j.db"))
+    text = STEP.format(policy="", more="retry: {times: 2, base: 1h, on: [RECOVERABLE]}, ")
+    tools = [tool_spec(bank.pay, blocking=False)]
+    run = load(text, tools=tools).start("t", run_id="r", journal=where, clock=clock)
+    while not bank.keys:
+        run.advance()
+    changed = load(text.replace("next: done", "next: fin").replace("done:", "fin:"), tools=tools)
+    moved = changed.open("r", journal=where, clock=clock, changed=True)
+    assert moved.run().reason == "completed"
+    assert moved.id != "r"
+    assert len(bank.keys) == 2
+    assert len({*bank.keys}) == 1
+
+
+def test_two_calls_never_share_a_key(tmp_path: Path) -> None:
+    """Not two of one reply, nor equal ones of two replies, nor one state twice."""
+    bank = Bank()
+    twice = {"tool_calls": [*PAY["tool_calls"], *PAY["tool_calls"]]}
+    machine = load(CHAT.format(policy="", more=""), tools=[tool_spec(bank.pay)])
+    run = machine.start(
+        "t", journal=journal_of(str(tmp_path / "j.db")), script=[twice, PAY, PAY, "done"]
+    )
+    assert run.run().reason == "completed"
+    assert len(bank.keys) == len({*bank.keys}) == 4

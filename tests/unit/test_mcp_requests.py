@@ -284,7 +284,7 @@ def test_an_answer_that_was_recorded_is_used_when_the_call_is_made_again(tmp_pat
     """The process ends while the question stands: the call is in doubt, the answer is not lost."""
     path = tmp_path / "journal.db"
     run = asking(tmp_path, head="in_doubt: retry\n", journal=path)
-    id, made = run.id, run.machine
+    id, made = run.id, locked(tmp_path, machine(head="in_doubt: retry\n"))
     end_servers(run)
     del run
     again = made.open(id, journal=path, script=[ASK, "done"])

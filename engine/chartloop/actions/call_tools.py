@@ -133,6 +133,9 @@ async def call_tool(ctx: Context, on_error: OnError = "reply") -> Outcome | Bloc
 async def _carry_out(
     ctx: Context, calls: Sequence[ToolCall], on_error: str, most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
+    if len(calls) > most:  # what was begun is finished, whatever a changed file says of it now
+        numbers = [row.run_id.rpartition("/")[2] for row in await ctx.host.find_children()]
+        most = max(most, *(int(number) for number in numbers if number.isdecimal()), 0)
     done = {call for key, call in keyed(calls) if f"{ctx.key}/{key}" in ctx.recorded}
     made = [call for n, call in enumerate(calls) if n < most or call in done]
     batch, excess = _Batch(ctx, made), [call for call in calls if call not in made]

@@ -17,6 +17,8 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from chartloop.core.errors import (
     Category,
     ModelError,
@@ -49,7 +51,8 @@ async def run_tool(
     Raises only for cancellation, Ctrl-C, an error in a test's script, changed tools of an MCP
     server, and `InputRequired`.
     """
-    call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
+    own = (replace(ctx, key=key),) if spec.wants_context else ()
+    call = partial(spec.call, *own, **arguments)
     seconds = 0.0
     if not spec.suspends:
         start = time.perf_counter()

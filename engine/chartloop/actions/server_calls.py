@@ -145,7 +145,7 @@ class ServerCall:
             raise SamplingRefused(why)
         number, self.calls.started = self.calls.started, self.calls.started + 1
         # the text belongs to the server: it is not streamed to the run's listeners
-        quiet = replace(ctx, failed_calls=ctx.failed_calls + number, left=True)
+        quiet = replace(ctx, failed_calls=ctx.failed_calls + number, gone=[True])
         most = [n for n in (request.max_tokens, self._tokens_left(allowed)) if n is not None]
         settings = CallSettings(
             max_tokens=min(most, default=None), temperature=request.temperature,

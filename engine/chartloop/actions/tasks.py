@@ -240,7 +240,7 @@ def apply_fix(ctx: Context) -> Outcome:
 
 
 class _Doubt:
-    """What is done about a task whose tool may have been carried out: it is not tried again."""
+    """The treatment of a task whose tool may have been carried out: it is not tried again."""
 
     def __init__(
         self, ctx: Context, task: Task, begun: Outcome, queue: tuple[Task, ...], attempts: int
@@ -266,7 +266,7 @@ class _Doubt:
         return _fail_task(ctx, settled.replace(kept=self.begun.kept), error, self.queue, attempts)
 
     async def cut(self) -> Blocked | None:
-        """What is done when the deadline cuts the call in two; None: the task fails."""
+        """The wait for a decision on a call that the deadline cut in two; None: the task fails."""
         host, key, tool = self.ctx.host, self.ctx.key, self.tool
         if tool is None or tool.effect is not Effect.PAID or key not in host.calls.pending:
             return None

@@ -11,10 +11,11 @@ Source: docs/language.md, "The file" (`renamed`); docs/chat.md; docs/upgrading.m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.actions.undeclared import assuming
-from chartloop.core.errors import MachineChangedError, RunError, StatusError
+from chartloop.core.errors import JournalCorrupt, MachineChangedError, RunError, StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
@@ -226,7 +227,7 @@ async def fork_below(
     last = refold_last(chart, records[:seq], run_id)
     update = update_at(chart, run_id, last.after, last.rest)
     made = sibling_row(row, run_id, now).replace(**update.to_mapping())
-    events = await journal.events(row.run_id)
+    events = await _readable(journal, row.run_id)
     head = events_below(events, seq)
     facts = last.after.facts
     old = facts.replace(run=facts.run.replace(id=row.run_id))
@@ -235,13 +236,22 @@ async def fork_below(
     if chart.spec.machines:
         first = f"{row.run_id}{CHILD_MARK}{before.state}{CHILD_MARK}{before.facts.run.steps}"
         children = await journal.rows(prefix=first)
-        left += [await journal.events(child.run_id) for child in children]
-    if notes := carried(chart, before, events[:head], left, now):
-        made = made.replace(parent=row.run_id, fork_seq=seq)
-        await journal.create_whole([WholeRun(made, [*events[:head], *notes])])
-    else:
-        await journal.fork(row.run_id, seq, made)
+        left += [await _readable(journal, child.run_id) for child in children]
+    notes = carried(chart, before, events[:head], left, now)
+    await journal.fork(row.run_id, seq, made, notes)
     return made
+
+
+async def _readable(journal: Journal, run_id: str) -> list[Event]:
+    """The events of a run, up to the first that is damaged."""
+    try:
+        return await journal.events(run_id)
+    except JournalCorrupt:
+        events = list[Event]()
+        with suppress(JournalCorrupt):
+            while page := await journal.events(run_id, len(events), 1):
+                events += page
+        return events
 
 
 async def open_sibling(old: Session, run_id: str) -> Session:

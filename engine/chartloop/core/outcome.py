@@ -200,7 +200,7 @@ class HeldOutcome(Value, frozen=True, gc=False):
     unknown: int = 0
     """The number of its calls whose outcome is not known."""
     unsettled: tuple[CallResult, ...] = ()
-    """What the model reads of calls that may be repeated, unless the action is tried again."""
+    """Replies to calls that may be repeated, for the model, unless the action is tried again."""
 
 
 class Outcome(HeldOutcome, frozen=True, gc=False):

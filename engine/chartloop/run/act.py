@@ -86,7 +86,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
 async def _settle_doubts(
     session: Session, job: Job, key: str, started: float
 ) -> Outcome | Blocked | None:
-    """What is done instead of the action, because a call that it made before is unknown."""
+    """The outcome or the wait in place of the action, if a call that it made before is unknown."""
     calls = session.calls
     if calls.intents:
         await session.note_unknown(session.holder.doubt)
@@ -157,7 +157,7 @@ async def _cut_off(job: Job, action: ActionSpec, context: Context) -> Outcome | 
     session, key = context.host, context.key
     assert context.deadline is not None
     error = too_long(action.name, context.deadline - context.now)
-    context.left = True
+    context.gone.append(True)
     settled: Outcome | Blocked | None = None
     unknown = key in session.calls.pending and has_effect(session, job)
     if unknown:

@@ -22,7 +22,7 @@ from chartloop.run.journal_records import Event, Intent
 
 Standing = Literal["in flight", "done", "failed", "unknown"]
 EXPIRED = "expired"
-"""What is decided about a call in doubt when nobody answers in time: it stays unknown."""
+"""The decision on a call in doubt if nobody answers in time: it stays unknown."""
 
 
 class Begun(NamedTuple):
@@ -58,7 +58,7 @@ class Calls:
         self.unknown: dict[str, Mapping[str, Any]] = {}
         """The calls of the run that became unknown and were not settled since, by key."""
         self.decided: dict[str, str] = {}
-        """What was answered about calls of the current action: `retry`, `fail` or `EXPIRED`."""
+        """The decisions on calls of the current action: `retry`, `fail` or `EXPIRED`."""
 
     def copy(self) -> Calls:
         """A copy that is folded on by itself."""
@@ -109,7 +109,7 @@ class Calls:
 
 
 def begun_in(events: Iterable[Event], *, driven: bool = False) -> dict[str, Begun]:
-    """Every call that was begun in a part of a run's log, by key, as it stands at its end.
+    """Every call that was begun in a part of a run's log, by key, with its state at the end of it.
 
     `driven`: whether somebody drives the run now, so that a call without a result is in flight.
     """

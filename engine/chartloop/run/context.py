@@ -37,7 +37,9 @@ class Context(Struct):
     now: float
     """The clock when the action started, in seconds since the epoch."""
     key: str
-    """Idempotency key: the same when the action is called again after a crash or a pause."""
+    """Idempotency key of the action or, for a tool, of its call: the same when it is done again.
+
+    After a crash, a pause, a failure or a decision, and in a fork that keeps the recorded reply."""
     recorded: Mapping[str, Any]
     """Results of paid calls that are recorded, of earlier interrupted attempts too, by key."""
     messages: Conversation
@@ -63,8 +65,9 @@ class Context(Struct):
     and returns the wait for whoever decides on it."""
     client: ToolClient | None = None
     """Set for a tool of an MCP server: answers the server's requests to the run."""
-    left: bool = False
-    """The deadline ended the action and the run continued: whatever it still does is lost."""
+    gone: list[bool] = []
+    """Not empty: the deadline ended the action and the run continued, so that whatever it still
+    does is lost. Shared with the contexts of its tools."""
     due: float | UnsetType | None = UNSET
     """The deadline, once it was read."""
 
@@ -102,7 +105,7 @@ class Context(Struct):
 
     def tell(self, text: str) -> None:
         """Stream a piece of text to the listener, without storing it."""
-        if not self.left:
+        if not self.gone:
             self.host.tell(Delta(self.step, self.state.name, text))
 
     @property
@@ -111,34 +114,34 @@ class Context(Struct):
         return Pieces(self.tell, self._tell_reasoning, self._tell_call)
 
     def _tell_reasoning(self, text: str) -> None:
-        if not self.left:
+        if not self.gone:
             self.host.tell(ReasoningDelta(self.step, self.state.name, text), "reasoning")
 
     def _tell_call(self, number: int, id: str, name: str, arguments: str) -> None:
-        if not self.left:
+        if not self.gone:
             piece = ToolCallDelta(self.step, self.state.name, number, id, name, arguments)
             self.host.tell(piece, number)
 
     def save(self) -> None:
         """Have a snapshot follow the record of this action."""
-        if not self.left:
+        if not self.gone:
             self.host.ask_to_save()
 
     async def intent(self, key: str, data: Mapping[str, Any] | Intent) -> None:
         """Record that a paid call is about to be made. In the journal when this returns."""
-        if self.left:
+        if self.gone:
             raise TimeoutError(LEFT)
         await self.host.note("intent", key, data, self.ports.clock.now())
 
     async def result(self, key: str, data: Mapping[str, Any]) -> None:
         """Record the result of a paid call before the action as a whole is done."""
-        if self.left:
+        if self.gone:
             raise TimeoutError(LEFT)
         await self.host.note("result", key, data, self.ports.clock.now())
 
     def last_result(self, key: str, data: Mapping[str, Any]) -> None:
         """Have the result of a paid call recorded with the action: no other is made or follows."""
-        if self.left:
+        if self.gone:
             raise TimeoutError(LEFT)
         self.host.hold_result(key, data, self.ports.clock.now())
 

@@ -1,4 +1,4 @@
-"""What a run does about a call in doubt: it makes it again, leaves it, or asks a person.
+"""The treatment of a call in doubt: the run makes it again, leaves it, or asks a person.
 
 Belongs here: the decision about one call. Never: which calls are in doubt (`run.calls`).
 
@@ -101,7 +101,8 @@ def carried(
     for call in (call for log in left for call in begun_in(log).values()):
         mine = any(call.key == root or call.key.startswith(f"{root}/") for root in roots if root)
         if call.standing == "unknown" and mine:
-            notes.append(Event(len(kept) + len(notes), "in_doubt", at, None, call.data))
+            data = {name: value for name, value in call.data.items() if name != "warned"}
+            notes.append(Event(len(kept) + len(notes), "in_doubt", at, None, data))
     return notes
 
 
@@ -133,7 +134,7 @@ async def settle_said(session: Session, job: Job, key: str, outcome: Outcome) ->
 def settle(
     session: Session, job: Job, key: str, now: float, tool: ToolSpec | None = None
 ) -> Outcome | Blocked | None:  # fmt: skip
-    """What is done about an action whose call is unknown; None: it is made again.
+    """The outcome or the wait of an action whose call is unknown; None: it is made again.
 
     `tool` is what it calls, for an action whose state does not name it.
     """
@@ -162,11 +163,11 @@ def settle(
 def ask_about(
     session: Session, state: StateSpec, tool: ToolSpec | None, about: Mapping[str, Any], now: float
 ) -> Blocked | None:
-    """The wait for a person who decides on a call in doubt; None if there is no time left for one.
+    """The wait for a person to decide on a call in doubt; None without time for a wait.
 
-    `about` is what the person reads of it. Who may decide, and how long that may take, is as in the
-    approval that the call needed; all waits of one action have that time together. They end no
-    later than the run's time limits, or its parent's deadline.
+    `about` is what the person reads of it. The approval that the call needed says who decides, and
+    in what time: all waits of one action have it together. They end no later than the run's time
+    limits, or its parent's deadline.
     """
     chart, position, ends = session.chart, session.position, list[float]()
     key, before = key_of(session), position.kept.get(IN_DOUBT) or EMPTY

@@ -197,7 +197,7 @@ async def _reserve(
             )
             context = {"scope": by.scope, "per": by.per, "left": by.left, "limit": by.most}
             raise AgentStop(message, reason=_REASONS[by.what], context=context, source=by.scope)
-        if slept + wait > SHORT and not ctx.left:
+        if slept + wait > SHORT and not ctx.gone:
             raise CallLater(clock.now() + wait)
         slept += wait
         await clock.sleep(wait)

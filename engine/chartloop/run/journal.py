@@ -274,18 +274,17 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         """The run's snapshot, or None."""
         ...
 
-    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+    async def fork(
+        self, run_id: str, record_seq: int, row: RunRow, notes: Sequence[Event] = ()
+    ) -> int:
         """Create the run `row` with the events before record `record_seq`; returns its head.
 
-        The copied events have epoch 0, since no driver of the new run wrote them.
+        `notes` follow them: no records. They all have epoch 0: no driver of the new run wrote them.
         """
         ...
 
     async def remove(self, run_ids: Iterable[str]) -> int:
-        """Delete runs, their children and everything that only they hold.
-
-        Returns how many of the named runs existed.
-        """
+        """Delete runs, their children and all that only they hold; returns how many existed."""
         ...
 
     async def close(self) -> None:
@@ -664,9 +663,11 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     async def snapshot(self, run_id: str) -> Snapshot | None:
         return self._log(run_id).snapshot
 
-    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+    async def fork(
+        self, run_id: str, record_seq: int, row: RunRow, notes: Sequence[Event] = ()
+    ) -> int:
         events = self._log(run_id).events
-        kept = events[: events_below(events, record_seq)]
+        kept = [*events[: events_below(events, record_seq)], *notes]
         await self.create(row.replace(parent=run_id, fork_seq=record_seq, head=len(kept)))
         self._logs[row.run_id].events.extend(event.replace(epoch=0) for event in kept)
         self._count(row.run_id, 0, len(kept))

@@ -63,7 +63,7 @@ class CallInDoubt(NamedTuple):
     at: float
     """When it was begun, in seconds since the epoch."""
     then: InDoubt = "retry"
-    """What the retry does about it."""
+    """How the retry treats it."""
 
 
 class LimitReached(NamedTuple):
@@ -307,7 +307,7 @@ def _effects(
 ) -> Iterator[CallAgain]:
     """The calls of tools and own actions that a failed step began, by their intents.
 
-    What may be repeated with its key has no intent: it stands in the state, and in the reply.
+    A call that may be repeated with its key has no intent: the state and the reply name it.
     """
     counts: dict[tuple[str, str], list[bool]] = {}
     for call in begun:

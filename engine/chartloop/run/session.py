@@ -86,6 +86,9 @@ class Session(RunLog):
 
     if_exists: IfExists = "refuse"
     """How its first record treats a run in the journal that has its id."""
+    inherited: tuple[int, str] | None = None
+    """For a fork: the number of finished actions at which it began, and the key of the action that
+    comes next, which is that of the run that it was forked from."""
 
     def __init__(
         self, chart: Chart, journal: Journal, run_id: str, ports: Ports, *,
@@ -108,9 +111,6 @@ class Session(RunLog):
         """The version of the decision rules that its records were made with; None if unrecorded."""
         self._last_read: tuple[Record, Position] | None = None
         # how it starts, and how its records are read
-        self.inherited: tuple[int, str] | None = None
-        """For a fork: the number of finished actions at which it began, and the key of the action
-        that comes next, which is that of the run that it was forked from."""
         self.begun: Input | None = None
         """The `start` input of a run that is not yet in the journal."""
         self.spec_text: Callable[[], str] | None = None
@@ -423,7 +423,7 @@ class Session(RunLog):
         return f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
 
     def doubt(self, key: str) -> Mapping[str, Any] | None:
-        """What is known of a call in doubt, noted here or by a run above; None if it is not."""
+        """The doubt about a call, noted here or by a run above; None if there is none."""
         known = self.calls.unknown.get(key)
         return known if known is not None or self.above is None else self.above.doubt(key)
 

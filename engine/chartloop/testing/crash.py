@@ -224,8 +224,10 @@ class CrashAt:
     async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
         await self._write(lambda: self.journal.put_snapshot(run_id, snapshot))
 
-    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
-        return await self._write(lambda: self.journal.fork(run_id, record_seq, row))
+    async def fork(
+        self, run_id: str, record_seq: int, row: RunRow, notes: Sequence[Event] = ()
+    ) -> int:
+        return await self._write(lambda: self.journal.fork(run_id, record_seq, row, notes))
 
     async def put_raw(self, runs: Sequence[RawRun]) -> None:
         return await self._write(lambda: self.journal.put_raw(runs))

@@ -187,9 +187,12 @@ class JournalFace(ABC):
         data = self._writer.document(snapshot.data)
         await self._perform(PutSnapshot(run_id, snapshot, data))
 
-    async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
+    async def fork(
+        self, run_id: str, record_seq: int, row: RunRow, notes: Sequence[Event] = ()
+    ) -> int:
         new = self._writer.create(row.replace(parent=run_id, fork_seq=record_seq))
-        return await self._perform(Fork(run_id, record_seq, new))
+        lines = self._writer.lines(notes)
+        return await self._perform(Fork(run_id, record_seq, new, lines))
 
     async def remove(self, run_ids: Iterable[str]) -> int:
         return await self._perform(Remove("", tuple(run_ids)))

@@ -278,12 +278,13 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def fork(self, write: Fork) -> int:
         """Create a run with a copy of the events before a record, and return its head."""
-        run_id, record_seq, (new, columns) = write
+        run_id, record_seq, (new, columns), notes = write
         self.db.execute(HOLD_RUN, (run_id,))
         self.require_row(run_id)
         sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
         head: int = self.db.execute(sql, (run_id, record_seq)).fetchone()[0]
-        self.create(Create(new, (*columns[:_HEAD], head, *columns[_HEAD + 1 :])))
+        end = head + len(notes)
+        self.create(Create(new, (*columns[:_HEAD], end, *columns[_HEAD + 1 :])))
         self.db.execute(COPY, (new, run_id, head))
         self.db.execute(_FORKS, (run_id, head - 1, new))
         self.db.execute(
@@ -291,7 +292,11 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             "WHERE run_id = ? AND seq < ?",
             (new, run_id, head),
         )
-        return head
+        if notes:
+            chain: bytes = self.db.execute(_HEAD_OF, (new,)).fetchone()[0]
+            chain = self._insert(new, head, 0, notes, chain)
+            self.db.execute("UPDATE run SET chain = ? WHERE run_id = ?", (chain, new))
+        return end
 
     def remove(self, write: Remove) -> int:
         """Delete runs with their children and unshared payloads; return the number of runs."""

@@ -160,6 +160,7 @@ class Fork(NamedTuple):
     run_id: str
     record_seq: int
     new: Create
+    notes: Sequence[Line] = ()
 
 
 class Remove(NamedTuple):

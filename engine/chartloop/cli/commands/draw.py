@@ -67,7 +67,8 @@ class DrawOptions(RunOptions):
     everything: bool = option(
         "--all",
         is_flag=True,
-        help="Also draw the ends that the engine adds, and the edges to them.",
+        help="Also draw the ends that the engine adds, the edges to them, and the waits for a"
+        " person who decides on a call in doubt.",
     )
     region: str = option(
         "--region",

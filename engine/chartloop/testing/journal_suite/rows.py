@@ -392,6 +392,18 @@ class RowCases:
         )
         assert desk.all() == before
 
+    def test_notes_follow_the_events_of_a_fork(self, desk: Desk) -> None:
+        desk.begin()
+        desk.write("r", 0, [step(0), intent(1), step(2, 1)])
+        notes = [
+            Event(1, "forked", 2.0, None, {"key": "r/a/1", "steps": 1}),
+            Event(2, "in_doubt", 2.0, None, {"key": "r/a/1", "left": "cut"}),
+        ]
+        assert desk(desk.journal.fork("r", 1, RunRow("new"), notes)) == 3
+        assert desk.all("new")[1] == written([step(0), *notes], 0)
+        epoch = desk(desk.journal.acquire("new"))[0].epoch
+        assert desk(desk.journal.append("new", 3, epoch, [step(3, 1)])) == 4
+
     def test_a_fork_needs_an_id_of_its_own(self, desk: Desk) -> None:
         desk.begin()
         desk.begin("new")
