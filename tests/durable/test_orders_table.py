@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from chartloop.adapters.journal.opening import is_server
-from chartloop.adapters.journal.postgres import PostgresJournal
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import ChartloopError, RunError
@@ -120,6 +119,8 @@ class Place:
 
     def _journal(self) -> Any:
         if is_server(self.where):
+            from chartloop.adapters.journal.postgres import PostgresJournal  # noqa: PLC0415
+
             return PostgresJournal(self.where, now=self.now)
         return SqliteJournal(self.where, now=self.now)
 
