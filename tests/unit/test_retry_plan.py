@@ -298,7 +298,7 @@ def test_calls_in_doubt(case: Doubtful) -> None:
     assert [doubt.key for doubt in plan.doubts] == case.doubts
     assert plan.needs_confirmation == bool(case.doubts)
     if plan.doubts:
-        said = "In doubt: search at `use` was begun, and may have been carried out; it is not made again"
+        said = "In doubt: search at `use` was begun, and may have been carried out; the new run asks about it first"
         assert said in plan.explain()
 
 

@@ -45,11 +45,9 @@ from chartloop.core.traits import BY_FIELDS, OUTSIDE
 from chartloop.core.transcript import NOT_KNOWN
 from chartloop.core.types import ANY, BOOL, STR, list_of, struct
 from chartloop.core.units import say_count
-from chartloop.language.spec import InDoubt
-from chartloop.machine.in_doubt import policy
 from chartloop.run.calls import say_doubt
 from chartloop.run.context import Context
-from chartloop.run.doubts import ask_about
+from chartloop.run.doubts import ask_about, treatment
 from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import describe
 from chartloop.run.journal_records import Intent
@@ -379,15 +377,10 @@ class _Batch:
             await self.ctx.result(key, data)
         return result
 
-    def _policy(self, spec: ToolSpec) -> InDoubt:
-        ctx, action = self.ctx, self.ctx.state.action
-        assert action is not None
-        return policy(ctx.machine, ctx.state, action, spec, rules=ctx.host.rules)
-
     def _settle(self, n: int, spec: ToolSpec) -> bool:
         """Settle a call in doubt, unless it is made again. False while a person decides on it."""
         calls, key = self.ctx.host.calls, self.keys[n]
-        word = calls.decided.get(key) or self._policy(spec)
+        word = calls.decided.get(key) or treatment(self.ctx.host, self.ctx.state, spec, key)
         if calls.decided.get(key) == "fail":
             self.done[n] = failed_result("a person says that this call was not carried out")
             self.failing = f"a person says that {spec.name} was not carried out"

@@ -9,7 +9,7 @@ Source: docs/stuck.md, "Try it again".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.api.run import Run
@@ -133,12 +133,23 @@ def retry_run(
         follows = follows_as("attempt", "" if plan.refusal else plan.successor)
         row = row.replace(follows=follows, created=now)
         try:
-            await journal.create_whole([WholeRun(row, await draft.events(fork.id))])
+            await journal.create_whole([WholeRun(row, _asking(plan, await draft.events(fork.id)))])
         except FollowedError as error:
             raise await followed(journal, run.id, error.successor) or error from error
         return machine.open(fork.id, journal=journal)
 
     return wait(made(), suspends=run.suspends)
+
+
+def _asking(plan: RetryPlan, events: Sequence[Event]) -> list[Event]:
+    """The events of another attempt, which asks about the calls in doubt of the one before."""
+    keys = {doubt.key for doubt in plan.doubts}
+    return [
+        event.replace(data={**event.data, "ask": True})
+        if event.type == "in_doubt" and event.data.get("key") in keys
+        else event
+        for event in events
+    ]
 
 
 async def followed(journal: Journal, run_id: str, successor: str) -> FollowedError | None:

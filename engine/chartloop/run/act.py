@@ -23,7 +23,7 @@ from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
-from chartloop.run.doubts import has_effect, key_of, settle, settle_said
+from chartloop.run.doubts import has_effect, same_key, settle, settle_said
 from chartloop.run.events import Started
 from chartloop.run.exceptions import (
     A_HAIR,
@@ -45,7 +45,14 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     job = session.jobs[position.state]
     state, action, facts = job.state, job.action, position.facts
     assert action is not None, f"{state.name} has no action"
-    key = key_of(session)
+    fields = job.constant
+    if job.given:
+        try:
+            fields = fields_of(job, session.chart.spec, facts, session.ask)
+        except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
+            message = f"`with` of {state.name}: {error}"
+            return Outcome.failure(Category.CRITICAL, message, kind="with")
+    key = same_key(session, job, fields)
     in_flight = False
     if ports.servers is not None:
         ports.servers.let_go(session.run_id, key)
@@ -64,13 +71,6 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
-    fields = job.constant
-    if job.given:
-        try:
-            fields = fields_of(job, session.chart.spec, facts, session.ask)
-        except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
-            message = f"`with` of {state.name}: {error}"
-            return Outcome.failure(Category.CRITICAL, message, kind="with")
     if job.writes_intent and not in_flight:
         await session.note("intent", key, job.intent(key), started)
     if ports.tracer is None:

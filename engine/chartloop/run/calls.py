@@ -12,6 +12,8 @@ Source: docs/stuck.md, "A call in doubt"; docs/language.md, `in_doubt`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -160,6 +162,12 @@ def say_doubt(what: str, data: Mapping[str, Any]) -> str:
     doubt = DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
     doubt = doubt.format(what=what, driver=data.get("driver", "another process"))
     return f"{doubt}; whether it happened is not known"
+
+
+def fields_digest(fields: Mapping[str, Any]) -> str:
+    """The digest by which two calls of one state are known to be the same."""
+    text = json.dumps(fields, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def doubt_data(intent: Mapping[str, Any] | Intent, why: Mapping[str, Any]) -> dict[str, Any]:

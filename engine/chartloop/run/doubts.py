@@ -17,12 +17,12 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent
 from chartloop.core.position import IN_DOUBT, REPLY_KEY, Position
 from chartloop.core.specs import ActionSpec, Effect, ToolSpec
-from chartloop.language.spec import StateSpec
+from chartloop.language.spec import InDoubt, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES
 from chartloop.machine.in_doubt import policy
 from chartloop.machine.rules import time_allowed
-from chartloop.run.calls import EXPIRED, begun_in, say_doubt
+from chartloop.run.calls import EXPIRED, begun_in, fields_digest, say_doubt
 from chartloop.run.job import Job
 from chartloop.run.journal_records import FORKED, Event
 from chartloop.run.rules_version import rules_of
@@ -74,6 +74,24 @@ def key_of(session: Session) -> str:
     return action_key(session.chart, position, session.rules, inherited, root)
 
 
+def same_key(session: Session, job: Job, fields: Mapping[str, Any]) -> str:
+    """The key of the action that begins now, which is that of a call in doubt if it is the same.
+
+    An edge that leads back to a state whose call is unknown, with the same fields, makes no other
+    call: its outcome is still not known.
+    """
+    key, calls = key_of(session), session.calls
+    if not has_key(job.action) or job.action.traits.calls in ("all", "first"):
+        return key
+    if calls.pending or calls.unknown:
+        mine = {"state": job.state.name, "fields": fields_digest(fields)}
+        known = (k for k, data in calls.unknown.items() if mine.items() <= data.items())
+        begun = (k for k in calls.pending if k.rpartition("/")[0] == key.rpartition("/")[0])
+        key = next((*known, *begun).__iter__(), key)
+    session.doing = key, fields
+    return key
+
+
 def carried(
     chart: Chart, position: Position, kept: Sequence[Event], left: Sequence[Sequence[Event]],
     at: float,
@@ -119,6 +137,14 @@ def has_effect(session: Session, job: Job) -> bool:
     return policy(spec, job.state, action, None, rules=session.rules) != "retry"
 
 
+def treatment(session: Session, state: StateSpec, tool: ToolSpec | None, key: str) -> InDoubt:
+    """The policy for a call in doubt. A person who tries a run again is asked about it."""
+    assert state.action is not None
+    given = policy(session.chart.spec, state, state.action, tool, rules=session.rules)
+    asks = (session.doubt(key) or EMPTY).get("ask")
+    return "ask" if asks and given != "retry" else given
+
+
 async def settle_said(session: Session, job: Job, key: str, outcome: Outcome) -> Outcome | Blocked:
     """The outcome of an action that says itself that the outcome of its call is not known."""
     if key not in session.calls.pending or not has_effect(session, job):
@@ -145,7 +171,7 @@ def settle(
     if word == "fail":
         text = f"a person says that {name} was not carried out"
         return Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt")
-    word = word or policy(session.chart.spec, job.state, action, tool, rules=session.rules)
+    word = word or treatment(session, job.state, tool, key)
     if word == "retry":
         return None
     if word == "ask":

@@ -25,7 +25,6 @@ from chartloop.core.records import Record
 from chartloop.core.specs import Effect, ToolSpec
 from chartloop.core.units import say_count, say_number, write_duration
 from chartloop.core.visible import short
-from chartloop.language.spec import InDoubt
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value, type_at
 from chartloop.machine.in_doubt import policy
@@ -62,8 +61,8 @@ class CallInDoubt(NamedTuple):
     """The tool, or the action that made it."""
     at: float
     """When it was begun, in seconds since the epoch."""
-    then: InDoubt = "retry"
-    """How the retry treats it."""
+    then: Literal["retry", "ask"] = "retry"
+    """How the new run treats it."""
 
 
 class LimitReached(NamedTuple):
@@ -152,7 +151,7 @@ class RetryPlan(NamedTuple):
             lines.append(f"In all: {least}{spent}")
         lines += [
             f"In doubt: {doubt.name} at `{doubt.state}` was begun, and may have been carried out; "
-            f"{_THEN[doubt.then]}"
+            + ("it is made again" if doubt.then == "retry" else "the new run asks about it first")
             for doubt in self.doubts
         ]
         lines += [
@@ -167,12 +166,6 @@ class RetryPlan(NamedTuple):
             **plain(self), "cost": self.cost, "tokens": self.tokens, "digest": self.digest,
             "needs_confirmation": self.needs_confirmation, "lines": self.explain(),
         }  # fmt: skip
-
-
-_THEN = {
-    "retry": "it is made again", "ask": "you are asked before it is made again",
-    "tell": "it is not made again", "fail": "it is not made again",
-}  # fmt: skip
 
 
 def plan_retry(
@@ -344,10 +337,11 @@ def _doubts(chart: Chart, begun: Sequence[Begun], facts: Facts) -> Iterator[Call
         tool = chart.spec.registry.tools.get(call.tool)
         if call.standing != "unknown":
             continue
-        then: InDoubt = "ask"
+        again = False
         if state is not None and state.action is not None:
-            then = policy(chart.spec, state, state.action, tool, rules=facts.marks.rules)
-        yield CallInDoubt(call.key, call.state, call.name, call.at, then)
+            rules = facts.marks.rules
+            again = policy(chart.spec, state, state.action, tool, rules=rules) == "retry"
+        yield CallInDoubt(call.key, call.state, call.name, call.at, "retry" if again else "ask")
 
 
 def _limits(chart: Chart, facts: Facts, now: float) -> Iterator[LimitReached]:

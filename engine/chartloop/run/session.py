@@ -23,7 +23,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoint, Breakpoints, times_reached
-from chartloop.run.calls import doubt_data, say_doubt
+from chartloop.run.calls import doubt_data, fields_digest, say_doubt
 from chartloop.run.components import Ports
 from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
@@ -86,6 +86,8 @@ class Session(RunLog):
 
     if_exists: IfExists = "refuse"
     """How its first record treats a run in the journal that has its id."""
+    doing: tuple[str, Mapping[str, Any]] | None = None
+    """The key and the fields of the current action, if it is one call with effects."""
     inherited: tuple[int, str] | None = None
     """For a fork: the number of finished actions at which it began, and the key of the action that
     comes next, which is that of the run that it was forked from."""
@@ -282,6 +284,8 @@ class Session(RunLog):
         for key in keys or self.calls.pending:
             if key not in self.calls.unknown and key not in self.calls.decided:
                 about = doubt_data(self.calls.intents.get(key, EMPTY), why)
+                if self.doing is not None and self.doing[0] == key:
+                    about["fields"] = fields_digest(self.doing[1])
                 await self.note("in_doubt", key, about, self.ports.clock.now())
                 self._warn_of_doubt(key, about)
 
