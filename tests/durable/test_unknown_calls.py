@@ -215,6 +215,17 @@ def test_an_unknown_call_is_never_paid_again_unasked(
         assert run.replay().same
 
 
+def test_a_person_decides_in_a_fork_on_a_call_that_its_original_made(tmp_path: Path) -> None:
+    machine, run, till = start("chat", "kill", "", "ask", str(tmp_path / "j.db"))
+    fork = run.fork(next(r.seq for r in run.records if r.state == "act"))
+    fork = machine.open(fork.id, journal=run.session.journal, script=script())
+    assert fork.run().kind == "waiting"
+    fork.send("retry")
+    assert fork.run().reason == "completed"
+    assert till.paid == 2
+    assert fork.replay().same
+
+
 # a late result --------------------------------------------------------------------------------
 
 

@@ -255,7 +255,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         await session.append(event, update=update, consumed=consumed)
     session.position = position
     tally.add(made, decision, position.facts)
-    if session.calls.intents or session.calls.results:
+    if (calls := session.calls).intents or calls.results or calls.unknown or calls.decided:
         session.close_calls(made, before)
     if session.journal.suspends:
         session.end_action()
@@ -263,7 +263,7 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         session.tell_record(Recorded(made, decision, position))
     if session.ports.tracer is not None:
         (await session.trace()).record(before, made, position)
-    if tally.records >= session.snapshot_at and not session.calls.intents:
+    if tally.records >= session.snapshot_at and not (calls.intents or calls.decided):
         await session.put_snapshot()
     return made
 
