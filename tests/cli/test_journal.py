@@ -321,11 +321,11 @@ def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
 
 
 def test_migrate_says_what_it_did(sh: Shell) -> None:
-    assert "tables of version 3 made" in sh("journal", "migrate").err
+    assert "tables of version 4 made" in sh("journal", "migrate").err
     again = sh("journal", "migrate")
-    assert (again.code, "tables of version 3 up to date" in again.err) == (0, True)
+    assert (again.code, "tables of version 4 up to date" in again.err) == (0, True)
     found = sh("journal", "migrate", "--format", "json").json
-    assert found == {"before": 3, "after": 3, "schedule": "table"}
+    assert found == {"before": 4, "after": 4, "schedule": "table", "restored": None}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
     assert (wrong.code, "is not a journal" in wrong.err) == (2, True)
@@ -418,3 +418,71 @@ def test_payloads_that_nothing_refers_to_go_with_their_runs(sh: Shell, full: Pat
     assert not left & {"completed", "error"}
     for run in rows_of(full):  # a fork whose origin went stands on its own
         assert sh("replay", run.run_id, "--journal", "full.db").code == 0, run.run_id
+
+
+# a journal that was restored from a backup ------------------------------------------------------
+
+TICKS = ("schedule", "add", "poll", "desk.yaml", "--every", "1m")
+RESTORED = "the journal was restored from a backup, 20"
+
+
+def test_the_mark_of_a_backup_stands_until_it_is_lifted(sh: Shell) -> None:
+    sh.write("desk.yaml", DESK)
+    for name in ("poll", "own"):
+        assert sh(*TICKS[:2], name, *TICKS[3:]).code == 0
+    assert sh("schedule", "pause", "own").code == 0
+    for _ in range(2):  # a second mark is as the first
+        marked = sh("journal", "migrate", "--restored", "--format", "json")
+        assert marked.code == 0
+        assert marked.json["restored"] > 0
+    rests = {
+        one["name"]: (one["paused"], one["note"])
+        for one in sh("schedule", "list", "--format", "json").json
+    }
+    assert rests == {
+        "poll": (True, "it rests since the journal was restored from a backup"), "own": (True, ""),
+    }  # fmt: skip
+    for command in (("doctor",), ("journal", "migrate")):
+        said = sh(*command)
+        assert said.code == 0
+        shown = " ".join(f"{said.out} {said.err}".split())
+        assert RESTORED in shown
+        assert "`chartloop journal migrate --go-on`" in shown
+
+    first = sh("submit", "desk.yaml", "t", "--key", "k")
+    assert first.code == 0
+    assert RESTORED in first.err
+    assert "it may have been submitted before" in first.err
+    assert RESTORED not in sh("submit", "desk.yaml", "t", "--key", "k").err
+    (warning,) = sh("submit", "desk.yaml", "t", "--key", "l", "--format", "json").json["warnings"]
+    assert warning.startswith(RESTORED)
+
+    both = sh("journal", "migrate", "--restored", "--go-on")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+    for _ in range(2):
+        lifted = sh("journal", "migrate", "--go-on")
+        assert lifted.code == 0
+        assert "its runs and schedules go on" in lifted.err
+    rests = {
+        one["name"]: (one["paused"], one["note"])
+        for one in sh("schedule", "list", "--format", "json").json
+    }
+    assert rests == {"poll": (False, ""), "own": (True, "")}
+    assert RESTORED not in sh("doctor").out
+    assert sh("submit", "desk.yaml", "t", "--key", "m", "--format", "json").json.keys() == {
+        "submitted", "runs",
+    }  # fmt: skip
+
+
+def test_a_schedule_that_was_killed_before_the_mark_rests_all_the_same(sh: Shell) -> None:
+    """The schedules are paused first: killed in between, the order is given once more."""
+    sh.write("desk.yaml", DESK)
+    assert sh(*TICKS).code == 0
+    assert sh("journal", "migrate", "--restored").code == 0
+    journal = SqliteJournal(sh.folder / ".chartloop" / "journal.db")
+    by_hand(journal.mark_restored(lift=True))  # as if it had not come to the mark
+    by_hand(journal.close())
+    assert sh("journal", "migrate", "--restored").code == 0
+    assert sh("journal", "migrate", "--go-on").code == 0
+    (poll,) = sh("schedule", "list", "--format", "json").json
+    assert (poll["paused"], poll["note"]) == (False, "")

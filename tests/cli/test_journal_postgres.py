@@ -82,14 +82,14 @@ def test_the_tables_are_made_by_one_role_and_used_by_another(
     denied = sh("journal", "migrate", "--journal", worker)
     assert (denied.code, len(denied.err.splitlines())) == (2, 2)
     assert "the role may not do this" in denied.err
-    assert "tables of version 3 made" in sh("journal", "migrate", "--journal", url).err
+    assert "tables of version 4 made" in sh("journal", "migrate", "--journal", url).err
     postgres.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO hand; "
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO hand"
     )
     for role in (worker, url):
         again = sh("journal", "migrate", "--journal", role)
-        assert (again.code, "tables of version 3 up to date" in again.err) == (0, True)
+        assert (again.code, "tables of version 4 up to date" in again.err) == (0, True)
     load("agent").start("x", journal=worker, script=["Hi."], run_id="r").run()
     by_hand(journal_of(worker).close())
 
@@ -101,12 +101,13 @@ def test_older_tables_are_updated_by_migrate_only(postgres: Cluster, url: str) -
     )
     from chartloop.adapters.journal.postgres_tables import MIGRATIONS, Migration  # noqa: PLC0415
 
-    assert migrate_database(url)[1:] == (0, 3)
-    newer = (*MIGRATIONS, Migration(4, "another", ("CREATE TABLE more (x INT8)",)))
-    with pytest.raises(JournalTooOld, match="have version 3"):
+    now = MIGRATIONS[-1].number
+    assert migrate_database(url)[1:] == (0, now)
+    newer = (*MIGRATIONS, Migration(now + 1, "another", ("CREATE TABLE more (x INT8)",)))
+    with pytest.raises(JournalTooOld, match=f"have version {now}"):
         PostgresJournal(url, migrations=newer)
-    assert migrate_database(url, newer)[1:] == (3, 4)
-    assert migrate_database(url, newer)[1:] == (4, 4)
+    assert migrate_database(url, newer)[1:] == (now, now + 1)
+    assert migrate_database(url, newer)[1:] == (now + 1, now + 1)
     by_hand(PostgresJournal(url, migrations=newer).close())
     with pytest.raises(JournalUnavailable):
         migrate_tables("postgresql://postgres:c0rrect-horse@127.0.0.1:1/postgres")

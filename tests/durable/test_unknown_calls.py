@@ -7,9 +7,10 @@ warns of. A cell that cannot occur says why.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class Till:
         return f"paid {usd}"
 
 
-WAYS = ("kill", "taken over", "within", "cancel", "timeout", "connection", "says so")
+WAYS = ("kill", "taken over", "within", "cancel", "timeout", "connection", "says so", "restored")
 ON = ("goes on", "retry:", "failed edge", "edge back", "next message", "retry", "fork", "back")
 CANNOT = {
     ("cancel", "retry:"): "a stop is no failure: nothing is tried again",
@@ -137,7 +138,13 @@ def start(shape: str, way: str, on: str, policy: str, where: str) -> tuple[Machi
     blocking = way in ("within", "parent")
     pay = tool_spec(till.pay, blocking=blocking)
     machine = load(text_of(shape, way, on, policy), tools=[pay])
-    run = machine.start("t", run_id="r", journal=journal_of(where), script=script())
+    first = where if way != "restored" else f"{where}.lost"
+    run = machine.start("t", run_id="r", journal=journal_of(first), script=script())
+    if way == "restored":
+        run.advance()
+        while run.session.position.state != "act":
+            run.step()
+        back_up(first, where)
     with suppress(Crashed):
         run.run()
     assert till.paid == 1
@@ -146,7 +153,17 @@ def start(shape: str, way: str, on: str, policy: str, where: str) -> tuple[Machi
         if way == "cancel":
             run.cancel()
         run.run()
+    if way == "restored":
+        wait(journal_of(where).mark_restored(), suspends=False)
+        run = machine.open("r", journal=journal_of(where), script=script(), take_over=True)
+        run.run()
     return machine, run, till
+
+
+def back_up(journal: str, to: str) -> None:
+    """Copy a journal while it is in use, as docs/production.md says."""
+    with closing(sqlite3.connect(journal)) as source, closing(sqlite3.connect(to)) as copy:
+        source.backup(copy)
 
 
 def script() -> list[Any]:

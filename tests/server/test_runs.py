@@ -202,6 +202,22 @@ def test_a_key_makes_repeating_harmless(served: Served) -> None:
     assert served.post(f"/runs/{made['made']}/step", status=202, headers=key) == stepped
 
 
+def test_a_run_may_have_been_started_before_the_journal_was_restored(served: Served) -> None:
+    journal = served.settings.journal
+    assert isinstance(journal, Path)
+    journal = SqliteJournal(journal)
+    body = {"machine": "review", "task": "once"}
+    assert served.post("/runs", body, 201)["warning"] == ""
+    by_hand(journal.mark_restored())
+    key = {"Idempotency-Key": "order-7"}
+    started = served.post("/runs", body, 201, headers=key)
+    assert started["warning"].startswith("the journal was restored from a backup, ")
+    assert started["warning"].endswith(": the run may have been started before")
+    assert served.post("/runs", body, 201, headers=key) == started
+    by_hand(journal.mark_restored(lift=True))
+    assert served.post("/runs", body, 201)["warning"] == ""
+
+
 def test_a_double_click_has_one_effect(serve: Serve) -> None:
     served = serve(script=[{"text": "Slow.", "delay": 1.0}])
     run = served.start()

@@ -355,7 +355,12 @@ class _Batch:
         if not paid:
             await ctx.settle()
         elif ctx.client is None or (at := ctx.ports.servers) is None or not at.in_flight(key):
-            await ctx.intent(key, Intent(key, ctx.state.name, tool=spec.name))
+            intent = Intent(key, ctx.state.name, tool=spec.name)
+            if await ctx.host.note_restored(key, intent) and (
+                not self._settle(n, spec) or n in self.done
+            ):
+                return self.done.get(n)
+            await ctx.intent(key, intent)
         try:
             result = await run_tool(ctx, spec, arguments, key)
         except InputRequired as question:

@@ -195,13 +195,15 @@ async def work(
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
     doubt = _Doubt(ctx, task, begun, queue, attempts)
+    name = task.by.get("tool")
+    about = {"state": ctx.state.name, "action": "work", **({"tool": name} if name else {})}
+    if doubt.tool is not None and doubt.tool.effect is Effect.PAID:
+        await ctx.host.note_restored(ctx.key, about)
     if doubt.exists and (settled := doubt.settle()) is not None:
         return settled
     ctx.at_end = doubt.cut
     if "machine" not in task.by:  # a child records its own calls
-        about = {"state": ctx.state.name, "action": "work"}
-        name = task.by.get("tool")
-        await ctx.intent(ctx.key, {**about, "tool": name} if name else about)
+        await ctx.intent(ctx.key, about)
     attempt = await _attempt(ctx, task)
     if isinstance(attempt, Blocked):
         return attempt

@@ -49,7 +49,7 @@ from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import CHILD_MARK, Journal, RunRow, duplicate_run_error
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import PRIORITY
-from chartloop.run.lease import Lease, driven
+from chartloop.run.lease import Lease, driven, say_restored
 from chartloop.run.loop import leave
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.phases import stand_of, stands_of
@@ -352,9 +352,8 @@ class Runs:
         """
         machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
-        if caller.scope != "edit" and (
-            raised := raised_limits(machine.spec, values.get("limits", {}))
-        ):
+        raised = raised_limits(machine.spec, values.get("limits", {}))
+        if raised and caller.scope != "edit":
             raise Refusal(
                 403, f"limit `{raised[0]}` above the machine's needs a token with the scope `edit`",
                 hint="keep it, or give a lower one", scope="edit",
@@ -405,6 +404,8 @@ class Runs:
             with suppress(StatusError):  # a run that was there may have another order
                 self._place(drive, run_id, {"until": body.get("until", "")}, key=start_key(run_id))
         receipt = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
+        if (marked := by_hand(self.journal.restored())) and (is_new or row.created > marked):
+            receipt["warning"] = f"{say_restored(marked)}: the run may have been started before"
         return receipt, is_new
 
     def _begin(

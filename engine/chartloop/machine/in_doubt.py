@@ -43,7 +43,7 @@ def policy(
         return "retry"
     if tool is None:
         asks = "model" in action.uses | action.may_use
-        return "retry" if asks and not _provider_acts(spec, state) else "tell"
+        return "retry" if asks and not provider_acts(spec, state) else "tell"
     return "ask" if spec.approve is not None and tool.name in spec.approve.tools else "tell"
 
 
@@ -51,7 +51,7 @@ _ACTS = frozenset({"tools", "mcp_servers", "container"})
 """The fields of a request by which a provider executes tools itself."""
 
 
-def _provider_acts(spec: MachineSpec, state: StateSpec) -> bool:
+def provider_acts(spec: MachineSpec, state: StateSpec) -> bool:
     """Whether the provider of a state's model executes tools within the call."""
     given = state.args.get("extra")
     extra: Mapping[str, Any] = {

@@ -23,7 +23,7 @@ from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
-from chartloop.run.doubts import has_effect, same_key, settle, settle_said
+from chartloop.run.doubts import has_effect, is_restorable, same_key, settle, settle_said
 from chartloop.run.events import Started
 from chartloop.run.exceptions import (
     A_HAIR,
@@ -90,6 +90,8 @@ async def _settle_doubts(
     calls = session.calls
     if calls.intents:
         await session.note_unknown(session.holder.doubt)
+    if session.restored and is_restorable(session, job):
+        await session.note_restored(key, job.intent(key))
     by_itself = job.action is not None and job.action.traits.calls == "task"
     if not by_itself and (session.doubt(key) is not None or key in calls.decided):
         return settle(session, job, key, started)

@@ -152,6 +152,7 @@ DOUBTS = {
     "alive": "{what} was in flight when this run was taken over from {driver}",
     "silent": "{what} was started by {driver}, which has not renewed its lease",
     "cut": "{what} was cut off in the middle of a call",
+    "restored": "{what} may have been made before the journal was restored from a backup",
     "said": "{what} does not know how its call ended",
 }
 """Why the outcome of a call is not known, by the word in its event."""

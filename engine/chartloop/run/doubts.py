@@ -20,7 +20,7 @@ from chartloop.core.specs import ActionSpec, Effect, ToolSpec
 from chartloop.language.spec import InDoubt, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES
-from chartloop.machine.in_doubt import policy
+from chartloop.machine.in_doubt import policy, provider_acts
 from chartloop.machine.rules import time_allowed
 from chartloop.run.calls import EXPIRED, begun_in, fields_digest, say_doubt
 from chartloop.run.job import Job
@@ -122,6 +122,21 @@ def carried(
             data = {name: value for name, value in call.data.items() if name != "warned"}
             notes.append(Event(len(kept) + len(notes), "in_doubt", at, None, data))
     return notes
+
+
+def is_restorable(session: Session, job: Job) -> bool:
+    """Whether what an action does itself is unknown in a run that was restored from a backup.
+
+    A mere call of the model is made again, whatever the file says of one in doubt.
+    """
+    action = job.action
+    if action is None or action.traits.calls in ("all", "first", "task"):
+        return False
+    if job.named_tool is not None:
+        return job.named_tool.effect is Effect.PAID
+    if "model" in job.uses:
+        return provider_acts(session.chart.spec, job.state)
+    return action.effect is Effect.PAID
 
 
 def has_effect(session: Session, job: Job) -> bool:

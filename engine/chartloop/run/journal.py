@@ -143,13 +143,9 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         ...
 
     async def acquire(
-        self,
-        run_id: str,
-        driver: Driver | None = None,
-        *,
-        ttl: float = TTL,
+        self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
         take_over: bool = False,
-    ) -> tuple[RunRow, Acquired]:
+    ) -> tuple[RunRow, Acquired]:  # fmt: skip
         """Take the run: its epoch rises, which fences its previous driver.
 
         `driver` gets a lease for `ttl` seconds; without a driver no lease is stored. `Driven`
@@ -159,15 +155,9 @@ class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, 
         ...
 
     async def append(
-        self,
-        run_id: str,
-        head: int,
-        epoch: int,
-        events: Sequence[Event],
-        *,
-        update: Update | None = None,
-        consumed: Sequence[str] = (),
-    ) -> int:
+        self, run_id: str, head: int, epoch: int, events: Sequence[Event], *,
+        update: Update | None = None, consumed: Sequence[str] = (),
+    ) -> int:  # fmt: skip
         """Write events `head`, `head + 1` ... in one transaction; returns the new head.
 
         `consumed` are the ids of the messages that these events process. When this returns, the
@@ -473,6 +463,13 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self._changes += 1
         return log.row, acquired
 
+    async def mark_restored(self, *, lift: bool = False) -> None:
+        for log in () if lift else self._logs.values():
+            log.row = log.row if log.row.ended else log.row.replace(epoch=log.row.epoch + 1)
+        newest = max((log.row.created for log in self._logs.values()), default=0.0)
+        self._restored = 0.0 if lift else max(self._now(), newest)
+        self._changes += 1
+
     def intents(self, run_id: str, start: int) -> Iterable[tuple[int, str]]:
         for event in self._log(run_id).events[start:]:
             if event.type == "intent":
@@ -568,8 +565,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self._log(run_id)
 
     async def put_raw(self, runs: Sequence[RawRun]) -> None:
-        hint = "import into a file or a database"
-        raise RunError("a journal in memory takes no whole runs", hint=hint)
+        raise RunError("a journal in memory takes no whole runs", hint="name a file or a database")
 
     async def chain_ends(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         return {}

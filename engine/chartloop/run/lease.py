@@ -68,6 +68,8 @@ class Acquired(NamedTuple):
     """The lease of the previous driver, if it was another one."""
     left: Left = ""
     """How the previous driver left the run."""
+    restored: float = 0.0
+    """`Leases.restored`, as of the acquisition."""
 
 
 class Claim(NamedTuple):
@@ -197,6 +199,18 @@ class Leases(Protocol):
         """
         ...
 
+    async def restored(self) -> float:
+        """When the journal was marked as restored from a backup; 0 while it is not."""
+        ...
+
+    async def mark_restored(self, *, lift: bool = False) -> None:
+        """Mark the journal as restored from a backup, or lift the mark.
+
+        No run was created after the time of the mark. The epoch of each run that has not ended
+        rises: its driver is fenced.
+        """
+        ...
+
 
 class MemoryLeases:
     """The leases of a journal in memory."""
@@ -204,6 +218,7 @@ class MemoryLeases:
     def __init__(self, now: Callable[[], float]) -> None:
         self._leases: dict[str, Lease] = {}
         self._now = now
+        self._restored = 0.0
 
     def grant(self, run_id: str, claim: Claim) -> Acquired:
         """The result of a claim, without storing it."""
@@ -211,7 +226,7 @@ class MemoryLeases:
 
     def take(self, run_id: str, claim: Claim) -> Acquired:
         """Grant a claim and store its lease in place of the previous one."""
-        acquired = self.grant(run_id, claim)
+        acquired = self.grant(run_id, claim)._replace(restored=self._restored)
         self._leases.pop(run_id, None)
         if acquired.lease is not None:
             self._leases[run_id] = acquired.lease
@@ -235,6 +250,9 @@ class MemoryLeases:
     async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
         return living(self._held(run_id), self._now())
 
+    async def restored(self) -> float:
+        return self._restored
+
     def _held(self, run_id: str) -> dict[str, Lease]:
         return {of: self._leases[of] for of in ancestry(run_id) if of in self._leases}
 
@@ -242,6 +260,18 @@ class MemoryLeases:
         """Delete the leases of a removed run and its children."""
         for of in [of for of in self._leases if run_id in ancestry(of)]:
             del self._leases[of]
+
+
+MARKED = (
+    "until `chartloop journal migrate --go-on`, calls with effects of the runs from before are in "
+    "doubt, and schedules rest"
+)
+"""The effect of that mark, for people."""
+
+
+def say_restored(at: float) -> str:
+    """The mark of a restored journal in words."""
+    return f"the journal was restored from a backup, {say_time(at)}"
 
 
 def say_time(at: float) -> str:

@@ -92,6 +92,8 @@ class Holder:
         """Set while it holds a lease."""
         self.before: Acquired | None = None
         """The result of its last acquisition, with the lease before it."""
+        self.restored = 0.0
+        """`Journal.restored`, as of its last acquisition of the run or a child."""
         self.until = FOR_EVER
         """When the lease lapses, by `elapsed`."""
         self.due = FOR_EVER
@@ -131,6 +133,7 @@ class Holder:
         row, acquired = await journal.acquire(
             run_id, driver, ttl=self.ttl, take_over=self.take_over
         )
+        self.restored = acquired.restored
         if acquired.before is not None and (other := here.get(acquired.before.driver.token)):
             if other.busy or other.run_id == run_id:
                 other.lose(driver)

@@ -31,6 +31,7 @@ from chartloop.core.records import Record
 from chartloop.core.values import Value
 from chartloop.run.calls import Calls
 from chartloop.run.journal import (
+    CHILD_MARK,
     Event,
     Journal,
     RunRow,
@@ -89,6 +90,8 @@ class RunLog:
         self.epoch = 0
         self.owned = False
         """This process raised the epoch, and no write since has failed with an unknown outcome."""
+        self.restored = False
+        """Its calls may have been made before the journal was restored from a backup."""
         self.calls = Calls()
         """The calls with effects of the current action."""
         self.snapshot_at = SNAPSHOT_AFTER
@@ -146,6 +149,7 @@ class RunLog:
                 await self.holder.release()
             raise duplicate_run_error(self.run_id)
         self.epoch, self.head, self.owned = self.row.epoch, self.row.head, True
+        self.restored = await self._is_restored()
 
     async def become_driver(self) -> bool:
         """Become the driver of this run; the previous driver is fenced.
@@ -161,7 +165,20 @@ class RunLog:
                 )
             self._held, self._update = [], None  # written: the acknowledgement was lost
         self.row, self.epoch, self.owned = row, row.epoch, True
+        self.restored = await self._is_restored()
         return not self._held and row.head != self.head
+
+    async def _is_restored(self) -> bool:
+        """Whether the run, or the one that it is a child or a fork of, began before the mark."""
+        row, mark = self.row, self.holder.restored
+        while mark and row.created > mark:
+            if row.fork_seq is None and CHILD_MARK not in row.run_id:
+                return False
+            above = await self.journal.row(row.parent)
+            if above is None:
+                return False
+            row = above
+        return mark > 0
 
     # writing --------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Jobs
 from chartloop.run.journal import Event, Journal, RunRow
-from chartloop.run.journal_records import FORKED, MOVED
+from chartloop.run.journal_records import FORKED, MOVED, Intent
 from chartloop.run.lease_holder import Holder, Turn
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
@@ -288,6 +288,21 @@ class Session(RunLog):
                     about["fields"] = fields_digest(self.doing[1])
                 await self.note("in_doubt", key, about, self.ports.clock.now())
                 self._warn_of_doubt(key, about)
+
+    async def note_restored(self, key: str, intent: Mapping[str, Any] | Intent) -> bool:
+        """Record that a call may have been made before the journal was restored from a backup.
+
+        In a run that was, each call with effects is unknown before it is made, unless more is known
+        of it or somebody has decided on it. Returns whether it is.
+        """
+        calls = self.calls
+        known = (calls.intents, calls.results, calls.unknown, calls.decided)
+        if not self.restored or any(key in found for found in known):
+            return False
+        about = doubt_data(intent, {"left": "restored"})
+        await self.note("in_doubt", key, about, self.ports.clock.now())
+        self._warn_of_doubt(key, about)
+        return True
 
     async def note_returned(self) -> None:
         """Record the results of calls that were cut off and have returned since: that settles them.

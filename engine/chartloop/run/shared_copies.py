@@ -31,6 +31,8 @@ SCHEDULE, LIMIT = b'{"part":"schedule"', b'{"part":"limit"'
 
 RESTS = "it rests since it was imported"
 """The note of a schedule that an import has paused."""
+RESTORED = "it rests since the journal was restored from a backup"
+"""The note of one that the mark of a restored journal has paused."""
 
 
 class SharedLine(NamedTuple):

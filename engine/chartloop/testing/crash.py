@@ -127,6 +127,13 @@ class CrashAt:
     async def release(self, run_id: str, driver: Driver) -> None:
         await self._write(lambda: self.journal.release(run_id, driver))
 
+    async def mark_restored(self, *, lift: bool = False) -> None:
+        await self._write(lambda: self.journal.mark_restored(lift=lift))
+
+    async def restored(self) -> float:
+        self._live()
+        return await self.journal.restored()
+
     async def append(
         self,
         run_id: str,

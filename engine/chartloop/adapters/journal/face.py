@@ -23,6 +23,7 @@ from chartloop.adapters.journal.writes import (
     Fork,
     HandBack,
     Keep,
+    MarkRestored,
     PlaceRequest,
     PutBlob,
     PutCron,
@@ -102,7 +103,7 @@ def is_long(call: Call) -> bool:
     """Whether a call may take long, so that it is not grouped with others."""
     if isinstance(call, Read):
         return call.method in _LONG
-    return isinstance(call, (CreateWhole, Fork, Remove, PutRaw, PutCron))
+    return isinstance(call, (CreateWhole, Fork, Remove, PutRaw, PutCron, MarkRestored))
 
 
 class Done(NamedTuple):
@@ -160,6 +161,9 @@ class JournalFace(ABC):
 
     async def release(self, run_id: str, driver: Driver) -> None:
         await self._perform(Release(run_id, driver.token))
+
+    async def mark_restored(self, *, lift: bool = False) -> None:
+        await self._perform(MarkRestored("", lift))
 
     async def append(
         self,
@@ -329,6 +333,9 @@ class JournalFace(ABC):
 
     async def living_lease(self, run_id: str) -> tuple[str, Lease] | None:
         return await self._read(run_id, Rows.living_lease, run_id)
+
+    async def restored(self) -> float:
+        return await self._read("", Rows.restored)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chartloop.adapters.journal.activations import ScheduleRows
-from chartloop.adapters.journal.writes import Release, Renew
+from chartloop.adapters.journal.writes import MarkRestored, Release, Renew
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant, living
 from chartloop.run.processes import Process
 from chartloop.run.validate_record import is_number
+
+RESTORED = ("ALTER TABLE journal ADD COLUMN restored DOUBLE PRECISION NOT NULL DEFAULT 0",)
+"""What version 4 of the tables adds, for SQLite and PostgreSQL."""
 
 
 class LeaseRows(ScheduleRows):
@@ -47,6 +50,19 @@ class LeaseRows(ScheduleRows):
             if _is_sound((token, face), Process(*process), (since, renewed, until))
         }
         return {run_id: leases[run_id] for run_id in run_ids if run_id in leases}
+
+    def restored(self) -> float:
+        """When the journal was marked as restored; 0 while it is not."""
+        return self.db.execute("SELECT restored FROM journal").fetchone()[0]
+
+    def mark_restored(self, write: MarkRestored) -> None:
+        """Set or lift the mark. Setting it fences the drivers of all runs that have not ended."""
+        at = 0.0
+        if not write.lift:
+            self.db.execute("UPDATE run SET epoch = epoch + 1 WHERE ending = '' AND moved_to = ''")
+            newest = self.db.execute("SELECT max(CAST(created AS REAL)) FROM run").fetchone()[0]
+            at = max(self.now(), newest or 0.0)
+        self.db.execute("UPDATE journal SET restored = ?", (at,))
 
     def renew(self, write: Renew) -> bool:
         """Renew a driver's lease. False if it has none."""

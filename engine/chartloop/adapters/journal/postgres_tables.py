@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from chartloop.adapters.journal.leases import RESTORED
 from chartloop.adapters.journal.run_lists import LIST_COLUMNS, SUCCESSOR
 from chartloop.core.errors import (
     JournalCorrupt,
@@ -183,6 +184,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
     Migration(2, "what a list of runs shows and sorts by", LIST_COLUMNS),
     Migration(3, "which run follows which", SUCCESSOR),
+    Migration(4, "when it was restored from a backup", RESTORED),
 )
 """All migrations, in order.
 

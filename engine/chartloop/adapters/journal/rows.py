@@ -47,6 +47,7 @@ from chartloop.adapters.journal.writes import (
     HandBack,
     Keep,
     Line,
+    MarkRestored,
     PlaceRequest,
     PutBlob,
     PutCron,
@@ -232,8 +233,12 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         refuse_moved(self.require_row(run_id))
         acquired = self.take(run_id, claim)
         self.close_reservations(run_id)
-        self.db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
-        return self.require_row(run_id), acquired
+        marked = self.db.execute(
+            "UPDATE run SET epoch = epoch + 1 WHERE run_id = ? "
+            "RETURNING (SELECT restored FROM journal)",
+            (run_id,),
+        ).fetchone()
+        return self.require_row(run_id), acquired._replace(restored=marked[0])
 
     def check_driver(self, run_id: str, head: int, epoch: int) -> None:
         """Raise `Fenced` if another driver has the run."""
@@ -564,7 +569,8 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
 _PERFORM: dict[type[Write], Callable[[Rows, Any], Any]] = {
     Create: Rows.create, CreateWhole: Rows.create_whole, Acquire: Rows.acquire,
-    Renew: Rows.renew, Release: Rows.release, Append: Rows.append, Send: Rows.send,
+    Renew: Rows.renew, Release: Rows.release, MarkRestored: Rows.mark_restored,
+    Append: Rows.append, Send: Rows.send,
     PutBlob: Rows.put_blob, PutSnapshot: Rows.put_snapshot, Fork: Rows.fork, Remove: Rows.remove,
     PutRaw: Rows.put_raw,
     PlaceRequest: Rows.place_request, SettleRequest: Rows.settle_request,

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from chartloop.adapters.journal.leases import RESTORED
 from chartloop.adapters.journal.run_lists import LIST_COLUMNS, SUCCESSOR
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
@@ -177,6 +178,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
     Migration(2, "what a list of runs shows and sorts by", LIST_COLUMNS),
     Migration(3, "which run follows which", SUCCESSOR),
+    Migration(4, "when it was restored from a backup", RESTORED),
 )
 """All migrations, in order.
 

@@ -116,6 +116,13 @@ class Release(NamedTuple):
     token: str
 
 
+class MarkRestored(NamedTuple):
+    """The mark of a journal that was restored from a backup."""
+
+    run_id: str
+    lift: bool
+
+
 class Append(NamedTuple):
     """Events at the end of a run's log, which has an expected head and epoch."""
 
@@ -295,7 +302,8 @@ class SettleCall(NamedTuple):
 
 
 Write: TypeAlias = (
-    Create | CreateWhole | Acquire | Renew | Release | Append | Send | PutBlob | PutSnapshot | Fork
+    Create | CreateWhole | Acquire | Renew | Release | MarkRestored
+    | Append | Send | PutBlob | PutSnapshot | Fork
     | Remove | PutRaw | PlaceRequest | SettleRequest | WithdrawRequest | PutCron | Enqueue
     | ClaimRuns | Keep | HandBack | Sweep | SetLimit | RemoveLimit | Reserve
     | SettleCall

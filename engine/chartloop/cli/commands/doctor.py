@@ -29,9 +29,10 @@ with at_first_use(__name__):
     from chartloop.adapters.sandbox import monty
     from chartloop.api import plugins as api_plugins
     from chartloop.run import chain, recorded, redact, sync
+    from chartloop.run import lease as leases
 
-Verdict = Literal["ok", "missing", "broken"]
-_COLOURS = {"ok": "green", "missing": "yellow", "broken": "red"}
+Verdict = Literal["ok", "missing", "open", "broken"]
+_COLOURS = {"ok": "green", "missing": "yellow", "open": "yellow", "broken": "red"}
 _CORE = (
     "transitions",
     "pydantic",
@@ -275,6 +276,8 @@ def _journal(options: RunOptions) -> Iterator[Check]:
     if wanted_durability() == "power":
         text += ", kept through the loss of power"
     yield Check("journal", "ok", text)
+    if marked := sync.by_hand(journal.restored()):
+        yield Check("backup", "open", f"{leases.say_restored(marked)}: {leases.MARKED}")
     checked, changed = 0, list[str]()
     for row in rows[:_CHECKED]:
         try:

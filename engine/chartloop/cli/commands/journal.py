@@ -29,6 +29,7 @@ with at_first_use(__name__):
     from chartloop.pictures import save as saving
     from chartloop.run import copies, journal_pages, retention, shared_copies, sync
     from chartloop.run import journal as journals
+    from chartloop.run import lease as leases
 
 if TYPE_CHECKING:
     from chartloop.run.copies import Put
@@ -55,6 +56,7 @@ class ExportOptions(RunOptions):
     epilog="""\b
 Examples:
   chartloop journal migrate --journal postgresql://owner@db.example.org/runs
+  chartloop journal migrate --restored
   chartloop journal export --to runs.jsonl
   chartloop journal import runs.jsonl --journal postgresql://team@db.example.org/runs
   chartloop journal prune --older 90d --status completed
@@ -70,23 +72,56 @@ def journal() -> None:
     help="Who delivers due runs to workers from now on: the journal's own table, or DBOS, whose"
     " tables are made beside it in PostgreSQL. Default: as it is, at first the table.",
 )  # fmt: skip
+@click.option(
+    "--restored", is_flag=True,
+    help="Mark it as restored from a backup: what its runs do next may have been done before.",
+)  # fmt: skip
+@click.option("--go-on", is_flag=True, help="Lift that mark, and let its schedules go on.")
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunOptions)
-def migrate(schedule: ScheduleName | None, options: RunOptions) -> None:
+def migrate(
+    schedule: ScheduleName | None, restored: bool, go_on: bool, options: RunOptions
+) -> None:  # fmt: skip
     """Make the tables of a journal, or update them, with those of DBOS if it delivers the runs.
 
     In PostgreSQL it needs a role that may create tables; the workers need none. Update all that use
     the journal first.
+
+    With --restored, give it before any worker starts. Until --go-on, each call with effects of a
+    run from before is in doubt, the schedules are paused, and `submit` warns.
     """
+    if restored and go_on:
+        raise click.UsageError("--restored sets the mark, and --go-on lifts it: give one of them")
     name, before, after = journal_opening.migrate_tables(journal_at(options.journal))
-    by = schedules.prepare(journal_opening.journal_of(journal_at(options.journal)), schedule)
+    opened = journal_opening.journal_of(journal_at(options.journal))
+    by = schedules.prepare(opened, schedule)
+    if restored or go_on:
+        for one in sync.by_hand(opened.cron_schedules()):
+            change_schedule(opened, one.name, _as_restored if go_on else _at_rest)
+        sync.by_hand(opened.mark_restored(lift=go_on))
+    marked = sync.by_hand(opened.restored())
     if options.is_json:
-        console.result(console.as_json({"before": before, "after": after, "schedule": by}))
+        data = {"before": before, "after": after, "schedule": by, "restored": marked or None}
+        console.result(console.as_json(data))
         return
     done = "made" if not before else "up to date" if before == after else f"updated from {before}"
     engine = "; DBOS delivers its runs" if by == "dbos" else ""
     console.say(f"{name}: tables of version {after} {done}{engine}")
+    if marked:
+        console.say(f"{leases.say_restored(marked)}: {leases.MARKED}", "yellow")
+    elif go_on:
+        console.say("its runs and schedules go on")
+
+
+def _at_rest(one: CronSchedule, _: Journal) -> CronSchedule:
+    """Pause a schedule of a restored journal."""
+    return one if one.paused else one.replace(paused=True, note=shared_copies.RESTORED)
+
+
+def _as_restored(one: CronSchedule, journal: Journal) -> CronSchedule:
+    """Let a schedule that rests since the journal was restored go on; leave any other alone."""
+    return resumed(one, journal) if one.note == shared_copies.RESTORED else one
 
 
 @journal.command("export")

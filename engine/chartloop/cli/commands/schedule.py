@@ -263,7 +263,7 @@ def resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
     """A schedule that is not paused."""
     if not one.paused:
         return one
-    note = "" if one.note == shared_copies.RESTS else one.note
+    note = "" if one.note in (shared_copies.RESTS, shared_copies.RESTORED) else one.note
     now = sync.by_hand(journal.now())
     return one.replace(paused=False, note=note, next=cron_times.next_tick(one, now))
 

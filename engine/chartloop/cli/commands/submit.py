@@ -23,6 +23,7 @@ from chartloop.run.tenants import in_tenant
 with at_first_use(__name__):
     from chartloop.cli import inputs as task_inputs
     from chartloop.cli import run_factory
+    from chartloop.run import lease as leases
     from chartloop.run import sync
 
 if TYPE_CHECKING:
@@ -100,8 +101,15 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
             new += run_factory.submit_run(loaded, job, each, journal)
             ids.append(run_id)
             advance()
+    marked, warning = sync.by_hand(journal.restored()) if new else 0.0, ""
+    if marked:
+        warning = (
+            f"{leases.say_restored(marked)}: {'it' if new == 1 else 'they'} may have been "
+            "submitted before; `chartloop journal migrate --go-on` says that clients may repeat"
+        )
     if options.is_json:
-        console.result(console.as_json({"submitted": new, "runs": ids}))
+        more = {"warnings": [warning]} if warning else {}
+        console.result(console.as_json({"submitted": new, "runs": ids, **more}))
         return
     known = len(ids) - new
     again = f", {known} submitted before" if known else ""
@@ -112,6 +120,8 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
         given = f"another --key than `{options.key}`" if options.key else "`--key TEXT`"
         what = "the same task" if len(ids) == 1 else "the same tasks"
         console.say(console.plain(f"with {given} {what} would be submitted again"), "yellow")
+    if warning:
+        console.say(warning, "yellow")
     if not sync.by_hand(journal.backlog()).workers:
         console.say("no worker is there: `chartloop worker` drives them", "yellow")
     say_journal(journal)

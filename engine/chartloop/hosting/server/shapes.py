@@ -282,6 +282,8 @@ class StartedRun(BaseModel):
     machine: str
     hash: str
     drive: str
+    warning: str = ""
+    """Why it may have been started before; empty for none."""
 
 
 def _fields(record: type[Any], *left_out: str) -> dict[str, Any]:

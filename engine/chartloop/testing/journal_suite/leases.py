@@ -9,11 +9,11 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.core.errors import Driven, Fenced
-from chartloop.run.journal import Event, Move, RunRow, WholeRun
+from chartloop.run.journal import Event, Move, RunRow, Update, WholeRun
 from chartloop.run.lease import Driver, Left, here
 from chartloop.run.processes import Process, this_process
 from chartloop.testing.clock import ManualClock
-from chartloop.testing.journal_suite.desk import Desk
+from chartloop.testing.journal_suite.desk import Desk, step
 
 FAR = Driver("far", "chartloop run", Process("another-box", 7, "elsewhere", "1"))
 
@@ -239,3 +239,40 @@ class LeaseCases:
         for run_id in ("r", "r/ask/3"):
             desk(desk.journal.create(RunRow(run_id)))
             assert desk(desk.journal.lease(run_id)) is None
+
+    # a journal that was restored from a backup ----------------------------------------------------
+    def test_the_mark_of_a_restored_journal_fences_every_driver(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        driven(desk)
+        assert desk(desk.journal.restored()) == 0
+        for _ in range(2):  # the mark of a second backup takes the place of the first
+            clock.advance(5)
+            desk(desk.journal.mark_restored())
+        assert desk(desk.journal.restored()) == START + 10
+        with pytest.raises(Fenced):
+            desk(desk.journal.append("r", 0, 1, [Event(0, "intent", 1.0, None, {"key": "k"})]))
+        row, acquired = desk(desk.journal.acquire("r", NEAR, take_over=True))
+        assert (row.epoch, acquired.restored) == (4, START + 10)
+
+    def test_the_mark_leaves_runs_that_have_ended_alone(self, desk: Desk) -> None:
+        desk.begin()
+        desk.write("r", 0, [step(0)], update=Update("completed", "done", ending="done"))
+        before = desk.all()
+        desk(desk.journal.mark_restored())
+        assert desk.all() == before
+
+    def test_the_mark_is_no_earlier_than_any_run(self, desk: Desk) -> None:
+        """The clock of the server may be behind that of the one which made the backup."""
+        desk(desk.journal.create(RunRow("r", created=START + 500)))
+        desk(desk.journal.mark_restored())
+        assert desk(desk.journal.restored()) == START + 500
+
+    def test_a_mark_that_is_lifted_is_gone_and_fences_nobody(self, desk: Desk) -> None:
+        driven(desk)
+        desk(desk.journal.mark_restored())
+        desk(desk.journal.acquire("r", NEAR, take_over=True))
+        desk(desk.journal.mark_restored(lift=True))
+        event = Event(0, "intent", 1.0, None, {"key": "k"})
+        assert desk(desk.journal.append("r", 0, 3, [event])) == 1
+        assert desk(desk.journal.acquire("r", NEAR))[1].restored == 0

@@ -5,7 +5,8 @@ a lock, a condition in the write or a unique index holds between the two.
 
 Not in the table: `create` by one id, `acquire`, `append`, `claim` and `place_request`, whose
 callers differ in what they give (`concurrent`); `renew`, `release`, `put_snapshot`, `enqueue`,
-`keep` and `hand_back`, which are one statement about the caller's own lease, claim or run.
+`keep` and `hand_back`, which are one statement about the caller's own lease, claim or run;
+`mark_restored`, which each caller does, and whose race is one with `acquire`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from chartloop.run.journal import InboxMessage, Move, RunRow, WholeRun
 from chartloop.run.schedule import WorkerRow
 from chartloop.testing.journal_suite.concurrent import CALLERS, FAR, ROUNDS, Another, lost, race
 from chartloop.testing.journal_suite.crons import NIGHTLY
-from chartloop.testing.journal_suite.desk import Desk, step
+from chartloop.testing.journal_suite.desk import Desk, intent, step
 from chartloop.testing.journal_suite.fleet import counted, limit, sent
 from chartloop.testing.journal_suite.requests import asked
 
@@ -194,6 +195,22 @@ class SameCallCases:
             works = (lambda do=do: do(do.journal.reserve(given)) for do in desks)  # noqa: B023
             assert race(*works) == [Reserved()] * CALLERS
             assert counted(desks[0]) == (0.0, 1.0)
+
+    def test_who_takes_a_run_up_during_the_mark_is_fenced_or_knows_of_it(
+        self, another: Another
+    ) -> None:
+        """The mark of a journal that was restored from a backup."""
+        one, two = another(), another()
+        for number in range(ROUNDS):
+            one(one.journal.create(RunRow(f"r{number}")))
+            _, (row, acquired) = race(
+                lambda: one(one.journal.mark_restored()),
+                lambda number=number: two(two.journal.acquire(f"r{number}")),
+            )
+            if not acquired.restored:
+                with pytest.raises(Fenced):
+                    two(two.journal.append(f"r{number}", 0, row.epoch, [intent(0)]))
+            one(one.journal.mark_restored(lift=True))
 
     def test_a_limit_that_is_set_twice_is_one(self, another: Another) -> None:
         desks = [another() for _ in range(CALLERS)]
