@@ -24,7 +24,6 @@ from chartloop.core.errors import AnswerError
 from chartloop.core.transcript import NO_REPLY, NOT_KNOWN
 from chartloop.run.sync import wait
 from chartloop.testing import Crashed, ManualClock
-from tests.postgres import NEEDED, Cluster
 
 WITHIN = "150ms"
 LONGER = 0.5
@@ -102,14 +101,6 @@ CANNOT = {
 }
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=NEEDED)])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "j.db")
-    cluster: Cluster = request.getfixturevalue("postgres")
-    return cluster.of(tmp_path)
-
-
 def cells() -> Iterator[Any]:
     for shape in SHAPES:
         for way in WAYS:
@@ -168,18 +159,6 @@ def back_up(journal: str, to: str) -> None:
 
 def script() -> list[Any]:
     return [PAY, *["done"] * 9]
-
-
-def settle(run: Run) -> Run:
-    """Let the end of the wait come, where a person is asked: nobody answers."""
-    for _ in range(3):
-        if run.result.kind != "waiting":
-            break
-        assert run.question is not None
-        assert set(run.question.answers) == {"retry", "fail"}
-        run.send("fail")
-        run.run()
-    return run
 
 
 def told(run: Run) -> list[str]:
