@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from chartloop.core.errors import ChartloopError
+from chartloop.machine.evolve import RULES
 from chartloop.run.sync import by_hand
 from tests.cli.working import until
 from tests.durable.fleet import Fleet, fleet_of, report, until_answering
@@ -247,7 +248,7 @@ def test_of_workers_of_other_versions_only_those_take_a_run_that_can_drive_it(
     shutil.copytree(ROOT / "engine", older)
     evolve = older / "chartloop" / "machine" / "evolve.py"
     text = evolve.read_text()
-    evolve.write_text(text.replace("\nRULES = 1\n", "\nRULES = 0\n"))
+    evolve.write_text(text.replace(f"\nRULES = {RULES}\n", "\nRULES = 0\n"))
     assert evolve.read_text() != text
     with fleet_of(tmp_path, place_of(pair, postgres, tmp_path)) as fleet:
         (old,) = fleet.start(PYTHONPATH=str(older))
@@ -259,7 +260,7 @@ def test_of_workers_of_other_versions_only_those_take_a_run_that_can_drive_it(
             return {one.process.pid: " ".join(one.lacks.values()) for one in workers if one.lacks}
 
         until(lambda: lacking().keys() == {old.pid, without.pid})
-        assert "it has the rules 0, not rules 1 of chartloop" in lacking()[old.pid]
+        assert f"it has the rules 0, not rules {RULES} of chartloop" in lacking()[old.pid]
         assert "unknown action `pay`" in lacking()[without.pid]
         (able,) = fleet.start()
         fleet.arm("asked")
