@@ -38,40 +38,55 @@ PLACES = {
     "after-settle": "the outcome of a run",
     "within-sweep": "a sweep of dead workers, not committed",
     "after-sweep": "a sweep of dead workers",
+    "before-doubt": "the deadline, with no doubt noted", "within-doubt": "the doubt, not committed",
+    "after-doubt": "the doubt about a call", "before-unknown": "just before the step of that call",
+    "within-unknown": "that step, not committed", "after-unknown": "that step",
+    **{f"{when}-{what}": said.format(place) for what, place in (
+        ("key", "the claim of the key"), ("row", "the run's row"),
+        ("begin", "the run's first record"), ("order", "the order to drive the run"),
+        ("outcome", "the outcome of the order"),
+    ) for when, said in (
+        ("before", "just before {}"), ("within", "{}, not committed"), ("after", "{}"))},
 }  # fmt: skip
-"""What the worker had done last when it was killed."""
+"""What the process had done last when it was killed."""
+PAIRS = ("SQLite, table", "PostgreSQL, table", "PostgreSQL, DBOS")
+KILLED = {"around a deadline": "a worker, in calls with deadlines", "gives an order": "a starter"}
+"""Which process was killed, by what the name of its fault holds; else it is a worker."""
 
 
 def tables(lines: list[dict[str, Any]]) -> str:
     """Both tables: by fault and pair, and by what a killed worker had done last."""
     grouped = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
-    kills = defaultdict[str, list[dict[str, Any]]](list)
+    kills = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
     for line in lines:
         grouped[line["fault"], line["pair"]].append(line)
+        who = next((who for part, who in KILLED.items() if part in line["fault"]), "a worker")
         for kill in line["kills"]:
-            kills[kill["place"]].append(kill)
+            kills[who, kill["place"]].append({**kill, "pair": line["pair"]})
     faults = [
         (
             fault, pair, *(f"{sum(one[key] for one in of):,}" for key in (
-                "tries", "runs", "calls", "lost", "twice", "in_flight", "reported")),
+                "tries", "runs", "calls", "lost", "again", "twice", "in_flight", "reported")),
             times(back for one in of for back in (*took(one["kills"]), *one["back"])),
         )
         for (fault, pair), of in sorted(grouped.items())
     ]  # fmt: skip
     places = [
         (
-            PLACES[place], str(len(of)), str(sum(kill["runs"] for kill in of)),
-            str(sum(kill["reported"] for kill in of)), times(took(of)),
+            who, PLACES[place], *(str(sum(kill["pair"] == pair for kill in of)) for pair in PAIRS),
+            str(sum(kill["runs"] for kill in of)), str(sum(kill["reported"] for kill in of)),
+            times(took(of)),
         )
-        for place in PLACES if (of := kills[place])
+        for who in ("a worker", *KILLED.values())
+        for place in PLACES if (of := kills[who, place])
     ]  # fmt: skip
     head = (
         "fault", "journal, schedule", "tries", "runs", "paid calls", "steps lost",
-        "recorded calls paid twice", "calls in flight", "of them reported in doubt",
-        "went on after, median / most",
+        "calls made again", "recorded calls paid twice", "calls in flight",
+        "of them reported in doubt", "went on after, median / most",
     )  # fmt: skip
     by_place = (
-        "killed after", "kills", "runs it held", "calls reported in doubt",
+        "killed", "after", *PAIRS, "runs it held", "calls reported in doubt",
         "taken up after, median / most",
     )  # fmt: skip
     return f"{total(lines)}\n\n{table(head, faults)}\n\n{table(by_place, places)}"

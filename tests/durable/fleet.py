@@ -5,6 +5,8 @@ processes, which `victim` kills or stops where a test says. The action writes ea
 and flushes it to the disk: that file, and not the journal, says what was really paid.
 
     submit ─▶ pay ─▶ pay ─▶ rest, until its time ─▶ pay ─▶ question, until an answer ─▶ pay ─▶ end
+
+A second machine pays under deadlines that cut its calls off.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -29,6 +31,7 @@ from chartloop.core.errors import WaitError
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.runs import Caller, Runs
 from chartloop.hosting.settings import Settings
+from chartloop.run.calls import begun_in
 from chartloop.run.journal import Event
 from chartloop.run.recorded import check_chain
 from chartloop.run.sync import by_hand
@@ -52,27 +55,68 @@ states:
   fourth: {do: pay, next: done}
   done: {stop: completed}
 """
+LIMITED = ERRAND.replace("machine: errand", "machine: limited").replace(
+    "states:\n",
+    """\
+limits: {steps: 40}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  begin: {do: receive, next: first}
+""",
+)
+"""The same errand, with a step before it at whose end a limit may stop the run."""
+CUT = """\
+chartloop: 1
+machine: cut
+tools: [transfer]
+states:
+  first:
+    do: pay
+    with: {seconds: 9}
+    within: 300ms
+    retry: {times: 2, on: [TRANSIENT, RECOVERABLE, CRITICAL]}
+    failed: second
+    next: second
+  second: {do: tool, with: {name: transfer}, within: 200ms, failed: third, next: third}
+  third: {do: pay, with: {seconds: 0.8}, failed: fourth, next: fourth}
+  fourth: {do: pay, with: {seconds: 0.3}, within: 300ms, failed: done, next: done}
+  done: {stop: completed}
+"""
+"""The first payment is cut off and tempts to a repetition; the second one is too, and returns late,
+in the third; the last one comes back at its deadline. The file does not say what becomes of doubts.
+"""
+MACHINES = {"errand": ERRAND, "limited": LIMITED, "cut": CUT}
 PAY = """\
-import asyncio, os, sys
-from chartloop import Context, action
+import asyncio, os, sys, time
+from chartloop import Context, action, tool
 
 come = getattr(sys.modules["__main__"], "come", lambda place: None)
 
-def note(word, key):
+def note(word, ctx):
     file = os.open("effects", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-    os.write(file, f"{word} {key} {os.getpid()}\\n".encode())
+    call = f"{ctx.facts.run.id}/{ctx.state.name}"  # each state is entered once
+    os.write(file, f"{word} {ctx.key} {os.getpid()} {call}\\n".encode())
     os.fsync(file)
     os.close(file)
 
 @action(effect="paid")
-async def pay(ctx: Context) -> dict[str, str]:
+async def pay(ctx: Context, seconds: float = 0.0) -> dict[str, str]:
     \"\"\"Pays, and takes a moment.\"\"\"
-    note("asked", ctx.key)
+    note("asked", ctx)
     come("asked")
-    await asyncio.sleep(float(os.environ.get("PAY", "0.05")))
-    note("replied", ctx.key)
+    await asyncio.sleep(seconds or float(os.environ.get("PAY", "0.05")))
+    note("replied", ctx)
     come("replied")
     return {}
+
+@tool(effect="paid")
+def transfer(ctx: Context) -> str:
+    \"\"\"Pays in a thread that goes on after a deadline.\"\"\"
+    note("asked", ctx)
+    come("asked")
+    time.sleep(0.5)
+    note("replied", ctx)
+    return "transferred"
 """
 
 
@@ -99,8 +143,15 @@ class Story(NamedTuple):
     """Acknowledged writes that are not in the journal, as they were written."""
     paid: int
     """Calls that were really made."""
+    again: int
+    """Calls that were made once more, each time counted."""
     twice: list[str]
-    """Calls that were made again without a report that they are in doubt."""
+    """Calls that were made again without a report that they are in doubt, or that were not to be
+    made again whatever is reported."""
+    misnamed: list[str]
+    """Calls that had another key when they were made again, and keys that two calls had."""
+    denied: list[str]
+    """Calls that were made, and that the journal says failed, or were not made."""
     missing: list[str]
     """Calls that a record says were made, and were not."""
     in_flight: Counter[tuple[str, int]]
@@ -132,7 +183,8 @@ class Fleet:
         (folder / "arm").mkdir()
         (folder / "trace").touch()
         (folder / "effects").touch()
-        (folder / "errand.yaml").write_text(ERRAND)
+        for name, text in MACHINES.items():
+            (folder / f"{name}.yaml").write_text(text)
         (folder / "pay.py").write_text(PAY)
         spec = importlib.util.spec_from_file_location("pay_of_fleet", folder / "pay.py")
         assert spec is not None
@@ -140,9 +192,10 @@ class Fleet:
         tools: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tools)
         self.journal = journal_of(self.where)
-        settings = Settings(machines=(folder,), journal=self.journal, tools=[tools.pay])
+        given = [tools.pay, tools.transfer]
+        settings = Settings(machines=(folder,), journal=self.journal, tools=given)
         self._runs = Runs(settings, self.journal, Machines(settings, self.journal))
-        self._machine = load(folder / "errand.yaml", tools=[tools.pay])
+        self._machines = {name: load(folder / f"{name}.yaml", tools=given) for name in MACHINES}
         self.runs: list[str] = []
         self.workers: list[subprocess.Popen[bytes]] = []
         self._answered: set[str] = set()
@@ -171,10 +224,17 @@ class Fleet:
         """Start another command on the journal."""
         return self._start([sys.executable, str(VICTIM), *words, "--journal", self.where], {})
 
-    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def give(self, key: str, *words: str) -> subprocess.Popen[bytes]:
+        """Give an order with a key, in a process of its own; it prints the answer to a pipe."""
+        command = [sys.executable, str(VICTIM), *words]
+        return self._start(command, {"VICTIM_KEY": key}, stdout=subprocess.PIPE)
+
+    def _start(
+        self, command: list[str], environment: dict[str, str], stdout: int | None = None
+    ) -> subprocess.Popen[bytes]:
         with (self.folder / "said").open("ab") as said:
             return subprocess.Popen(
-                command, cwd=self.folder, stdout=said, stderr=said,
+                command, cwd=self.folder, stdout=stdout or said, stderr=said,
                 env={**os.environ, **self.environment, **environment},
             )  # fmt: skip
 
@@ -188,7 +248,7 @@ class Fleet:
         return sum(one.poll() is not None for one in self.workers)
 
     def arm(self, place: str, number: int = signal.SIGKILL) -> None:
-        """The first worker that comes to a place gets a signal there."""
+        """The first worker that comes to a place, or the first with `KEY:`, gets a signal there."""
         new = self.folder / "new"
         new.write_text(str(int(number)))
         new.rename(self.folder / "arm" / place)
@@ -230,11 +290,18 @@ class Fleet:
 
     # the runs -------------------------------------------------------------------------------------
 
-    def submit(self, count: int) -> None:
+    def submit(self, count: int, machine: str = "errand") -> None:
         """Start runs, as a server does."""
         for _ in range(count):
-            receipt, _ = self._runs.start({"machine": "errand"}, Caller())
+            receipt, _ = self._runs.start({"machine": machine, "task": "Pay."}, Caller())
             self.runs.append(str(receipt["run"]))
+
+    def fail(self) -> dict[str, Any]:
+        """Let a limit end a run before it pays; gives the order to try it again."""
+        run = self._machines["limited"].start("Pay.", limits={"steps": 1}, journal=self.journal)
+        assert run.run().reason == "steps_limit"
+        limits, plan = {"steps": 40}, self._runs.retry_plan(run.id)
+        return {"run": run.id, "limits": limits, "confirm": plan["digest"]}
 
     def answer(self) -> bool:
         """Answer the questions that are asked; whether every run has ended."""
@@ -248,7 +315,9 @@ class Fleet:
 
     def send(self, run_id: str) -> None:
         """Answer the question of a run."""
-        self._machine.open(run_id, journal=self.journal).send("yes")
+        row = by_hand(self.journal.row(run_id))
+        assert row is not None
+        self._machines[row.machine].open(run_id, journal=self.journal).send("yes")
 
     def finish(self, seconds: float = 200.0) -> None:
         """Wait until every run has ended, and its order is settled."""
@@ -267,10 +336,10 @@ class Fleet:
         text = (self.folder / "trace").read_text()
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
-    def effects(self) -> list[tuple[str, str, int]]:
-        """What was really done: a word, a key and a process in each line."""
+    def effects(self) -> list[tuple[str, str, int, str]]:
+        """What was really done: a word, a key, a process, and the run and state of the call."""
         lines = (line.split() for line in (self.folder / "effects").read_text().splitlines())
-        return [(word, key, int(pid)) for word, key, pid in lines]
+        return [(word, key, int(pid), call) for word, key, pid, call in lines]
 
     def back(self, at: float, *pids: int) -> float | None:
         """The seconds from a moment until a worker, or one of these, wrote to the journal."""
@@ -303,34 +372,51 @@ class Fleet:
         events = {run_id: by_hand(self.journal.events(run_id)) for run_id in self.runs}
         drivers = {(run, epoch): pid for word, run, *rest in self.trace()
                    if word == "acquired" for epoch, pid, _ in [rest]}  # fmt: skip
-        asked = Counter(key for word, key, _ in self.effects() if word == "asked")
+        asked, named = Counter[str](), defaultdict[str, set[str]](set)
+        for word, key, _, call in self.effects():
+            if word == "asked":
+                asked[call] += 1
+                named[call].add(key)
+        of = Counter(key for keys in named.values() for key in keys)
         doubts, in_flight = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
-        recorded = set[str]()
-        for run_id, log in events.items():
-            for key, epoch, outcome in _calls(log):
-                pid = drivers.get((run_id, epoch), 0)
-                if outcome == "recorded":
-                    recorded.add(key)
-                else:
-                    in_flight[key, pid] += 1
-            doubts += _doubts(run_id, log, drivers)
-        by_key = Counter[str]()
-        for (key, _), count in doubts.items():
-            by_key[key] += count
-        backlog = by_hand(self.journal.backlog())
         rows = {row.run_id: row for row in by_hand(self.journal.rows())}
+        unfinished, twice, missing, denied = list[str](), list[str](), list[str](), list[str]()
+        for run_id, log in events.items():
+            recorded, left = set[str](), set[str]()
+            for key, epoch, outcome in _calls(log):
+                (recorded if outcome == "recorded" else left).add(key)
+                if outcome == "left":
+                    in_flight[key, drivers.get((run_id, epoch), 0)] += 1
+            told = _doubts(run_id, log, drivers)
+            doubts += told
+            repeats = rows[run_id].machine != "cut"  # whose file leaves doubts to the default
+            known = recorded if repeats else recorded | left
+            if rows[run_id].status != "completed" or len(known) != CALLS:
+                unfinished.append(run_id)
+            standing = begun_in(log)
+            mine = {key: call for call, keys in named.items() if call.startswith(f"{run_id}/")
+                    for key in keys}  # fmt: skip
+            again = Counter[str]()
+            for (key, _), count in told.items():
+                again[key] += count
+            twice += [k for k, c in mine.items() if asked[c] > 1 + (again[k] if repeats else 0)]
+            missing += [key for key in recorded if key not in mine]
+            denied += [
+                key for key in mine
+                if key not in standing or standing[key].standing not in ("done", "unknown")
+                or (key not in recorded and key not in again)
+            ]  # fmt: skip
         return Story(
             len(self.runs),
-            [run for run in self.runs if rows[run].status != "completed" or len(
-                [key for key in recorded if key.startswith(f"{run}/")]) != CALLS],
+            unfinished,
             [*self._lost(events)],
-            asked.total(),
-            [key for key, count in asked.items() if count > 1 + by_key[key]],
-            [key for key in recorded if key not in asked],
-            in_flight, doubts,
+            asked.total(), asked.total() - len(asked), twice,
+            [*(call for call, keys in named.items() if len(keys) > 1),
+             *(key for key, count in of.items() if count > 1)],
+            denied, missing, in_flight, doubts,
             [run for run in self.runs if (chain := by_hand(check_chain(self.journal, run))) is None
              or chain.fault],
-            backlog.held,
+            by_hand(self.journal.backlog()).held,
         )  # fmt: skip
 
     def _lost(self, events: dict[str, list[Event]]) -> Iterator[str]:
@@ -343,7 +429,10 @@ class Fleet:
 
 
 def _calls(log: list[Event]) -> Iterator[tuple[str, int, str]]:
-    """Each intent of a run, with the epoch of its driver and what became of it."""
+    """Each intent of a run, with the epoch of its driver and what became of it.
+
+    A call is left by a driver that dies, and by a deadline: no payment fails by itself.
+    """
     open_: dict[str, int] = {}
     for event in log:
         if event.type == "intent":
@@ -351,9 +440,10 @@ def _calls(log: list[Event]) -> Iterator[tuple[str, int, str]]:
             if key in open_:
                 yield key, open_[key], "left"
             open_[key] = event.epoch
-        elif event.record is not None and event.record.input.outcome is not None:
+        elif event.record is not None and (outcome := event.record.outcome) is not None:
             for key, epoch in open_.items():
-                yield key, epoch, "recorded" if epoch == event.epoch else "left"
+                done = epoch == event.epoch and outcome.ok
+                yield key, epoch, "recorded" if done else "left"
             open_ = {}
     for key, epoch in open_.items():
         yield key, epoch, "left"
@@ -377,7 +467,9 @@ def check(story: Story) -> None:
     """The promises: no step lost, nothing recorded paid twice, what is in doubt reported."""
     assert story.unfinished == []
     assert story.lost == []
+    assert story.misnamed == []
     assert story.twice == []
+    assert story.denied == []
     assert story.missing == []
     assert story.damaged == []
     assert story.reported == story.in_flight
@@ -385,11 +477,13 @@ def check(story: Story) -> None:
 
 
 def report(
-    fault: str, pair: str, fleet: Fleet, tries: int, back: Sequence[float | None] = ()
-) -> None:
+    fault: str, pair: str, fleet: Fleet, tries: int, back: Sequence[float | None] = (),
+    answered: Mapping[int, float] | None = None,
+) -> None:  # fmt: skip
     """Check a fleet's story, and write it down where `CHARTLOOP_FIGURES` says.
 
-    `back`: the seconds that it took to go on after each fault that was not a kill.
+    `back`: the seconds that it took to go on after each fault that was not a kill. `answered`: for
+    each process that died of an order, the seconds until all others had the answer to it.
     """
     story, kills = fleet.story(), [kill for kill in fleet.kills() if kill.signal == signal.SIGKILL]
     if path := os.environ.get("CHARTLOOP_FIGURES"):
@@ -399,11 +493,11 @@ def report(
         line = {
             "fault": fault, "pair": pair, "tries": tries, "runs": story.runs,
             "calls": story.paid, "unfinished": len(story.unfinished), "lost": len(story.lost),
-            "twice": len(story.twice), "in_flight": story.in_flight.total(),
+            "again": story.again, "twice": len(story.twice), "in_flight": story.in_flight.total(),
             "reported": story.reported.total(),
             "kills": [
                 {"place": kill.place, "runs": len(kill.held), "reported": left[kill.pid],
-                 "seconds": kill.taken_up}
+                 "seconds": (answered or {}).get(kill.pid, kill.taken_up)}
                 for kill in kills
             ],
             "back": [*back],

@@ -67,12 +67,12 @@ def fleet(pair: str, request: pytest.FixtureRequest, tmp_path: Path) -> Generato
 
 def asked(fleet: Fleet) -> Counter[str]:
     """How often each call was made."""
-    return Counter(key for word, key, _ in fleet.effects() if word == "asked")
+    return Counter(key for word, key, *_ in fleet.effects() if word == "asked")
 
 
 def in_a_call(fleet: Fleet, pid: int) -> bool:
     """Whether a worker has made a call that has not come back."""
-    mine = [word for word, _, of in fleet.effects() if of == pid]
+    mine = [word for word, _, of, _ in fleet.effects() if of == pid]
     return mine.count("asked") > mine.count("replied")
 
 

@@ -68,6 +68,23 @@ MUTANTS = [
         "ORDER BY priority, turn, due LIMIT ?)", "ORDER BY priority, due LIMIT ?)",
         "test_postgres.py::TestPostgres::test_a_submitter_with_many_runs_keeps_nobody_waiting",
     ),
+    Mutant(
+        "repeats-by-default", "machine/in_doubt.py",
+        'return "retry" if asks and not provider_acts(spec, state) else "tell"', 'return "retry"',
+        "test_kill_matrix.py::test_a_worker_that_is_killed_around_a_deadline_repeats_no_call_and_"
+        "denies_none[SQLite, table-places0]",
+    ),
+    Mutant(
+        "no-lasting-key", "run/doubts.py",
+        "session.doing = key, fields\n    return key", 'return f"{key}/{session.epoch}"',
+        "test_kill_matrix.py::test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice"
+        "[SQLite, table-places0]",
+    ),
+    Mutant(
+        "no-key", "hosting/runs.py",
+        "if not caller.key:\n            return secrets", "if caller:\n            return secrets",
+        "test_kill_matrix.py::test_a_key_gives_one_run_whoever_dies_of_it[SQLite, table-start-places1]",
+    ),
 ]  # fmt: skip
 
 
