@@ -225,6 +225,18 @@ def test_only_a_run_that_failed_is_tried_again() -> None:
         check_retry(done, retry_plan(done), {}, "")
 
 
+def test_a_run_that_stopped_before_its_first_step_has_nothing_to_keep() -> None:
+    run = load(TOOLS, tools=[search]).start("t", limits={"steps": 0}, script=[])
+    assert run.run().kind == "limit"
+    plan = retry_plan(run)
+    assert (plan.refusal, plan.hint) == (
+        "The run stopped before its first step",
+        "start it again, with other limits",
+    )
+    with pytest.raises(StatusError, match="stopped before its first step"):
+        check_retry(run, plan, {"steps": 9}, plan.digest)
+
+
 def test_a_child_is_tried_again_with_its_parent() -> None:
     run = run_of(CREW, SAID, down("CRITICAL"))
     row = by_hand(run.session.journal.row("r/split/1/two"))

@@ -178,7 +178,10 @@ def plan_retry(
     `facts` are those at its end, `children` the rows of its children.
     """
     records = [event.record for event in tail if event.record is not None]
-    if refused := _refusal(row, kind):
+    refused = _refusal(row, kind)
+    if refused is None and (not records or _stop_of(records).seq == 0):
+        refused = "The run stopped before its first step", "start it again, with other limits"
+    if refused is not None:
         state = records[-1].state if records else row.state
         end = records[-1].seq + 1 if records else 0
         return RetryPlan(
