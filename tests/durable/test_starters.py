@@ -17,12 +17,14 @@ from chartloop.adapters.journal.opening import journal_of
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, load
 from chartloop.core.errors import RunError
-from chartloop.hosting.begin import begin_once
+from chartloop.hosting.begin import PATIENCE, begin_once
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.runs import Caller, Runs, release
 from chartloop.hosting.settings import Settings
 from chartloop.run.copies import put_tree, read_tree
 from chartloop.run.journal import Journal
+from chartloop.run.lease import TTL, Driver
+from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
 from chartloop.testing.journal_suite.concurrent import race
 from tests.postgres import NEEDED, Cluster
@@ -133,6 +135,20 @@ def test_everyone_who_may_find_the_run_begun_succeeds(
         ))  # fmt: skip
         assert sorted(outcomes, key=str) == [False] * (CALLERS - 1) + [True]
         assert kinds(journals[0], run_id) == ["start"]
+
+
+def test_a_starter_that_died_elsewhere_is_waited_for_until_its_lease_ends(
+    another: Callable[[], Journal], machine: Machine
+) -> None:
+    """Nobody here can see whether a process of another machine lives."""
+    journal, elsewhere = another(), Driver("far", "serve", Process("another-box", 7, "there", "1"))
+    run = machine.start("x", run_id="r", journal=journal)
+    by_hand(journal.put_blob(machine.chart.text))
+    by_hand(journal.create(run.session.row))
+    by_hand(journal.acquire("r", elsewhere, ttl=1.0))
+    assert begin_once(journal, "r", partial(begin, machine, journal, "r"))
+    assert kinds(journal, "r") == ["start"]
+    assert PATIENCE > TTL
 
 
 def test_what_hinders_a_start_is_said_at_once(

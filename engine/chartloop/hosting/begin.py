@@ -21,11 +21,13 @@ from typing import Any
 from chartloop.core.errors import Driven, Fenced, RunError
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.run.journal import Journal
+from chartloop.run.lease import TTL
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
 
-PATIENCE = 10.0
-"""Seconds to wait for the first record of a run that another process begins."""
+PATIENCE = TTL + 10.0
+"""Seconds to wait for the first record of a run that another process begins: longer than the lease
+of one that has died on another machine."""
 PENDING = "pending"
 """The key in the outcome of an order that is being carried out: the caller who does it."""
 CLAIM = 30.0
