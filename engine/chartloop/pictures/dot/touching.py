@@ -165,7 +165,8 @@ def _read(svg: str) -> tuple[dict[str, _Shape], list[_Line]]:
 
 def _shape(id: str, part: str) -> _Shape | None:
     if (found := _POLYGON.search(part)) is not None:
-        return _of_corners(id, _pairs(found[1])[:-1])
+        corners = _pairs(found[1])[:-1]  # none: graphviz draws a box without size as a point
+        return _of_corners(id, corners) if corners else None
     if (found := _ELLIPSE.search(part)) is not None:
         x, y, rx, ry = map(float, found.groups())
         return _rectangle(id, x - rx, y - ry, x + rx, y + ry)
