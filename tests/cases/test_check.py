@@ -52,7 +52,7 @@ def look() -> str:
 
 
 OWN = [ActionSpec("free", None, effect=Effect.PURE), is_sound]
-TOOLS = {"CL360": [spend, look]}
+TOOLS = {"CL360": [spend, look], "CL367": [spend, look]}
 """Further tools that the cases of a code know."""
 
 

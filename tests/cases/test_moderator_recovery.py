@@ -357,7 +357,7 @@ def test_what_is_no_task_is_refused(wrong: Any) -> None:
 def test_a_tool_that_never_ends_does_not_hold_up_the_stop() -> None:
     clock = ManualClock(1_700_000_000)
 
-    @tool
+    @tool(effect="local")
     async def build(task: str) -> str:
         """Build it.
 

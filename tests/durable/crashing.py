@@ -7,6 +7,7 @@ only the count tells a repeated call.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -213,13 +214,19 @@ class Shop:
 def _loaded(machine: str) -> tuple[Machine, Shop]:
     """A machine is loaded once: to load it takes longer than to run it."""
     shop = Shop()
-    return load(machine, tools=[*shop.tools()]), shop
+    tools = [*shop.tools()]
+    if "in_doubt" in machine:
+        return load(machine, tools=tools), shop
+    # what was cut off by a death is made again
+    text = json.loads(load(machine, tools=tools).canonical())
+    return load(json.dumps({**text, "in_doubt": "retry"}), tools=tools), shop
 
 
 def _key(ctx: Context, what: str) -> str:
     """The key of a call's intent: the scripts name each call of a reply by its argument."""
-    own = ctx.state.action is not None and ctx.state.action.own_intents
-    return f"{ctx.key}/{what}" if own else ctx.key
+    batch = ctx.state.action is not None and ctx.state.action.own_intents
+    assert not batch or ctx.key.endswith(f"/{what}") or ctx.state.calls == "task", ctx.key
+    return ctx.key
 
 
 def story(run: Run) -> dict[str, Any]:
@@ -439,6 +446,7 @@ FAMILY = Case(
     """
 chartloop: 1
 machine: family
+in_doubt: retry
 model: {name: scripted}
 tools: [pay, send_message]
 limits: {steps: 40, tokens: 9_000}
@@ -449,6 +457,7 @@ rules:
   - {when: usage.total_tokens >= limits.tokens, stop: token_limit}
 machines:
   errand:
+    in_doubt: retry
     model: {name: scripted}
     tools: [pay]
     limits: {tokens: 5_000}

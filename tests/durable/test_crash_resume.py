@@ -229,15 +229,15 @@ def careful(policy: str) -> World:
     world.drive(world.start(whole))
     world.paid.clear()
     assert die(world, whole.writes - 1, before=True)  # the answer with its record; the release
-    assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": 1}
+    assert world.paid == {"r/think/0": 1, "r/think/0/bread": 1, "r/think/0/milk": 1}
     return world
 
 
 def test_in_doubt_retry_makes_only_the_open_call_again() -> None:
     world = careful("retry")
     run, journal = survive(world)
-    assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": 2}
-    assert doubts(journal) == {"r/shop/1/milk": 1}
+    assert world.paid == {"r/think/0": 1, "r/think/0/bread": 1, "r/think/0/milk": 2}
+    assert doubts(journal) == {"r/think/0/milk": 1}
     assert run.result.path[-2:] == ("shop", "done")
     assert any("started before an interruption" in w for w in run.result.warnings)
     again = world.resume(journal)
@@ -254,14 +254,14 @@ def test_a_snapshot_forgets_no_answer_that_is_still_needed() -> None:
         run.set("limits.steps", 9)
     run.resume()
     run, _ = survive(world)
-    assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": 2}
+    assert world.paid == {"r/think/0": 1, "r/think/0/bread": 1, "r/think/0/milk": 2}
     assert run.result.path[-2:] == ("shop", "done")
 
 
 def test_in_doubt_fail_fails_the_action() -> None:
     world = careful("fail")
     run, _ = survive(world)
-    assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": 1}
+    assert world.paid == {"r/think/0": 1, "r/think/0/bread": 1, "r/think/0/milk": 1}
     assert run.result.path[-2:] == ("sorry", "done")
 
 
@@ -276,7 +276,7 @@ def test_in_doubt_ask_waits_for_an_answer(answer: str, paid: int, last: str) -> 
     later.send(answer)
     done = later.run()
     assert done.path[-2:] == (last, "done")
-    assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": paid}
+    assert world.paid == {"r/think/0": 1, "r/think/0/bread": 1, "r/think/0/milk": paid}
 
 
 # who drives ------------------------------------------------------------------------------------

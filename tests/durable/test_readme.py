@@ -21,8 +21,8 @@ from tests.postgres import NEEDED, Cluster
 pytestmark = [*NEEDED]
 README = (ROOT / "README.md").read_text("utf-8")
 PROMISES = (
-    "a recorded call is never paid twice; an unrecorded one is detected, never hidden; no"
-    " acknowledged step is lost by `kill -9`, a database restart or a dead worker."
+    "a recorded call is never paid twice; one whose outcome is unknown is named, never hidden, and"
+    " not repeated unasked; no acknowledged step is lost by `kill -9`, a database restart or a dead worker."
 )
 _, SECTION = README.split("\n## Many runs\n")
 ON_A_FILE, ON_A_DATABASE = (

@@ -82,8 +82,10 @@ WRITES: list[Call] = [
     ),
     call("fork", lambda j: j.fork("a", 0, RunRow("c")), rows),
     call("remove", lambda j: j.remove(["a"]), rows),
+    call("mark_restored", lambda j: j.mark_restored(), rows),
 ]
 READS: list[Call] = [
+    call("restored", lambda j: j.restored(), rows),
     # It comes by the clock: counted, it would move the writes that are meant.
     call("renew", lambda j: j.renew("held", HELD, ttl=9.0), leases),
     call("lease", lambda j: j.lease("a"), rows),

@@ -119,7 +119,7 @@ def carried(
     for call in (call for log in left for call in begun_in(log).values()):
         mine = any(call.key == root or call.key.startswith(f"{root}/") for root in roots if root)
         if call.standing == "unknown" and mine:
-            data = {name: value for name, value in call.data.items() if name != "warned"}
+            data = {field: value for field, value in call.data.items() if field != "warned"}
             notes.append(Event(len(kept) + len(notes), "in_doubt", at, None, data))
     return notes
 
