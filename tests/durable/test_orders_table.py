@@ -621,8 +621,9 @@ def outcome(order: Callable[[], Any]) -> Any:
 AGAIN: tuple[CallerOf, ...] = ("again", "later")
 GIVEN_AGAIN = [
     (row, door, caller)
-    for caller, (row, door) in product(AGAIN, TRIED)
-    if isinstance(cell := TABLE[row, door], Given) and caller not in cell.skips
+    for caller in AGAIN
+    for (row, door), cell in TABLE.items()
+    if isinstance(cell, Given) and caller not in cell.skips
 ]
 
 
