@@ -110,10 +110,10 @@ class Calls:
             self.intents = {k: one for k, one in self.intents.items() if k in known}
 
 
-def begun_in(events: Iterable[Event], *, driven: bool = False) -> dict[str, Begun]:
+def begun_in(events: Iterable[Event]) -> dict[str, Begun]:
     """Every call that was begun in a part of a run's log, by key, with its state at the end of it.
 
-    `driven`: whether somebody drives the run now, so that a call without a result is in flight.
+    No call goes on after that end: one without a result is unknown.
     """
     found: dict[str, Begun] = {}
     asked = False
@@ -138,8 +138,6 @@ def begun_in(events: Iterable[Event], *, driven: bool = False) -> dict[str, Begu
             found = {k: _end(one, "in flight", ended) for k, one in found.items()}
         elif record.kind == "answer" and asked and record.input.event == "fail":
             found = {k: _end(one, "unknown", "failed") for k, one in found.items()}
-    if driven:
-        return found
     return {key: _end(one, "in flight", "unknown") for key, one in found.items()}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeGuard
 
 from chartloop.core.approvals import keyed
@@ -87,7 +88,7 @@ def same_key(session: Session, job: Job, fields: Mapping[str, Any]) -> str:
         mine = {"state": job.state.name, "fields": fields_digest(fields)}
         known = (k for k, data in calls.unknown.items() if mine.items() <= data.items())
         begun = (k for k in calls.pending if k.rpartition("/")[0] == key.rpartition("/")[0])
-        key = next((*known, *begun).__iter__(), key)
+        key = next(chain(known, begun), key)
     session.doing = key, fields
     return key
 

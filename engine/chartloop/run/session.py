@@ -442,7 +442,7 @@ class Session(RunLog):
         return f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
 
     def doubt(self, key: str) -> Mapping[str, Any] | None:
-        """The doubt about a call, noted here or by a run above; None if there is none."""
+        """The doubt about a call, noted here or by a run above; None for a call without one."""
         known = self.calls.unknown.get(key)
         return known if known is not None or self.above is None else self.above.doubt(key)
 
