@@ -342,6 +342,26 @@ def test_the_next_message_continues_the_same_conversation(seen: Seen, talk: str)
     assert page.locator(".talk .said").first.inner_text().endswith("What is **2** + 2?")
 
 
+def test_earlier_turns_stay_when_the_first_item_of_a_run_arrives(
+    seen: Seen, server: TalkServer, talk: str
+) -> None:
+    run = server.start("talk", continues=talk, branch=True, drive="none", task="And then?")
+    page = seen.page
+    seen.open(f"/runs/{run}?view=conversation")
+    expect_text(page, page.locator(".talk .said-turn"), f"Continued as run {run}")
+    earlier = len(said(page))  # with the task, which no record has yet
+    assert earlier >= 5
+    server.ask(f"/runs/{run}/run", {})
+    server.ended(run)
+    page.wait_for_function(
+        "least => document.querySelectorAll('.talk .said').length >= least",
+        arg=earlier + 1,
+        timeout=SLOW,
+    )
+    assert said(page)[:2] == ["1.0 task", "2.0 reply"]
+    assert page.locator(".talk .said").filter(has_text="And then?").count() == 1
+
+
 def test_a_question_for_one_text_is_answered_at_the_foot(seen: Seen, server: TalkServer) -> None:
     run = server.start("asks", task="Begin")
     server.waiting(run)

@@ -80,7 +80,8 @@ export class Conversation {
   async load(signal) {
     if (this.apart) return;
     const page = await this.get(this.run, {}, signal);
-    const known = page.items.some(({ place }) => this.items.has(`${this.run} ${place}`));
+    const whole = page.before === null; // from the start of the run: it joins on to the runs before
+    const known = page.items.some(({ place }) => this.items.has(`${this.run} ${place}`)) || (whole && this.items.size > 0);
     if (this.apart) return;
     if (!known && this.items.size && !this.following) {
       this.apart = true; // more came than a page holds, while older items are read: these stay
@@ -88,6 +89,7 @@ export class Conversation {
     }
     if (!known) this.reset(page);
     else this.keep(() => {
+      if (whole) this.leave(page.items);
       this.put(page.items);
       this.thin("first");
     });
@@ -105,6 +107,16 @@ export class Conversation {
     this.first = { run, before: page.before, earlier: page.earlier };
     this.put(page.items, run);
     this.showEnds();
+  }
+
+  /** Items of the run that are none any more leave: its task has another place once it is read. */
+  leave(items) {
+    const places = new Set(items.map(({ place }) => `${this.run} ${place}`));
+    for (const [key, { node, run }] of this.items) {
+      if (run !== this.run || places.has(key)) continue;
+      node.remove();
+      this.items.delete(key);
+    }
   }
 
   /** Items in place of those of the same place, or behind all others. */
