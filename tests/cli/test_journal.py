@@ -321,11 +321,11 @@ def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
 
 
 def test_migrate_says_what_it_did(sh: Shell) -> None:
-    assert "tables of version 4 made" in sh("journal", "migrate").err
+    assert "tables of version 5 made" in sh("journal", "migrate").err
     again = sh("journal", "migrate")
-    assert (again.code, "tables of version 4 up to date" in again.err) == (0, True)
+    assert (again.code, "tables of version 5 up to date" in again.err) == (0, True)
     found = sh("journal", "migrate", "--format", "json").json
-    assert found == {"before": 4, "after": 4, "schedule": "table", "restored": None}
+    assert found == {"before": 5, "after": 5, "schedule": "table", "restored": None}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
     assert (wrong.code, "is not a journal" in wrong.err) == (2, True)

@@ -82,14 +82,14 @@ def test_the_tables_are_made_by_one_role_and_used_by_another(
     denied = sh("journal", "migrate", "--journal", worker)
     assert (denied.code, len(denied.err.splitlines())) == (2, 2)
     assert "the role may not do this" in denied.err
-    assert "tables of version 4 made" in sh("journal", "migrate", "--journal", url).err
+    assert "tables of version 5 made" in sh("journal", "migrate", "--journal", url).err
     postgres.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO hand; "
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO hand"
     )
     for role in (worker, url):
         again = sh("journal", "migrate", "--journal", role)
-        assert (again.code, "tables of version 4 up to date" in again.err) == (0, True)
+        assert (again.code, "tables of version 5 up to date" in again.err) == (0, True)
     load("agent").start("x", journal=worker, script=["Hi."], run_id="r").run()
     by_hand(journal_of(worker).close())
 

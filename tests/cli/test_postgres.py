@@ -120,8 +120,9 @@ def test_tables_of_another_version_are_refused(postgres: Cluster, url: str) -> N
     with pytest.raises(JournalTooNew, match="version 99"):
         journal_of(url)
     postgres.execute(f"DELETE FROM {schema}.schema_version WHERE number = 99")  # noqa: S608
-    newer = (*MIGRATIONS, Migration(5, "another", ("CREATE TABLE more (x INT8)",)))
-    with pytest.raises(JournalTooOld, match=r"have version 4.* needs 5") as old:
+    now = MIGRATIONS[-1].number
+    newer = (*MIGRATIONS, Migration(now + 1, "another", ("CREATE TABLE more (x INT8)",)))
+    with pytest.raises(JournalTooOld, match=rf"have version {now}.* needs {now + 1}") as old:
         PostgresJournal(url, migrations=newer)
     assert "`chartloop journal migrate`" in old.value.hint
     postgres.execute(f"DROP TABLE {schema}.event")

@@ -14,7 +14,7 @@ from chartloop.core.units import say_count, say_elapsed
 from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
-    from chartloop.run import journal_records, lease, sync
+    from chartloop.run import journal_records, lease, schedule, sync
 
 if TYPE_CHECKING:
     from chartloop.run.journal import Journal
@@ -74,22 +74,33 @@ def watch(journal: Journal, *, as_json: bool) -> None:
         time.sleep(EVERY)
 
 
+def _open(backlog: Backlog) -> tuple[int, ...]:
+    """The open requests, by what becomes of them next."""
+    return backlog.due, backlog.held, backlog.resting, len(backlog.parked)
+
+
+def _is_cut(backlog: Backlog) -> bool:
+    """Whether there are more than were counted."""
+    return max(backlog.due, backlog.resting) > schedule.SOME
+
+
 def _figures(
     now: float, backlog: Backlog, before: tuple[float, Backlog] | None
 ) -> dict[str, Any]:  # fmt: skip
     """The figures of one moment; the rates are those since the moment before."""
-    open_ = backlog.due + backlog.held + backlog.resting + len(backlog.parked)
-    done = came = 0.0
+    came = done = None
     if before is not None:
         at, last = before
-        passed, was_open = max(now - at, 0.001), last.due + last.held + last.resting
-        done = max(0.0, (backlog.settled - last.settled) / passed)
-        came = max(0.0, done + (open_ - was_open - len(last.parked)) / passed)
+        passed = max(now - at, 0.001)
+        came = round(max(0.0, (backlog.placed - last.placed) / passed), 2)
+        if not _is_cut(backlog) and not _is_cut(last):
+            more = sum(_open(backlog)) - sum(_open(last))
+            done = round(max(0.0, came - more / passed), 2)
     oldest = None if backlog.oldest is None else max(0.0, now - backlog.oldest)
     return {
         "due": backlog.due, "oldest_due_seconds": oldest, "held": backlog.held,
         "resting": backlog.resting, "parked": [one.run_id for one in backlog.parked],
-        "submitted_per_second": round(came, 2), "finished_per_second": round(done, 2),
+        "submitted_per_second": came, "finished_per_second": done,
         "workers": [
             {
                 "id": one.id, "program": one.face, "host": one.process.host,
@@ -131,8 +142,16 @@ def _table(workers: list[dict[str, Any]]) -> Iterator[str]:
 def _say(data: dict[str, Any]) -> str:
     oldest = data["oldest_due_seconds"]
     age = "" if oldest is None else f" (oldest {say_elapsed(oldest)})"
+    rates = [
+        f"; {data[f'{what}_per_second']:g}/s {what}"
+        for what in ("submitted", "finished") if data[f"{what}_per_second"] is not None
+    ]  # fmt: skip
+    due, resting = (_say_some(data[name]) for name in ("due", "resting"))
     return (
-        f"{data['due']:,} due{age}, {data['held']:,} held, {data['resting']:,} resting, "
-        f"{len(data['parked'])} parked; {data['submitted_per_second']:g}/s submitted, "
-        f"{data['finished_per_second']:g}/s finished; {say_count(len(data['workers']), 'worker')}"
+        f"{due} due{age}, {data['held']:,} held, {resting} resting, {len(data['parked'])} parked"
+        f"{''.join(rates)}; {say_count(len(data['workers']), 'worker')}"
     )
+
+
+def _say_some(count: int) -> str:
+    return f"{min(count, schedule.SOME):,}{'+' if count > schedule.SOME else ''}"

@@ -40,6 +40,12 @@ LAPSES = 5
 RESTS = ("paused", "debugging")
 """The statuses of a run that does not go on by itself."""
 
+STRAY = 10.0
+"""Seconds after which a run is due again that was handed back to wait although it does not."""
+
+SOME = 10_000
+"""The most runs that a backlog counts of a kind: what it costs is bounded, whatever waits."""
+
 
 class Activation(NamedTuple):
     """A run that a worker has claimed."""
@@ -105,7 +111,7 @@ class Parked(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """The schedule at one moment."""
+    """The schedule at one moment. A count of runs above `SOME` says that there are more."""
 
     due: int
     """Runs that wait for a worker."""
@@ -115,8 +121,8 @@ class Backlog(NamedTuple):
     """Runs that a worker has claimed."""
     resting: int
     """Runs with an open request that wait for an answer or a time."""
-    settled: int
-    """Requests that have an outcome."""
+    placed: int
+    """Requests that were ever placed; in a database about as many."""
     parked: list[Parked]
     needs: Mapping[str, int]
     """The number of due runs, by what they need."""
@@ -182,8 +188,12 @@ class Schedule(Protocol):
     async def sweep(self, *, lost: bool = False) -> int:
         """Make the runs of dead workers due again, or park them; returns how many.
 
-        With `lost`, a run that could go on but was never made due is due as well.
+        With `lost`, runs are due as well whose last driver, not a worker, has died.
         """
+        ...
+
+    async def workers(self) -> list[WorkerRow]:
+        """The workers that are listed, in the order of their ids."""
         ...
 
     async def backlog(self) -> Backlog:
@@ -325,6 +335,8 @@ class MemorySchedule(MemoryLeases):
         for request, place in self._open():
             if request.key == run.request.key and place.worker == worker:
                 place.worker, place.turn = "", 0
+                if due is None and (row := self.row_now(request.run_id)) is not None:
+                    due = None if row.status in RESTS else self._now() + STRAY
                 place.due = due if place.wakes == run.wakes else self._now()
                 self._changes += 1
 
@@ -341,12 +353,16 @@ class MemorySchedule(MemoryLeases):
                 place.due = now if len(place.lapses) < LAPSES else None
                 self._changes += 1
             elif lost and not place.worker and place.due is None and len(place.lapses) < LAPSES:
-                row = self.row_now(request.run_id)
-                if row is not None and row.status not in RESTS:
+                row, lease = self.row_now(request.run_id), self._leases.get(request.run_id)
+                died = lease is not None and lease.until <= now
+                if died and row is not None and row.status not in RESTS:
                     place.due = now
                     swept += 1
                     self._changes += 1
         return swept
+
+    async def workers(self) -> list[WorkerRow]:
+        return [one._replace(until=until) for _, (one, until) in sorted(self._workers.items())]
 
     async def backlog(self) -> Backlog:
         now, places = self._now(), [*self._open()]
@@ -356,10 +372,9 @@ class MemorySchedule(MemoryLeases):
         parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
         return Backlog(
             len(due), min((at for at, _ in due), default=None), len(holds),
-            len(free) - len(due),
-            len(self._requests) - len(places), parked,
+            len(free) - len(due), len(self._requests), parked,
             Counter(needs for _, needs in due),
-            [one._replace(until=until) for one, until in self._workers.values()],
+            await self.workers(),
             sorted(holds, key=itemgetter(2, 1)),
         )  # fmt: skip
 

@@ -214,6 +214,10 @@ class CrashAt:
         self._live()
         return await self.journal.doubts()
 
+    async def workers(self) -> list[WorkerRow]:
+        self._live()
+        return await self.journal.workers()
+
     async def backlog(self) -> Backlog:
         self._live()
         return await self.journal.backlog()

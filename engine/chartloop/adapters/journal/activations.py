@@ -23,6 +23,8 @@ from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import (
     LAPSES,
     RESTS,
+    SOME,
+    STRAY,
     Activation,
     Backlog,
     Claimed,
@@ -39,6 +41,8 @@ from chartloop.run.validate_record import is_number
 REQUEST = "key, run_id, kind, digest, at, data, outcome, needs"
 _FREE = "outcome IS NULL AND worker IS NULL"
 _DUE = f"{_FREE} AND due <= ?"
+_HAS_TURN = f"{_FREE} AND coalesce(turn, 0) > 0"
+"""Written as its index has it: no planner takes that of all turns, whatever they need."""
 _LISTED = "IN (SELECT value FROM json_each(?))"
 
 
@@ -76,26 +80,43 @@ TAKE_TURNS = (
 """Gives turns to the runs whose time has come."""
 _TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id {_LISTED}"  # noqa: S608
 NEWEST = "(SELECT coalesce(max(number), 0) FROM event)"
-CLAIM = (
+_ORDER = "ORDER BY priority, turn, due LIMIT ?"
+_TAKE = (
     "UPDATE request SET worker = ?, since = ?, "  # noqa: S608  constants
     f"events = CASE lapses WHEN '[]' THEN {NEWEST} ELSE events END WHERE rowid IN "
-    f"(SELECT rowid FROM request WHERE {_FREE} AND turn IS NOT NULL AND needs {_LISTED} "
-    f"ORDER BY priority, turn, due LIMIT ?) RETURNING priority, turn, due, wakes, {REQUEST}"
 )
-CLAIM_OF = CLAIM.replace("turn IS NOT NULL", "due <= ?").replace(
-    "ORDER BY priority, turn", f"AND run_id {_LISTED} ORDER BY priority, coalesce(turn, 0)"
+_TAKEN = f"RETURNING priority, turn, due, wakes, {REQUEST}"
+CLAIM = (
+    f"{_TAKE} (SELECT due.rowid FROM json_each(?) AS able JOIN request AS due ON due.rowid IN "  # noqa: S608
+    f"(SELECT rowid FROM request WHERE {_HAS_TURN} AND needs = able.value "
+    f"{_ORDER}) {_ORDER}) {_TAKEN}"
 )
-_PASSED_OVER = (
-    f"SELECT 1 FROM request WHERE {_FREE} AND turn IS NOT NULL AND needs {_LISTED} LIMIT 1"  # noqa: S608
+"""An index gives the first runs for each need; the first of these are claimed."""
+CLAIM_OF = (
+    f"{_TAKE} (SELECT rowid FROM request WHERE {_FREE} AND due <= ? AND needs {_LISTED} "  # noqa: S608
+    f"AND run_id {_LISTED} ORDER BY priority, coalesce(turn, 0), due LIMIT ?) {_TAKEN}"
 )
-"""A due run that a claim has left: that of another worker, which may die in it, has its row."""
 _LEFT = (
     f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
     f"AND run_id {_LISTED}"
 )
-_UNJUDGED = (
-    f"SELECT needs, min(run_id) FROM request WHERE {_DUE} AND needs NOT {_LISTED} "  # noqa: S608
-    "GROUP BY needs"
+_NEEDED = f"SELECT min(needs) FROM request WHERE {_HAS_TURN}"  # noqa: S608
+_NEEDS = (
+    f"WITH RECURSIVE needed(needs) AS ({_NEEDED} UNION ALL "  # noqa: S608
+    f"SELECT ({_NEEDED} AND request.needs > needed.needs) FROM needed "
+    "WHERE needed.needs IS NOT NULL) SELECT needs, "
+    f"(SELECT run_id FROM request WHERE {_HAS_TURN} AND request.needs = needed.needs "
+    "ORDER BY priority, turn, due LIMIT 1) FROM needed WHERE needs IS NOT NULL"
+)
+"""What due runs need, each with one of them: a step in an index for each, not for each run."""
+_DUE_FIRST = (
+    "SELECT needs, count(*), min(due) FROM (SELECT needs, due FROM request "  # noqa: S608
+    f"WHERE {_DUE} ORDER BY due LIMIT ?) AS first GROUP BY needs"
+)
+_RESTING = (
+    f"SELECT (SELECT count(*) FROM (SELECT 1 FROM request WHERE {_FREE} AND due > ? LIMIT ?) "  # noqa: S608
+    f"AS later) + (SELECT count(*) FROM (SELECT 1 FROM request WHERE {_FREE} AND due IS NULL "
+    "AND NOT parked LIMIT ?) AS waiting)"
 )
 _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
 _LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
@@ -119,9 +140,11 @@ _LAPSE = (
 )
 """Of the worker that was found dead: another sweep may have come first, and a claim after it."""
 _LOST = (
-    f"UPDATE request SET due = ? WHERE {_FREE} AND due IS NULL AND NOT parked "  # noqa: S608
-    f"AND run_id IN (SELECT run_id FROM run WHERE status NOT {_LISTED})"
+    f"UPDATE request SET due = ? WHERE {_FREE} AND +due IS NULL AND NOT parked AND run_id IN "  # noqa: S608
+    f"(SELECT run_id FROM lease JOIN run USING (run_id) WHERE until <= ? AND status NOT {_LISTED})"
 )
+"""Runs whose last driver, a program that was not a worker, has died."""
+_GOES_ON = f"SELECT 1 FROM run WHERE run_id = ? AND status NOT {_LISTED}"  # noqa: S608
 DEPTH = (
     "SELECT count(*), min(due), "  # noqa: S608  constants
     "(SELECT count(*) FROM request WHERE outcome IS NULL AND worker IS NOT NULL), "
@@ -186,7 +209,7 @@ class ScheduleRows:
             if following is not None and following <= now:
                 self.db.execute(TAKE_TURNS, (now,))
                 (following,) = self.db.execute(_LATER).fetchone()
-            found = self.db.execute(CLAIM, (worker, now, listed, limit)).fetchall()
+            found = self.db.execute(CLAIM, (worker, now, listed, limit, limit)).fetchall()
         else:
             given = worker, now, now, listed, json.dumps(only), limit
             found = self.db.execute(CLAIM_OF, given).fetchall()
@@ -205,10 +228,12 @@ class ScheduleRows:
             )  # fmt: skip
         unjudged: dict[str, str] = {}
         if len(found) < limit:
-            known = json.dumps(["", *can])
-            unjudged = dict(self.db.execute(_UNJUDGED, (now, known)).fetchall())
-            if self.db.execute(_PASSED_OVER, (listed,)).fetchone() is not None:
-                following = now
+            needed = dict(self.db.execute(_NEEDS).fetchall())
+            unjudged = {
+                needs: run_id for needs, run_id in needed.items() if needs not in ("", *can)
+            }
+            if not needed.keys().isdisjoint(able):
+                following = now  # another worker has its row just now, and may die in it
         return Claimed(runs, unjudged, following)
 
     def keep(self, write: Keep) -> None:
@@ -223,6 +248,11 @@ class ScheduleRows:
         """Give up a claim, if the worker still has it."""
         _, worker, (request, wakes), due = write
         now = self.now()
+        if (
+            due is None
+            and self.db.execute(_GOES_ON, (request.run_id, json.dumps(RESTS))).fetchone()
+        ):
+            due = now + STRAY
         rests = wakes if due is None or due > now else -1
         self.db.execute(_HAND_BACK, (wakes, due, now, rests, request.key, worker))
 
@@ -245,31 +275,35 @@ class ScheduleRows:
             self.db.execute(_LAPSE, given)
         swept = len(orphans)
         if write.lost:
-            swept += self.db.execute(_LOST, (now, json.dumps(RESTS))).rowcount
+            swept += self.db.execute(_LOST, (now, now, json.dumps(RESTS))).rowcount
         return swept
+
+    def workers(self) -> list[WorkerRow]:
+        """The workers that are listed."""
+        return [
+            WorkerRow(id, face, Process(*process), room, json.loads(lacks), until)
+            for id, face, *process, room, lacks, until in self.db.execute(_WORKERS)
+        ]
 
     def backlog(self) -> Backlog:
         """The schedule as it is now."""
         now, db = self.now(), self.db
-        due = f"SELECT needs, count(*), min(due) FROM request WHERE {_DUE} GROUP BY needs"  # noqa: S608
-        needs = db.execute(due, (now,)).fetchall()
+        due = db.execute(_DUE_FIRST, (now, SOME + 1)).fetchall()
+        needs = dict.fromkeys(dict(db.execute(_NEEDS).fetchall()), 1) | {
+            needed: count for needed, count, _ in due
+        }
         holds = [Held(*held) for held in db.execute(_HOLDS).fetchall()]
-        (open_,) = db.execute("SELECT count(*) FROM request WHERE outcome IS NULL").fetchone()
-        (every,) = db.execute("SELECT count(*) FROM request").fetchone()
+        (resting,) = db.execute(_RESTING, (now, SOME + 1, SOME + 1)).fetchone()
+        (placed,) = db.execute("SELECT coalesce(max(rowid), 0) FROM request").fetchone()
         stopped = "SELECT run_id, lapses FROM request WHERE outcome IS NULL AND parked"
         parked = [
             Parked(run_id, tuple(Lapse(*lapse) for lapse in json.loads(lapses)))
             for run_id, lapses in db.execute(stopped)
         ]
-        waiting = sum(count for _, count, _ in needs)
         return Backlog(
-            waiting, min((at for *_, at in needs), default=None), len(holds),
-            open_ - len(holds) - waiting - len(parked), every - open_, parked,
-            {needs: count for needs, count, _ in needs},
-            [
-                WorkerRow(id, face, Process(*process), room, json.loads(lacks), until)
-                for id, face, *process, room, lacks, until in db.execute(_WORKERS)
-            ],
+            sum(needs.values()), min((at for *_, at in due), default=None), len(holds),
+            resting, placed, parked, needs,
+            self.workers(),
             holds,
         )  # fmt: skip
 

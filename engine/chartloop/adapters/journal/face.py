@@ -95,7 +95,7 @@ Call: TypeAlias = Write | Read
 
 _LONG = frozenset((
     Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tally, Rows.tail, Rows.blob,
-    Rows.snapshot, Rows.backlog, Rows.raw, Rows.chain_ends,
+    Rows.snapshot, Rows.workers, Rows.backlog, Rows.raw, Rows.chain_ends,
 ))  # fmt: skip
 
 
@@ -345,6 +345,9 @@ class JournalFace(ABC):
 
     async def cron_schedules(self, *, due: bool = False) -> list[CronSchedule]:
         return await self._read("", Rows.cron_schedules, due)
+
+    async def workers(self) -> list[WorkerRow]:
+        return await self._read("", Rows.workers)
 
     async def backlog(self) -> Backlog:
         return await self._read("", Rows.backlog)

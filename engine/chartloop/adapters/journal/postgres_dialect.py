@@ -26,6 +26,8 @@ from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST, TAKE
 from chartloop.adapters.journal.quotas import HOLD_RUN, LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
+from chartloop.adapters.journal.run_lists import NO_CHILD
+from chartloop.run.lease import CHILD_MARK
 
 DEFERRED = INSERT
 """The statement that is not executed: `NUMBERED` inserts its rows when the transaction ends."""
@@ -38,6 +40,7 @@ NUMBERED = (
     "AS t (run_id, seq, epoch, type, record, at, digest, data, place)"
 )
 """Gives the newest numbers to events: their count, and the columns of `INSERT` as arrays."""
+_EACH_ABLE = "json_array_elements_text(?::json) AS able(value), LATERAL"
 _OWN = {
     BOUNDS: "SELECT id, coalesce((SELECT min(number) FROM event) - 1, newest), newest FROM journal",
     COPY: (
@@ -48,12 +51,13 @@ _OWN = {
         "SELECT after - row_number() OVER (ORDER BY seq DESC), ?1, seq, 0, type, record, at, "
         "digest, data FROM copied, given"
     ),
-    **{
-        claim: claim.replace(NEWEST, "(SELECT newest FROM journal)").replace(
-            "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
-        )
-        for claim in (CLAIM, CLAIM_OF)
-    },
+    CLAIM: CLAIM.replace(NEWEST, "(SELECT newest FROM journal)")
+    .replace("json_each(?) AS able JOIN request AS due ON due.rowid IN", _EACH_ABLE)
+    .replace("SELECT rowid FROM request", "SELECT rowid, priority, turn, due FROM request")
+    .replace("LIMIT ?) ", "LIMIT ? FOR UPDATE SKIP LOCKED) AS due ", 1),
+    CLAIM_OF: CLAIM_OF.replace(NEWEST, "(SELECT newest FROM journal)").replace(
+        "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
+    ),
     TAKE_TURNS: TAKE_TURNS.replace("LIMIT 1000", "LIMIT 1000 FOR UPDATE SKIP LOCKED"),
     LIMITS_OF: f"{LIMITS_OF} FOR UPDATE",
     HOLD_RUN: f"{HOLD_RUN} FOR NO KEY UPDATE",
@@ -75,6 +79,7 @@ _SPELLING = (
     (r"SELECT value FROM json_each\(\?\)", "SELECT json_array_elements_text(?::json)"),
     (r"\+(?=[a-z])", ""),  # excludes an index of SQLite
     (r"\browid\b", "number"),
+    (re.escape(NO_CHILD), f"run_id NOT LIKE '%{CHILD_MARK}%'"),  # whose rows it can estimate
     (r"\binstr\(", "strpos("),
     (r"\bCAST\(type AS BLOB\)", "convert_to(type, 'UTF8')"),
     (r"\bAS BLOB\b", "AS bytea"),

@@ -62,6 +62,22 @@ SUCCESSOR = (
 )
 """What version 3 of the tables adds: which run follows which, once."""
 
+_MOVES = "('idle', 'running', 'debugging')"
+_RESTS = f"ending = '' AND lower(status) NOT IN {_MOVES}"
+"""Written so that only the indices of such runs fit it, which are in the order of a list."""
+RESTING_BY = (
+    """
+    CREATE INDEX request_needs ON request (needs, priority, turn, due)
+    WHERE outcome IS NULL AND worker IS NULL AND coalesce(turn, 0) > 0
+    """,
+    f"CREATE INDEX resting_by_duration ON run ((updated - created), run_id) WHERE {_RESTS}",
+    f"CREATE INDEX resting_by_cost ON run (coalesce(cost, -1), run_id) WHERE {_RESTS}",
+    f"CREATE INDEX resting_by_steps ON run (steps, run_id) WHERE {_RESTS}",
+    f"CREATE INDEX resting_by_tokens ON run (coalesce(tokens, -1), run_id) WHERE {_RESTS}",
+)
+"""What version 5 of the tables adds: what waits and what a worker cannot drive are not read."""
+
+NO_CHILD = f"instr(run_id, '{CHILD_MARK}') = 0"
 _FOLLOWED = f"EXISTS (SELECT 1 {FOLLOWERS})"
 _RUN_ID, _QUESTION = map(NAMES.index, ("run_id", "question"))
 _KEYS: Mapping[Sort, str] = {
@@ -69,6 +85,7 @@ _KEYS: Mapping[Sort, str] = {
     "cost": "coalesce(cost, -1)", "tokens": "coalesce(tokens, -1)",
 }  # fmt: skip
 """What runs are sorted by, as their indices have it."""
+_PARTS = ("ending != ''", _RESTS, f"status IN {_MOVES}")
 _SELDOM = ("reason", "tenant", "parent", "ending")
 """The columns that are empty in most rows; their indices omit these rows."""
 
@@ -89,10 +106,10 @@ class ListRows:
         """A page of the matching runs after a cursor, in an order.
 
         By anything but the start, runs that have ended come from an index that holds only these,
-        so that a step need not write it. Those that have not ended are sorted.
+        so that a step need not write it, and so do those that rest. The others are sorted.
         """
         key, way = _KEYS[order.by], "ASC" if order.ascending else "DESC"
-        parts = ("",) if order.by == "started" else ("ending != ''", "ending = ''")
+        parts = ("",) if order.by == "started" else _PARTS
         found: list[Columns] = []
         for part in parts:
             where, values = self._where(filter, part)
@@ -166,7 +183,7 @@ class ListRows:
             text = filter.search.lower()
             test("(instr(lower(task), ?) > 0 OR instr(lower(run_id), ?) > 0)", text, text)
         if not filter.children:
-            test("instr(run_id, ?) = 0", CHILD_MARK)
+            test(NO_CHILD)
         return f"WHERE {' AND '.join(tests)}", values
 
 

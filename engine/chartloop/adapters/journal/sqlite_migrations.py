@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from chartloop.adapters.journal.leases import RESTORED
-from chartloop.adapters.journal.run_lists import LIST_COLUMNS, SUCCESSOR
+from chartloop.adapters.journal.run_lists import LIST_COLUMNS, RESTING_BY, SUCCESSOR
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
     JournalCorrupt,
@@ -179,6 +179,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, "what a list of runs shows and sorts by", LIST_COLUMNS),
     Migration(3, "which run follows which", SUCCESSOR),
     Migration(4, "when it was restored from a backup", RESTORED),
+    Migration(5, "that what waits is not read", RESTING_BY),
 )
 """All migrations, in order.
 

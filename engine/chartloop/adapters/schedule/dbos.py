@@ -217,13 +217,16 @@ class DbosSchedule:
     async def sweep(self, *, lost: bool = False) -> int:
         swept = await self._rows.sweep(lost=lost)
         if lost:
-            backlog = await self._rows.backlog()
-            alive, now = {worker.id for worker in backlog.workers}, await self._rows.now()
+            alive = {worker.id for worker in await self._rows.workers()}
+            now = await self._rows.now()
             try:
                 swept += await asyncio.to_thread(self._reconcile, alive, now)
             except (SQLAlchemyError, refused.DBOSException) as error:
                 raise _trouble(self._journal.address, error) from error
         return swept
+
+    async def workers(self) -> list[WorkerRow]:
+        return await self._rows.workers()
 
     async def backlog(self) -> Backlog:
         return await self._rows.backlog()

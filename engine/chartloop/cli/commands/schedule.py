@@ -166,7 +166,7 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
         return
     first = f"starts its first run at {cron_times.local_time(new, new.next)}"
     console.say(f"schedule {name} {'is there already: it stays as it is' if known else first}")
-    if not sync.by_hand(journal.backlog()).workers:
+    if not sync.by_hand(journal.workers()):
         console.say("no worker is there: `chartloop worker` starts and drives its runs", "yellow")
     say_journal(journal)
 
@@ -183,7 +183,7 @@ def list_(options: RunOptions) -> None:
     """List the schedules, with the next tick and the runs of the last."""
     journal = open_journal(options)
     schedules = sync.by_hand(journal.cron_schedules())
-    workers = sync.by_hand(journal.backlog()).workers
+    workers = sync.by_hand(journal.workers())
     rows, troubles, data = list[Row](), list[str](), list[dict[str, Any]]()
     for one in schedules:
         runs = [sync.by_hand(journal.row(run_id)) for run_id in one.runs]

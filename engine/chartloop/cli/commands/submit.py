@@ -122,7 +122,7 @@ def submit(machine: str, task: str, options: SubmitOptions) -> None:
         console.say(console.plain(f"with {given} {what} would be submitted again"), "yellow")
     if warning:
         console.say(warning, "yellow")
-    if not sync.by_hand(journal.backlog()).workers:
+    if not sync.by_hand(journal.workers()):
         console.say("no worker is there: `chartloop worker` drives them", "yellow")
     say_journal(journal)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from chartloop.run.journal import InboxMessage, Move, RunRow
+from chartloop.run.journal import InboxMessage, Move, RunRow, Update
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
-from chartloop.run.schedule import LAPSES, Activation, WorkerRow
+from chartloop.run.schedule import LAPSES, STRAY, Activation, WorkerRow
 from chartloop.testing.clock import ManualClock
 from chartloop.testing.journal_suite.desk import Desk, intent, step
 from chartloop.testing.journal_suite.requests import asked
@@ -315,13 +315,34 @@ class ScheduleCases:
             do(journal.sweep())
             assert bool(do(journal.backlog()).parked) is (number == 2 * LAPSES - 1)
 
-    def test_a_run_that_goes_on_and_was_never_due_is_found(self, desk: Desk) -> None:
+    def test_a_run_that_goes_on_although_it_was_handed_back_to_wait_is_due_again(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
         do, journal = desk, desk.journal
         for run_id, status in (("goes-on", "running"), ("waits", "paused"), ("ended", "completed")):
             do(journal.create(RunRow(run_id, status=status)))
             do(journal.place_request(asked(run_id, run_id)))
         rest(do)
+        assert claim(do) == []
+        clock.advance(STRAY)
+        assert {*runs_of(claim(do))} == {"goes-on", "ended"}
+
+    def test_a_run_is_due_that_was_driven_by_another_program_which_died(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        for run_id in ("goes-on", "waits", "driven"):
+            do(journal.create(RunRow(run_id, status="paused")))
+            do(journal.place_request(asked(run_id, run_id)))
+        rest(do)
+        for run_id, ttl in (("goes-on", 30.0), ("waits", 30.0), ("driven", 90.0)):
+            driver = Driver("answers", "chartloop answer", FAR)
+            do(journal.acquire(run_id, driver, ttl=ttl))
+            if run_id != "waits":
+                do.write(run_id, 0, [step(0)], update=Update("running", "s"))
+        assert do(journal.sweep(lost=True)) == 0
+        clock.advance(31.0)
         assert do(journal.sweep()) == 0
         assert claim(do) == []
-        assert do(journal.sweep(lost=True)) == 2
-        assert {*runs_of(claim(do))} == {"goes-on", "ended"}
+        assert do(journal.sweep(lost=True)) == 1
+        assert runs_of(claim(do)) == ["goes-on"]
