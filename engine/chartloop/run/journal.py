@@ -442,6 +442,7 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
             self._count(row.run_id, 0, len(events))
         for read, to in moves:
             self.take(read.run_id, Claim(take_over=True))
+            self.close_reservations(read.run_id)
             log = self._log(read.run_id)
             moved = moved_row(log.row, to)
             log.events.append(
@@ -469,11 +470,6 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         newest = max((log.row.created for log in self._logs.values()), default=0.0)
         self._restored = 0.0 if lift else max(self._now(), newest)
         self._changes += 1
-
-    def intents(self, run_id: str, start: int) -> Iterable[tuple[int, str]]:
-        for event in self._log(run_id).events[start:]:
-            if event.type == "intent":
-                yield event.seq, str(event.data["key"])
 
     def check_driver(self, run_id: str, head: int, epoch: int) -> None:
         if (row := self._log(run_id).row).epoch != epoch:

@@ -202,7 +202,7 @@ class CrashAt:
         return await self._write(lambda: self.journal.reserve(reservation))
 
     async def settle_call(
-        self, run_id: str, key: str, used: Mapping[str, float], *, head: int | None = None
+        self, run_id: str, key: str, used: Mapping[str, float] | None, *, head: int | None = None
     ) -> bool:
         return await self._write(lambda: self.journal.settle_call(run_id, key, used, head=head))
 

@@ -265,7 +265,7 @@ class JournalFace(ABC):
         return await self._perform(Reserve(reservation.run_id, reservation))
 
     async def settle_call(
-        self, run_id: str, key: str, used: Mapping[str, float], *, head: int | None = None
+        self, run_id: str, key: str, used: Mapping[str, float] | None, *, head: int | None = None
     ) -> bool:
         return await self._perform(SettleCall(run_id, key, used, head))
 

@@ -8,8 +8,8 @@ writer, and have another text here:
   continues after the highest number, misses nothing. A sequence would give numbers earlier: a
   later number could be seen before an earlier one.
 * A worker's claim passes over the rows that another one is just claiming.
-* The limits that a call reserves from are locked, in one order. So is a run that is removed or
-  forked, or whose call is settled.
+* The limits that a call reserves from or settles are locked, in one order. So is a run that is
+  removed or forked.
 * A payload is touched before an event refers to it, and locked before it is looked whether any
   event still does. Each waits for the other, and then sees what the other wrote.
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from chartloop.adapters.journal.leases import RESTORED
+from chartloop.adapters.journal.quotas import editions
 from chartloop.adapters.journal.run_lists import LIST_COLUMNS, RESTING_BY, SUCCESSOR
 from chartloop.core.errors import (
     JournalCorrupt,
@@ -186,6 +187,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(3, "which run follows which", SUCCESSOR),
     Migration(4, "when it was restored from a backup", RESTORED),
     Migration(5, "that what waits is not read", RESTING_BY),
+    Migration(6, "the day and the edition of a reservation", editions("floor({})")),
 )
 """All migrations, in order.
 

@@ -270,6 +270,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
                     )
         for read, to in moves:
             self.take(read.run_id, claim._replace(take_over=True))
+            self.close_reservations(read.run_id)
             moved = moved_row(read, to)
             event = Line(MOVED, None, self.now(), self.stored(json.dumps({"to": to})), {})
             chain: bytes = self.db.execute(_HEAD_OF, (read.run_id,)).fetchone()[0]
@@ -318,7 +319,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
 
     def _remove(self, run_id: str) -> int:
         self.db.execute(HOLD_RUN, (run_id,))
-        self.close_reservations(run_id)
+        self.close_reservations(run_id, removed=True)
         removed = self.db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
         payloads = self.db.execute(PAYLOADS, (run_id,)).fetchall()
         self.db.execute(KEEP_NUMBER, (run_id,))
@@ -329,7 +330,6 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             "snapshot",
             "lease",
             "request",
-            "reservation",
         ):
             self.db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
         for payload in payloads:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from chartloop.adapters.journal.leases import RESTORED
+from chartloop.adapters.journal.quotas import editions
 from chartloop.adapters.journal.run_lists import LIST_COLUMNS, RESTING_BY, SUCCESSOR
 from chartloop.core.durability import Durability
 from chartloop.core.errors import (
@@ -180,6 +181,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(3, "which run follows which", SUCCESSOR),
     Migration(4, "when it was restored from a backup", RESTORED),
     Migration(5, "that what waits is not read", RESTING_BY),
+    Migration(6, "the day and the edition of a reservation", editions("CAST({} AS INTEGER)")),
 )
 """All migrations, in order.
 

@@ -293,11 +293,11 @@ class Reserve(NamedTuple):
 
 
 class SettleCall(NamedTuple):
-    """What a model call has used. Without `head`, one in doubt."""
+    """What a model call has used, None if nobody knows. Without `head`, one in doubt."""
 
     run_id: str
     key: str
-    used: Mapping[str, float]
+    used: Mapping[str, float] | None
     head: int | None
 
 

@@ -76,6 +76,7 @@ class _Scope(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  on
         )  # fmt: skip
 
 
+_USED: Mapping[str, str] = {"cost": " --cost USD", "tokens": " --tokens N"}
 _SCOPE = click.argument("scope", type=_Scope(), metavar="SCOPE")
 
 
@@ -103,7 +104,8 @@ an agent, or of a machine where they name no agent; `session:NAME`, in a tenant
 def limits(ctx: click.Context, options: RunOptions) -> None:
     """List, set and remove what the runs of a journal may spend together.
 
-    Each model call reserves the most that it can use, and settles what it used. One that must wait
+    Each model call reserves the most that it can use, and settles what it used. A call in doubt is
+    used at the most, in its day, until `limits settle` says what it used. A call that must wait
     lets its run rest; one that a budget does not allow ends its run, with `cost_limit` or
     `token_limit`. Running processes know a changed limit after a second.
     """
@@ -122,22 +124,24 @@ def limits(ctx: click.Context, options: RunOptions) -> None:
             one.scope, f"{one.what} {'in all' if one.per == 'all' else f'per {one.per}'}",
             *(
                 one.say(amount) if one.what == "cost" else f"{round(amount):,}"
-                for amount in (one.most, one.used, one.held, one.left)
+                for amount in (one.most, one.used, one.in_doubt, one.held, one.left)
             ),
         ), "" if one.left > one.most / 10 else "yellow" if one.left else "red")
         for one in found
     ]  # fmt: skip
-    print_table(rows, ("scope", "limit", "most", "used", "in flight", "left"), right=(2, 3, 4, 5))
+    heads = ("scope", "limit", "most", "used", "in doubt", "in flight", "left")
+    print_table(rows, heads, right=(2, 3, 4, 5, 6))
     if not rows:
         console.say("no limits", "dim")
     for one in doubts:
-        text = f"in doubt, and counted whole: `chartloop limits settle {one.key} --cost USD`"
+        settle = "".join(_USED[what] for what in _USED if what in one.amounts)
+        text = f"in doubt, and counted whole: `chartloop limits settle {one.key}{settle}`"
         console.say(console.plain(text), "yellow")
 
 
 def _public(limit: FleetLimit) -> dict[str, Any]:
     shown = limit._asdict()
-    shown.pop("at")
+    del shown["at"], shown["edition"]
     return {**shown, "left": limit.left}
 
 
@@ -149,7 +153,10 @@ def _public(limit: FleetLimit) -> dict[str, Any]:
 @parameters.format_option()
 @pass_options(LimitOptions)
 def set_(scope: str, options: LimitOptions) -> None:
-    """Set limits, or change them. What they have counted stays."""
+    """Set limits, or change them. What they have counted stays.
+
+    To begin at nothing, remove a limit and set it again: calls in flight count for the removed one.
+    """
     wanted = options.given
     if not wanted:
         raise click.UsageError("say how much: --cost, --tokens or --requests")
@@ -199,7 +206,8 @@ def settle(call: str, cost: float, tokens: int, options: RunOptions) -> int:
     """Say what a call in doubt has used, as the provider's bill has it.
 
     CALL is its key, as `chartloop limits` shows it. Until then it counts as the most that it could
-    use.
+    use. Only the day in which it was made changes. Of a call that was made again, say what all its
+    attempts used.
     """
     journal, used = open_journal(options), {"cost": cost, "tokens": float(tokens)}
     run_ids = [one.run_id for one in sync.by_hand(journal.doubts()) if one.key == call]

@@ -158,15 +158,48 @@ class FleetCases:
         clock.advance(wait)
         assert reserve(do, key="k", tokens=50, scopes=OF_MODEL) == Reserved()
 
-    def test_a_day_begins_anew_and_keeps_what_is_held(self, desk: Desk, clock: ManualClock) -> None:
+    @pytest.mark.parametrize("renewed", [False, True], ids=["day", "edition"])
+    def test_a_reservation_belongs_to_its_day_and_edition(
+        self, desk: Desk, clock: ManualClock, renewed: bool
+    ) -> None:
         do = desk
         limit(do, 5.0, "cost", "day")
         do.begin()
         assert reserve(do, cost=3.0) == Reserved()
         assert settle(do, cost=3.0)
         assert reserve(do, key="k", cost=2.0) == Reserved()
-        clock.advance(DAY)
-        assert counted(do) == (0.0, 2.0)
+        if renewed:
+            do(do.journal.remove_limit("fleet", "cost", "day"))
+            limit(do, 5.0, "cost", "day")
+        else:
+            clock.advance(DAY)
+        assert counted(do) == (0.0, 0.0)
+        assert reserve(do, key="next", cost=1.0) == Reserved()
+        assert settle(do, "k", cost=4.0)
+        assert counted(do) == (0.0, 1.0)
+
+    def test_a_call_without_an_answer_is_in_doubt(self, desk: Desk) -> None:
+        do = desk
+        limit(do, 5.0)
+        do.begin()
+        assert reserve(do, cost=3.0) == Reserved()
+        assert do(do.journal.settle_call("r", "r/think/0", None, head=0))
+        assert counted(do) == (3.0, 0.0)
+        assert do(do.journal.limits())[0].in_doubt == 3.0
+        assert reserve(do, cost=1.0) == Reserved()  # the next call of the same intent
+        assert settle(do, head=None, cost=0.5)
+        assert counted(do) == (0.5, 1.0)
+
+    def test_who_takes_a_run_up_settles_for_its_children(self, desk: Desk) -> None:
+        do = desk
+        limit(do, 5.0)
+        do.begin()
+        epoch = do.begin("r/think/0", parent="r")
+        assert reserve(do, "r/think/0", cost=3.0) == Reserved()
+        do(do.journal.acquire("r"))
+        assert counted(do) == (0.0, 0.0)
+        with pytest.raises(Fenced):
+            do(do.journal.append("r/think/0", 0, epoch, [sent()]))
 
     def test_what_was_reserved_without_an_intent_is_released(self, desk: Desk) -> None:
         do = desk
