@@ -151,11 +151,11 @@ async def under_limits(
     session, journal = ctx.host, ctx.host.journal
     key, begin = intent
     head = await _reserve(ctx, most, models, intent)
-    used: Mapping[str, float] = dict.fromkeys(most, 0.0)  # until its intent is written
+    used: Mapping[str, float] | None = dict.fromkeys(most, 0.0)  # until its intent is written
     try:
         if begin is not None:
             await begin()
-        used = {}
+        used = None
         made, used = await call()
     except (Exception, CancelledError) as error:
         if isinstance(error, ModelError) and error.spent is not None:
