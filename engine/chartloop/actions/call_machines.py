@@ -69,6 +69,7 @@ class ChildCalls:
         own = await outcome_of(self.ctx, *self._children)
         outcome = outcome.replace(
             spent=own.spent.plus(outcome.spent), unanswered=outcome.unanswered + own.unanswered,
+            unknown=outcome.unknown + own.unknown,
             warnings=(*outcome.warnings, *own.warnings), partial=(*outcome.partial, *own.partial),
             signals=(*outcome.signals, *own.signals),
             progressed=outcome.progressed or own.progressed,

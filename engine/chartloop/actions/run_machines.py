@@ -237,6 +237,7 @@ async def drive(
     With `first`, the first that ends without an error stops the others. Their deadline is `grace`
     seconds before the action's.
     """
+    await ctx.settle()  # the record before has called for them
     ports, order = ctx.ports, None
     if ports.model is not None:
         order = InOrder(ports.model, ctx.facts.usage.llm_calls + ctx.failed_calls)

@@ -358,8 +358,9 @@ async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -
 
 
 async def _has_child(session: Session) -> bool:
-    """Whether the current action has a child that has not ended, and so must stop first."""
-    return any(not row.ended for row in await session.find_children())
+    """Whether the current action has a child that must stop first, or that it has yet to count."""
+    children, on = await session.find_children(), session.position.blocked_on
+    return any(not row.ended or on in ("", CHILD) for row in children)
 
 
 async def _close_child(session: Session, at: float) -> Record:
