@@ -85,6 +85,7 @@ def _value(value: Any) -> Any:
 
 
 def _machine(spec: MachineSpec, home: str) -> Data:
+    spec = spec.authored
     special: Data = {
         "metadata": dict(spec.metadata), "model": _model(spec.model),
         "mcp_servers": {n: _server(s) for n, s in spec.servers.items()},
@@ -101,9 +102,9 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         "inputs": {name: use.to_dict() for name, use in (spec.inputs or {}).items()},
         "rules": [
             _written(rule, RuleShape, {}, order="when stop signal to at before")
-            for rule in (spec.rules if spec.approve is None else spec.approve.rules)
+            for rule in spec.rules
         ],
-        "states": {n: _state(s) for n, s in _states(spec)},
+        "states": {n: _state(s) for n, s in spec.states.items()},
         "machines": {n: _machine(m, home) for n, m in spec.machines.items()},
         "start": spec.start if spec.start_given else "",
         "resume_at": [*spec.resume_at],
@@ -116,15 +117,6 @@ def _machine(spec: MachineSpec, home: str) -> Data:
     }  # fmt: skip
     first = "title about source metadata instructions model tools mcp_servers memory tasks limits"
     return _written(spec, MachineShape, special, order=f"{first} vars define reasons approve")
-
-
-def _states(spec: MachineSpec) -> Iterable[tuple[str, StateSpec]]:
-    """The states before the expansion of `approve`."""
-    approve = spec.approve
-    if approve is None:
-        return spec.states.items()
-    kept = ((n, s) for n, s in spec.states.items() if n not in approve.made)
-    return ((n, approve.states.get(n, s)) for n, s in kept)
 
 
 def _approve(given: Approve | None) -> Data | None:

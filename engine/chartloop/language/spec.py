@@ -10,7 +10,7 @@ Source: `docs/language.md`
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from chartloop.core.errors import EMPTY_KINDS, NOWHERE, Finding, Place
@@ -493,6 +493,16 @@ class MachineSpec:
                 return tuple(self.machines)
             case "one" | "several":
                 return tuple(dict.fromkeys(state.named_machines))
+
+    @property
+    def authored(self) -> MachineSpec:
+        """The machine as its file has it, before the expansion of `approve`."""
+        given = self.approve
+        if given is None:
+            return self
+        kept = ((n, s) for n, s in self.states.items() if n not in given.made)
+        states = {name: given.states.get(name, state) for name, state in kept}
+        return replace(self, states=states, rules=given.rules)
 
     @property
     def gates(self) -> Collection[str]:

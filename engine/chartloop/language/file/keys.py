@@ -164,7 +164,9 @@ def _form(kind: Kind) -> str:
 
 # keys ---------------------------------------------------------------------------------------
 
-Group = Literal["States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
+Group = Literal[
+    "Consent", "States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words"
+]
 """The headings of a diff. Changes under `Words` do not affect a run."""
 
 REQUIRED: Any = ...

@@ -2,7 +2,7 @@
 
     kind        added removed renamed retargeted loosened tightened changed moved
     what        state edge rule limit variable definition reason tool memory task child model
-                machine note server
+                machine note server data input approve
     aspect      the part of it: `when`, `with.text`, `value`; empty for the whole
     before      it in the first machine: name, text, place; None if it is not there
     after       the same in the second machine
@@ -38,7 +38,7 @@ Kind = Literal[
 ]
 What = Literal[
     "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
-    "child", "model", "machine", "note", "server", "data", "input",
+    "child", "model", "machine", "note", "server", "data", "input", "approve",
 ]  # fmt: skip
 GROUPS: tuple[Group, ...] = get_args(Group)
 """The headings, in order of display. Changes under `Words` do not affect a run."""
@@ -125,7 +125,9 @@ class Change:
 
     @property
     def group(self) -> Group:
-        """The heading that it belongs to."""
+        """The heading that it belongs to. A model reads what a child is for, as of any tool."""
+        if self.within and (self.what, self.aspect) == ("machine", "about"):
+            return "Model"
         return _group(self.what, self.aspect)
 
     @property
@@ -205,7 +207,7 @@ _WHOLE: Mapping[What, Group] = MappingProxyType(
         "state": "States", "edge": "Edges", "rule": "Rules", "limit": "Limits",
         "variable": "Data", "definition": "Data", "reason": "Rules", "tool": "Model",
         "memory": "Data", "task": "Data", "child": "States", "model": "Model", "machine": "Data",
-        "note": "Words", "server": "Model", "data": "Data", "input": "Data",
+        "note": "Words", "server": "Model", "data": "Data", "input": "Data", "approve": "Consent",
     }
 )  # fmt: skip
 
@@ -240,7 +242,7 @@ def _thing(change: Change, side: Side) -> str:
         return "the machine"
     if change.what == "model":
         return f"`model.{side.name}`"
-    if change.what == "note":
+    if change.what in ("note", "approve"):
         return f"`{side.name}`"
     return f"{_NOUNS.get(change.what, change.what)} `{side.name}`"
 

@@ -8,8 +8,9 @@ Source:      the issue "Pictures", 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from chartloop.analysis.versions.diff.align import (
@@ -27,6 +28,7 @@ from chartloop.analysis.versions.diff.machine_parts import (
     Aspect,
     Part,
     Renaming,
+    approve_parts,
     edge_part,
     machine_part,
     named_parts,
@@ -43,6 +45,8 @@ class Comparison(NamedTuple):
     changes: tuple[Change, ...]
     pairs: Pairs
     """The pairs of the machines themselves, without those of their children."""
+    drawn: tuple[Change, ...]
+    """The changes of the expanded machines, which pictures show and runs meet."""
 
 
 class _Guard(NamedTuple):
@@ -60,9 +64,13 @@ class _Guard(NamedTuple):
 
 def compare(a: MachineSpec, b: MachineSpec) -> Comparison:
     """Return the changes from the first machine to the second, in order of display."""
-    comparator = _Comparator(a, b, ())
-    changes = [*comparator.all_changes()]
-    return Comparison(tuple(sorted(changes, key=_display_order)), comparator.pairs())
+    expanded = _Comparator(a, b, ())
+    drawn = tuple(sorted(expanded.all_changes(), key=_display_order))
+    changes = drawn
+    if any(spec.approve is not None for one in (a, b) for spec in one.family()):
+        authored = _Comparator(a, b, (), authored=True).all_changes()
+        changes = tuple(sorted(authored, key=_display_order))
+    return Comparison(changes, expanded.pairs(), drawn)
 
 
 def _display_order(change: Change) -> tuple[Any, ...]:
@@ -77,8 +85,12 @@ class _Comparator:
     a: MachineSpec
     b: MachineSpec
     within: tuple[str, ...]
+    authored: bool = False
+    """Whether the machines are compared as their files have them."""
 
     def __post_init__(self) -> None:
+        if self.authored:
+            self.a, self.b = self.a.authored, self.b.authored
         self.states = states_of(self.a, self.b)
         self.names = Renaming({o: n for o, n in self.states.items() if o != n})
         self.shift = Shift(
@@ -142,7 +154,8 @@ class _Comparator:
             yield self._order(whole, "rules", ours, theirs)
 
     def _named_changes(self) -> Iterator[Change]:
-        ours, theirs = [*named_parts(self.a, self.names)], [*named_parts(self.b)]
+        ours = [*named_parts(self.a, self.names), *approve_parts(self.a, self.names)]
+        theirs = [*named_parts(self.b), *approve_parts(self.b)]
         matched = match(ours, theirs, [lambda part: (part.what, part.name)])
         yield from self._removed_and_added(matched.gone, matched.new)
         for one, other in matched.both:
@@ -168,7 +181,10 @@ class _Comparator:
         added = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]
         yield from self._removed_and_added(removed, added)
         for name in (n for n in self.a.machines if n in self.b.machines):
-            inner = _Comparator(self.a.machines[name], self.b.machines[name], (*self.within, name))
+            inner = replace(
+                self, a=self.a.machines[name], b=self.b.machines[name],
+                within=(*self.within, name),
+            )  # fmt: skip
             yield from inner.all_changes()
 
     # records --------------------------------------------------------------------------------
@@ -202,10 +218,14 @@ class _Comparator:
     ) -> Change:
         one, (old, new) = parts[0], aspects
         kind: Kind = "removed" if new is None else "added" if old is None else "changed"
+        if one.what == "approve" and kind != "changed":
+            kind = _CONSENT.get((name, kind), kind)
         effects: tuple[Effect, ...] = ()
         if old is not None and new is not None:
             if one.what == "edge" and name == "to":
                 kind = "retargeted"
+            elif one.what == "approve" and name == "tools":
+                kind = _tools_kind(json.loads(old.value), json.loads(new.value))
             elif old.guard is not None and new.guard is not None and old.guard.type.kind == "bool":
                 kind, effects = self._guard_change(parts, old.guard, new.guard)
             elif one.what == "limit" and name == "value":
@@ -256,6 +276,8 @@ class _Comparator:
         if not moved:
             return "changed", ()
         way = _way(moved, self._stops(parts)) if parts[0].what != "definition" else None
+        if parts[0].what == "approve":  # where the guard holds, a person is asked
+            return ("tightened" if moved > 0 else "loosened"), ()
         kind: Kind = "loosened" if moved > 0 else "tightened"
         return kind, (Effect("", "", way),) if way else ()
 
@@ -294,6 +316,21 @@ class _Comparator:
             time: Way = "longer" if moved > 0 else "shorter"
             way = time if guard.deadline else _way(moved, guard.stops)
             yield Effect(guard.before, guard.after, way)
+
+
+_CONSENT: Mapping[tuple[str, Kind], Kind] = {
+    ("when", "added"): "loosened", ("when", "removed"): "tightened",
+    ("not_by", "added"): "tightened", ("not_by", "removed"): "loosened",
+    ("remember", "added"): "loosened", ("remember", "removed"): "tightened",
+}  # fmt: skip
+"""What a key of `approve` does to consent: `loosened` is what no longer asks, or asks fewer."""
+
+
+def _tools_kind(old: list[str], new: list[str]) -> Kind:
+    """What other tools under `approve` do to consent."""
+    if set(old) < set(new):
+        return "tightened"
+    return "loosened" if set(old) > set(new) else "changed"
 
 
 def _are_numbers(old: Any, new: Any) -> bool:

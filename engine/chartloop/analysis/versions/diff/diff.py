@@ -144,7 +144,8 @@ class Diff(Report):
     def merged_chart(self) -> Merged:
         """Both flowcharts merged into one."""
         before, after = self.before.draw().chart, self.after.draw().chart
-        return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
+        drawn = self.comparison.drawn
+        return merge(before, after, self.comparison.pairs, drawn, title=self.title)
 
     def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
         """Return both flowcharts as one: the changes and their neighbours or, if `full`, all.

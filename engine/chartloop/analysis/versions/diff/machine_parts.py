@@ -21,7 +21,7 @@ from chartloop.core.specs import DataUse
 from chartloop.core.types import Type
 from chartloop.core.units import say_number, write_duration
 from chartloop.language.expression import Expression
-from chartloop.language.file.file import OnShape, RuleShape, StateShape
+from chartloop.language.file.file import ApproveShape, OnShape, RuleShape, StateShape
 from chartloop.language.file.keys import Part as Keyed
 from chartloop.language.label import Label
 from chartloop.language.spec import (
@@ -366,6 +366,23 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         yield Part("tool", name, name, ("tools", number), _lock_aspects(spec, name))
     yield from _server_parts(spec)
     yield from _notes(spec)
+
+
+def approve_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
+    """Yield `approve`, if the file has it, with all of its keys."""
+    given = spec.approve
+    if given is None:
+        return
+    aspects = _Aspects(("approve",), names)
+    aspects.add("tools", sorted(given.tools), text=", ".join(given.tools))
+    aspects.guard("when", given.when)
+    if given.within is not None:
+        aspects.add("within", given.within, text=_seconds(given.within))
+    if given.expired:
+        aspects.add("expired", names.state(given.expired), text=given.expired)
+    aspects.rest(given, ApproveShape)
+    text = ", ".join(f"{name}: {aspect.text}" for name, aspect in aspects.items())
+    yield Part("approve", "approve", "approve", ("approve",), aspects, text)
 
 
 def _server_parts(spec: MachineSpec) -> Iterator[Part]:

@@ -45,9 +45,9 @@ def align_files(old: MachineSpec | None, new: MachineSpec) -> Alignment:
     if old is None or old is new:
         own = Names(new.renamed)
         return Alignment((), {}, own, own, {})
-    changes, pairs = compare(old, new)
+    _, pairs, changes = compare(old, new)
     if more := align_states(old, new, pairs.states):
-        changes, pairs = compare(old, replace(new, renamed={**new.renamed, **more}))
+        _, pairs, changes = compare(old, replace(new, renamed={**new.renamed, **more}))
     # `a: b` in the old file and `a: c` in the new one make `b` `c`
     indirect = {
         middle: new.renamed[first]
