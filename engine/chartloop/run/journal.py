@@ -82,7 +82,7 @@ from chartloop.run.lease import (
 from chartloop.run.raw_run import Copies, RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import Requests, StoredRequest, refuse_second
-from chartloop.run.schedule import MemorySchedule, Schedule
+from chartloop.run.schedule import Census, MemorySchedule, Schedule
 from chartloop.run.succession import (
     is_unbegun,
     refuse_followed,
@@ -93,7 +93,9 @@ from chartloop.run.succession import (
 from chartloop.run.tenants import covers, refuse_stranger
 
 
-class Journal(Leases, Requests, Schedule, CronSchedules, Fleet, Chains, Copies, Protocol):
+class Journal(
+    Leases, Requests, Schedule, Census, CronSchedules, Fleet, Chains, Copies, Protocol
+):  # fmt: skip
     """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property

@@ -25,9 +25,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, Unpack
 
+from chartloop.core.phase import Phase, phase_of
 from chartloop.run.fleet import SESSION, TENANT
+from chartloop.run.journal_pages import Wanted
 from chartloop.run.journal_records import PRIORITY, RunRow
 from chartloop.run.lease import TTL, Driver, MemoryLeases, ancestry
 from chartloop.run.processes import Process
@@ -78,7 +80,7 @@ class WorkerRow(NamedTuple):
     room: int = 0
     """The number of runs that it drives at once."""
     lacks: Mapping[str, str] = {}
-    """Why it cannot drive runs, by what these need."""
+    """Why it cannot drive runs, by what these need; empty for those that it can drive."""
     until: float = 0.0
     """When it counts as dead, unless it says before that it lives; set by the journal."""
 
@@ -129,6 +131,44 @@ class Backlog(NamedTuple):
     workers: list[WorkerRow]
     holds: list[Held]
     """What they have claimed, the oldest claim first."""
+
+
+Place = Literal["", "due", "held", "rests", "parked"]
+"""Where the open request of a run is; empty if it has none."""
+
+
+class LivingRuns(NamedTuple):
+    """Runs that have not ended, of one tenant and version, that stand alike: one or more."""
+
+    tenant: str
+    machine: str
+    machine_hash: str
+    needs: str
+    """What their open requests need; empty for nothing, and without a request."""
+    priority: int
+    place: Place
+    status: str
+    asks: bool
+    """Whether they have a question."""
+    wakes: bool
+    """Whether they have a wake-up time."""
+    runs: int
+    """How many they are."""
+    due: float | None
+    """The least time at which one of them is or was due; None for none."""
+    run_id: str
+    """One of them."""
+
+    @property
+    def phase(self) -> Phase:
+        """How they stand, as far as rows and requests know: without a request one may be driven."""
+        driven, queued = self.place == "held" or None, self.place not in ("", "held")
+        asks, wakes = bool(self.asks), bool(self.wakes)
+        return phase_of(self.status, asks=asks, wakes=wakes, driven=driven, queued=queued)
+
+
+COUNTED = 20_000
+"""The most living runs that are counted by version, those begun longest ago."""
 
 
 class Depth(NamedTuple):
@@ -208,6 +248,17 @@ class Schedule(Protocol):
         ...
 
 
+class Census(Protocol):
+    """The runs of a journal in figures."""
+
+    async def living(self, of: str = "") -> list[LivingRuns]:
+        """The runs that have not ended, without children, counted by version: at most `COUNTED`.
+
+        `of` as for `Schedule.depth`. The cost grows with these runs, up to that many.
+        """
+        ...
+
+
 class Engine(Schedule, Protocol):
     """A schedule whose runs are delivered to a process by an engine.
 
@@ -256,6 +307,10 @@ class MemorySchedule(MemoryLeases):
 
     def row_now(self, run_id: str) -> RunRow | None:
         """The row of a run, or None."""
+        raise NotImplementedError
+
+    async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
+        """The matching runs."""
         raise NotImplementedError
 
     def _count_records(self, run_id: str) -> int:
@@ -377,6 +432,29 @@ class MemorySchedule(MemoryLeases):
             await self.workers(),
             sorted(holds, key=itemgetter(2, 1)),
         )  # fmt: skip
+
+    async def living(self, of: str = "") -> list[LivingRuns]:
+        now, every = self._now(), await self.rows(children=False)
+        rows = [
+            row for row in every
+            if not row.ending and row.status != "moved" and covers(of, row.run_id)
+        ]  # fmt: skip
+        opened = {request.run_id: (request.needs, place) for request, place in self._open()}
+
+        def alone(row: RunRow) -> LivingRuns:
+            needs, at = opened.get(row.run_id, ("", None))
+            due = None if at is None else at.due
+            place: Place = (
+                "" if at is None else "held" if at.worker
+                else "parked" if len(at.lapses) >= LAPSES
+                else "due" if due is not None and due <= now else "rests"
+            )  # fmt: skip
+            return LivingRuns(
+                row.tenant, row.machine, row.machine_hash, needs, row.priority, place, row.status,
+                row.question is not None, row.wake_at is not None, 1, due, row.run_id,
+            )  # fmt: skip
+
+        return [alone(row) for row in sorted(rows, key=lambda row: row.created)[:COUNTED]]
 
     async def depth(self, of: str = "") -> Depth:
         now = self._now()

@@ -46,7 +46,7 @@ from chartloop.run.journal_pages import (
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, LivingRuns, WorkerRow
 
 T = TypeVar("T")
 
@@ -225,6 +225,10 @@ class CrashAt:
     async def depth(self, of: str = "") -> Depth:
         self._live()
         return await self.journal.depth(of)
+
+    async def living(self, of: str = "") -> list[LivingRuns]:
+        self._live()
+        return await self.journal.living(of)
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))

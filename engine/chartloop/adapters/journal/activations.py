@@ -21,6 +21,7 @@ from chartloop.run.lease import CHILD_MARK, ancestry
 from chartloop.run.processes import Process, is_gone
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import (
+    COUNTED,
     LAPSES,
     RESTS,
     SOME,
@@ -31,6 +32,7 @@ from chartloop.run.schedule import (
     Depth,
     Held,
     Lapse,
+    LivingRuns,
     Parked,
     WorkerRow,
     share_of,
@@ -158,6 +160,18 @@ TENANT = (
 )
 """The tenant in the id of a run: `tenant_of`."""
 _DEPTH_OF = DEPTH.replace("WHERE outcome", f"WHERE {TENANT} = ?1 AND outcome")
+_PLACE = (
+    "CASE WHEN key IS NULL THEN '' WHEN worker IS NOT NULL THEN 'held' WHEN parked THEN 'parked' "
+    "WHEN due <= ? THEN 'due' ELSE 'rests' END"
+)
+_LIVING = (
+    f"SELECT tenant, machine, machine_hash, coalesce(needs, ''), begun.priority, {_PLACE}, "  # noqa: S608
+    "status, asks, timed, count(*), min(due), min(begun.run_id) FROM ("
+    "SELECT run_id, tenant, machine, machine_hash, priority, status, question IS NOT NULL AS asks, "
+    "wake_at IS NOT NULL AS timed FROM run WHERE ending = '' AND +status != 'moved' "
+    "AND instr(run_id, '/') = 0 AND {of} ORDER BY created LIMIT ?) AS begun LEFT JOIN request "
+    "ON request.run_id = begun.run_id AND outcome IS NULL GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9"
+)
 _WORKERS = "SELECT id, face, host, pid, place, born, room, lacks, until FROM worker ORDER BY id"
 _HOLDS = (
     "SELECT worker, run_id, since, priority FROM request "
@@ -306,6 +320,12 @@ class ScheduleRows:
             self.workers(),
             holds,
         )  # fmt: skip
+
+    def living(self, of: str = "") -> list[LivingRuns]:
+        """The runs that have not ended, counted by version."""
+        sql = _LIVING.replace("{of}", "+tenant = ?" if of else "true")
+        given = self.now(), *([of.removesuffix(MARK)] if of else []), COUNTED
+        return [LivingRuns(*row) for row in self.db.execute(sql, given)]
 
     def depth(self, of: str = "") -> Depth:
         """Its figures alone; `of` some runs, as `covers` says."""

@@ -77,7 +77,7 @@ from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, LivingRuns, WorkerRow
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -95,7 +95,7 @@ Call: TypeAlias = Write | Read
 
 _LONG = frozenset((
     Rows.events, Rows.records, Rows.chain, Rows.rows, Rows.page, Rows.tally, Rows.tail, Rows.blob,
-    Rows.snapshot, Rows.workers, Rows.backlog, Rows.raw, Rows.chain_ends,
+    Rows.snapshot, Rows.workers, Rows.backlog, Rows.living, Rows.raw, Rows.chain_ends,
 ))  # fmt: skip
 
 
@@ -351,6 +351,9 @@ class JournalFace(ABC):
 
     async def backlog(self) -> Backlog:
         return await self._read("", Rows.backlog)
+
+    async def living(self, of: str = "") -> list[LivingRuns]:
+        return await self._read("", Rows.living, of)
 
     async def depth(self, of: str = "") -> Depth:
         return await self._read("", Rows.depth, of)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from chartloop.run.journal import InboxMessage, Move, RunRow, Update
+from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
 from chartloop.run.schedule import LAPSES, STRAY, Activation, WorkerRow
+from chartloop.run.tenants import covers
 from chartloop.testing.clock import ManualClock
 from chartloop.testing.journal_suite.desk import Desk, intent, step
 from chartloop.testing.journal_suite.requests import asked
@@ -255,6 +257,37 @@ class ScheduleCases:
         assert (backlog.due, backlog.needs) == (1, {OTHER: 1})
         assert backlog.workers[0].lacks == {OTHER: "no tool `x`"}
         assert runs_of(do(journal.claim("two", 9, {OTHER: True})).runs) == ["b"]
+
+    def test_living_runs_are_counted_by_version_and_by_where_they_are(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        row = RunRow("asks", "a", "h", status="running")
+        of: dict[str, Any] = {"machine": "a", "machine_hash": "h", "status": "running"}
+        order(do, "held", needs=MACHINE, **of)
+        do(journal.claim("one", 9, {MACHINE: True}))
+        order(do, "t:r1", "t:r2", needs=MACHINE, at=2.0, **of)
+        order(do, "later", at=clock.now() + 60.0, **of)
+        for new in (
+            row.replace(status="paused", question=OpenQuestion("1")),
+            RunRow("old", "a", "g", priority=9, wake_at=9e9, status="paused"),
+            row.replace(run_id="held/child/1"), row.replace(run_id="ended", ending="done"),
+            row.replace(run_id="moved", status="moved"),
+        ):  # fmt: skip
+            do(journal.create(new))
+        found = do(journal.living())
+        counts = Counter[tuple[object, ...]]()
+        for each in found:
+            counts[(*each[:6], each.phase.name, each.due)] += each.runs
+        assert counts == {
+            ("", "a", "g", "", 9, "", "sleeping", None): 1,
+            ("", "a", "h", "", 5, "", "waiting", None): 1,
+            ("", "a", "h", "", 5, "rests", "queued", clock.now() + 60.0): 1,
+            ("", "a", "h", MACHINE, 5, "held", "running", 1.0): 1,
+            ("t", "a", "h", MACHINE, 5, "due", "queued", 2.0): 2,
+        }
+        for name in ("t:", ":"):
+            assert do(journal.living(name)) == [one for one in found if covers(name, one.run_id)]
 
     def test_the_runs_of_a_dead_worker_are_due_again(self, desk: Desk, clock: ManualClock) -> None:
         do, journal = desk, desk.journal
