@@ -19,7 +19,7 @@ from chartloop.hosting.settings import Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import LAPSES
+from chartloop.run.schedule import LAPSES, WorkerRow
 from chartloop.run.sync import by_hand
 from tests.cli.shell import PROGRAM, program
 from tests.cli.working import PAYS, Place, kill_one_of_two, stopped, until
@@ -132,6 +132,34 @@ def test_a_repeated_submit_submits_nothing_twice(place: Place) -> None:
 def test_a_file_with_mistakes_is_refused(place: Place) -> None:
     assert "unknown action `pay`" in place.call("submit", "pays.yaml", code=1)
     assert not (place.folder / "j.db").exists()
+
+
+def test_a_worker_lists_what_it_can_drive_also_of_runs_that_rest(place: Place) -> None:
+    place.submit("--var", "rest=0")
+    with place.journal() as journal:
+        by_hand(journal.keep(WorkerRow("before")))
+        (run,) = by_hand(journal.claim("before", 1, {needs_of_first(journal): True})).runs
+        by_hand(journal.hand_back("before", run, by_hand(journal.now()) + 600.0))
+        by_hand(journal.keep(WorkerRow("before"), ttl=0))
+
+        def listed() -> list[WorkerRow]:
+            return [one for one in by_hand(journal.backlog()).workers if one.lacks]
+
+        with place.worker() as worker:
+            until(listed)
+            (able,) = listed()
+            stopped(worker)
+        with place.worker(tools=False) as worker:
+            until(listed)
+            (lacking,) = listed()
+            stopped(worker)
+    assert able.lacks == {run.request.needs: ""}
+    assert "unknown action `pay`" in lacking.lacks[run.request.needs]
+
+
+def needs_of_first(journal: Journal) -> str:
+    """What the first open order needs."""
+    return by_hand(journal.requests(open_only=True, limit=1))[0].needs
 
 
 def test_watch_tells_the_depth_of_the_queue(place: Place) -> None:

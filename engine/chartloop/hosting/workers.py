@@ -151,9 +151,10 @@ class Workers:
         return ""
 
     async def keep(self, ttl: float = TTL) -> None:
-        """List this process as alive in the journal."""
-        lacking = {needs: why for needs, why in [*self.lacks.items()] if why}
-        row = WorkerRow(self.id, self.runs.settings.face, this_process(), self._room, lacking)
+        """List this process as alive in the journal, with what it can drive and what it lacks."""
+        row = WorkerRow(
+            self.id, self.runs.settings.face, this_process(), self._room, dict(self.lacks)
+        )  # fmt: skip
         await self.schedule.keep(row, ttl=ttl)
 
     @property
@@ -177,9 +178,11 @@ class Workers:
     def _keep_alive(self) -> None:
         """List this process, sweep the runs of dead ones, and start those of cron schedules.
 
-        In a thread that no action blocks.
+        In a thread that no action blocks. Of what runs need that are not due, it judges one a turn:
+        whoever asks whether another worker may end is told whether this one can drive them.
         """
         kept = time.monotonic()
+        unjudged: dict[str, str] | None = None
         with asyncio.Runner() as runner:
             while not self._stopped.wait(AGAIN):
                 try:
@@ -189,6 +192,14 @@ class Workers:
                     swept = runner.run(self.schedule.sweep(lost=lapses))
                     if take_ticks(self.runs.journal, self.runs.machines, self.lacks) or swept:
                         self.wake()
+                    if unjudged is None:
+                        living = by_hand(self.runs.journal.living())
+                        unjudged = {one.needs: one.run_id for one in living if one.place}
+                    if unjudged:
+                        needs, run_id = unjudged.popitem()
+                        row = by_hand(self.runs.journal.row(run_id))
+                        if needs not in self.lacks and row is not None:
+                            self.lacks[needs] = self.runs.machines.lacks(row)
                 except ChartloopError as error:
                     _log.warning("a worker could not write to the journal: %s", error.message)
             with suppress(ChartloopError):

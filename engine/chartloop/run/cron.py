@@ -64,6 +64,11 @@ class CronSchedule(Value, frozen=True):
     change is made to it that was meant for an earlier schedule of the name."""
 
     @property
+    def tenant(self) -> str:
+        """Whose runs it starts; empty for no tenant."""
+        return str(self.starts[0].get("tenant") or "") if self.starts else ""
+
+    @property
     def needs(self) -> str:
         """What a worker must have to start its runs."""
         return " ".join((self.machine_hash, *sorted(self.plugins)))

@@ -23,6 +23,7 @@ from chartloop.ui.view_model.table import table_lines
 
 with at_first_use(__name__):
     from chartloop.run import journal_pages, journal_records, phases, retention, succession, sync
+    from chartloop.ui.view_model import fleet_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -148,8 +149,10 @@ def runs(
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not rows:
         console.say("no runs", "dim")
-    for line in () if journal is None else queue_report.troubles(sync.by_hand(journal.backlog())):
-        console.say(console.plain(line), "yellow")
+    if journal is not None:
+        backlog = sync.by_hand(journal.backlog())
+        for line in (*fleet_view.troubles(backlog), *fleet_view.say_parked(backlog)):
+            console.say(console.plain(line), "yellow")
 
 
 @runs.command(
