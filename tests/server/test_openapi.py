@@ -53,6 +53,10 @@ ROUTES = """
 /answer/question GET
 /answer POST
 /me GET
+/fleet GET
+/limits POST
+/limits/settle POST
+/schedules/{name}/{order} POST
 /runs/{run_id}/step POST
 /runs/{run_id}/run POST
 /runs/{run_id}/pause POST

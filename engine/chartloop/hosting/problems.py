@@ -37,6 +37,7 @@ from chartloop.core.errors import (
     UnknownRunError,
     WaitError,
 )
+from chartloop.hosting.cron_orders import UnknownScheduleError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = 5
@@ -45,6 +46,7 @@ _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
     (UnknownRunError, 404),
+    (UnknownScheduleError, 404),
     (CursorGoneError, 410),
     (CursorError, 422),
     (StatusError, 409),

@@ -14,7 +14,6 @@ import click
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.commands.runs import say_freed
-from chartloop.cli.commands.schedule import change_schedule, resumed
 from chartloop.cli.error_report import say_error
 from chartloop.cli.journal_access import find_run, journal_at, open_journal
 from chartloop.cli.late import at_first_use
@@ -26,6 +25,7 @@ from chartloop.core.units import say_count
 with at_first_use(__name__):
     from chartloop.adapters.journal import opening as journal_opening
     from chartloop.adapters.schedule import opening as schedules
+    from chartloop.hosting import cron_orders
     from chartloop.pictures import save as saving
     from chartloop.run import copies, journal_pages, retention, shared_copies, sync
     from chartloop.run import journal as journals
@@ -98,7 +98,7 @@ def migrate(
     by = schedules.prepare(opened, schedule)
     if restored or go_on:
         for one in sync.by_hand(opened.cron_schedules()):
-            change_schedule(opened, one.name, _as_restored if go_on else _at_rest)
+            cron_orders.change_schedule(opened, one.name, _as_restored if go_on else _at_rest)
         sync.by_hand(opened.mark_restored(lift=go_on))
     marked = sync.by_hand(opened.restored())
     if options.is_json:
@@ -121,7 +121,7 @@ def _at_rest(one: CronSchedule, _: Journal) -> CronSchedule:
 
 def _as_restored(one: CronSchedule, journal: Journal) -> CronSchedule:
     """Let a schedule that rests since the journal was restored go on; leave any other alone."""
-    return resumed(one, journal) if one.note == shared_copies.RESTORED else one
+    return cron_orders.resumed(one, journal) if one.note == shared_copies.RESTORED else one
 
 
 @journal.command("export")
@@ -217,13 +217,13 @@ def import_(file: str, go_on: bool, options: RunOptions) -> int:
         tally.shared[put.what] += [put.name] if put.new else []
         tally.resting["schedule"] += [put.name] if put.rests else []
         if go_on and put.what == "schedules" and not put.new:
-            change_schedule(opened, put.name, _as_released)
+            cron_orders.change_schedule(opened, put.name, _as_released)
     return tally.tell(as_json=options.is_json, file=file, go_on=go_on)
 
 
 def _as_released(one: CronSchedule, journal: Journal) -> CronSchedule:
     """Let a schedule of an import at rest go on; leave any other alone."""
-    return resumed(one, journal) if one.note == shared_copies.RESTS else one
+    return cron_orders.resumed(one, journal) if one.note == shared_copies.RESTS else one
 
 
 _STATUSES = ("completed", "error", "moved")

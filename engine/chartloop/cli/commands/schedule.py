@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,20 +15,19 @@ from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.options import AGE, RUN_ID, RunOptions, option, pass_options
 from chartloop.cli.printing import Row, print_table
-from chartloop.core.errors import nearest
 from chartloop.core.units import write_duration
 
 with at_first_use(__name__):
     from chartloop.adapters import cron as cron_times
     from chartloop.cli import inputs as task_inputs
     from chartloop.cli import run_factory
-    from chartloop.hosting import ticks
+    from chartloop.hosting import cron_orders, ticks
     from chartloop.run import cron as cron_jobs
-    from chartloop.run import shared_copies, sync
+    from chartloop.run import sync
+    from chartloop.ui.view_model import fleet_view
 
 if TYPE_CHECKING:
     from chartloop.run.cron import CronSchedule, Missed, Overlap
-    from chartloop.run.journal import Journal
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -189,8 +187,7 @@ def list_(options: RunOptions) -> None:
         runs = [sync.by_hand(journal.row(run_id)) for run_id in one.runs]
         found = [row.reason or row.status for row in runs if row is not None]
         status = ", ".join(dict.fromkeys(found)) or ("removed" if runs else "")
-        lacks = [worker.lacks.get(one.needs, "") for worker in workers]
-        trouble = "; ".join(dict.fromkeys(lacks)) if lacks and all(lacks) else ""
+        trouble = fleet_view.what_all_lack(workers, one.needs)
         if trouble:
             troubles.append(f"no worker can start the runs of {one.name}: {trouble}")
         elif one.note:
@@ -230,7 +227,7 @@ def _as_data(one: CronSchedule, status: str, trouble: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], Any]) -> None:
+def _changing(verb: str, about: str) -> None:
     """Add a command that changes a schedule of a name."""
 
     @schedule.command(verb, help=about)
@@ -239,37 +236,13 @@ def _changing(verb: str, about: str, change: Callable[[CronSchedule, Journal], A
     @parameters.format_option()
     @pass_options(RunOptions)
     def command(name: str, options: RunOptions) -> None:
-        change_schedule(open_journal(options), name, change)
+        cron_orders.change_schedule(open_journal(options), name, cron_orders.CHANGES[verb])
         if options.is_json:
             console.result(console.as_json({"schedule": name, "done": verb}))
         else:
             console.say(f"schedule {name}: {verb} done")
 
 
-def change_schedule(
-    journal: Journal, name: str, change: Callable[[CronSchedule, Journal], CronSchedule | None]
-) -> None:
-    """Change a schedule of a journal, or remove it. Raises `MisuseError` if there is none."""
-    done = False
-    while not done:  # a worker may take a tick between the two
-        known = {one.name: one for one in sync.by_hand(journal.cron_schedules())}
-        if name not in known:
-            hint = nearest(name, known, otherwise="`chartloop schedule list` lists them")
-            raise MisuseError(f"there is no schedule `{name}`", hint=hint)
-        done = sync.by_hand(journal.put_cron(known[name], change(known[name], journal)))
-
-
-def resumed(one: CronSchedule, journal: Journal) -> CronSchedule:
-    """A schedule that is not paused."""
-    if not one.paused:
-        return one
-    note = "" if one.note in (shared_copies.RESTS, shared_copies.RESTORED) else one.note
-    now = sync.by_hand(journal.now())
-    return one.replace(paused=False, note=note, next=cron_times.next_tick(one, now))
-
-
-_changing("pause", "Start no runs of a schedule until it is resumed.",
-          lambda one, _: one.replace(paused=True))  # fmt: skip
-_changing("resume", "Let a paused schedule go on. What it missed meanwhile is not started.",
-          resumed)  # fmt: skip
-_changing("remove", "Remove a schedule. Its runs stay.", lambda _, __: None)
+_changing("pause", "Start no runs of a schedule until it is resumed.")
+_changing("resume", "Let a paused schedule go on. What it missed meanwhile is not started.")
+_changing("remove", "Remove a schedule. Its runs stay.")

@@ -28,6 +28,7 @@ from chartloop.hosting.safety import Safety
 from chartloop.hosting.server import (
     routes_agent,
     routes_conversation,
+    routes_fleet,
     routes_links,
     routes_machines,
     routes_page,
@@ -93,7 +94,8 @@ def create_app(settings: Settings) -> FastAPI:
     _add_errors(app)
     _add_service(app)
     rooms = (
-        routes_machines, routes_agent, routes_page, routes_conversation, routes_links, routes_runs
+        routes_machines, routes_agent, routes_page, routes_conversation, routes_links, routes_fleet,
+        routes_runs,
     )  # fmt: skip
     routers = [room.router for room in rooms]
     for router in routers:

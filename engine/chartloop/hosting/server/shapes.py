@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from chartloop.run.answer_links import LONGEST as LONGEST_LINK
 from chartloop.run.answer_links import LONGEST_NAME, WEEK
+from chartloop.run.fleet import Per, What
 from chartloop.run.journal_records import OpenQuestion, RunRow
 from chartloop.run.retry import CallAgain, CallInDoubt, LimitReached, RetryPlan
 
@@ -18,6 +19,7 @@ LONGEST = 200_000
 """The most characters of a task or prompt."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 TENANT = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
+SCOPE = rf"^(fleet|(agent|session|model):.+|tenant:{TENANT[1:-1]})$"
 Text = Annotated[str, Field(max_length=LONGEST)]
 Short = Annotated[str, Field(max_length=1_000)]
 RunId = Annotated[str, Field(pattern=NAME)]
@@ -204,6 +206,38 @@ class SetBody(Body):
     )
     name: Short
     value: Any
+
+
+class LimitBody(Body):
+    """A limit across runs."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"scope": "fleet", "what": "cost", "per": "day", "most": 50}]
+        },
+    )
+    scope: Annotated[str, Field(pattern=SCOPE, max_length=1_000)]
+    """`fleet`, `tenant:NAME`, `agent:NAME`, `session:NAME` or `model:NAME`."""
+    what: What
+    per: Per
+    most: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] | None = None
+    """The most; null removes the limit."""
+
+
+class SettleBody(Body):
+    """What a call in doubt has used, as the provider's bill has it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"run": "k3f9", "call": "k3f9/think/3", "cost": 0.02}]},
+    )
+    run: Short
+    call: Short
+    """Its key, as `GET /fleet` has it."""
+    cost: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] = 0.0
+    """In USD."""
+    tokens: Annotated[int, Field(ge=0, le=10**15)] = 0
 
 
 class EmptyBody(Body):
