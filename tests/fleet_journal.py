@@ -292,8 +292,9 @@ FACTS = (
     Fact("next", lambda v: [round((one["next"] - v["seeded"]) / 60) for one in v["schedules"] if one["next"]], [60, -7, 60, 5], [-7, 60, 5], [60], r"schedules: 6 min \d+ s late|schedules: 7 min( \d+ s)? late"),
     Fact("ticked", lambda v: [(one["run"], one["phase"]) for one in v["schedules"] if one["run"]], [("morning-1", "queued")], [("morning-1", "queued")], [], r"schedules: morning-1"),
     Fact("notes", lambda v: [one["note"] for one in v["schedules"] if one["note"]], ["no worker has taken its tick", SKIPPED], ["no worker has taken its tick", SKIPPED], [], r"schedules: was skipped: run poll-1 has not ended"),
-    Fact("limits", _each("limits", "scope", "what", "used", "held", "left"), [WRITER, FLEET_LIMIT, MODEL, *OWN_LIMITS], [WRITER, FLEET_LIMIT, MODEL], OWN_LIMITS, r"limits: \$33\.75\s+\$2\.50\s+\$13\.75\s+\$50\.00"),
+    Fact("limits", _each("limits", "scope", "what", "used", "held", "left"), [WRITER, FLEET_LIMIT, MODEL, *OWN_LIMITS], [WRITER, FLEET_LIMIT, MODEL], OWN_LIMITS, r"limits: \$33\.75\s+\$2\.50\s+\$2\.50\s+\$13\.75\s+\$50\.00"),
     Fact("resets", lambda v: {one["scope"]: one["resets"] and one["resets"] % 86_400 for one in v["limits"] if one["what"] == "cost"}, {"fleet": 0, f"tenant:{TENANT}": 0}, {"fleet": 0}, {f"tenant:{TENANT}": 0}, r"limits: \d+ (h|min|s)"),
+    Fact("in-doubt-of-limits", lambda v: [one["in_doubt"] for one in v["limits"] if one["in_doubt"]], [2.5], [2.5], [], r"limits: \$2\.50"),
     Fact("in-doubt", _each("in_doubt", "run_id", "key"), [("paid-1", "paid-1/go/1")], [("paid-1", "paid-1/go/1")], [], r"limits: a call of paid-1 is in doubt"),
 )  # fmt: skip
 """The truth about the seeded fleet. Every reader is held against the same table."""

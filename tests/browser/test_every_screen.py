@@ -25,6 +25,7 @@ SCREENS = {
     "runs": "/runs",
     "inbox": "/inbox",
     "machines": "/machines",
+    "fleet": "/fleet",
     "machine": "/machines/calculator",
     "machine-team": "/machines/team",
     "done": "/runs/sum-0",

@@ -155,3 +155,21 @@ def test_more_runs_than_are_counted_are_said_to_be_there(runs: int, counted: boo
 )  # fmt: skip
 def test_a_limit_is_of_a_tenant_by_its_scope(scope: str, tenant: str) -> None:
     assert tenant_of_limit(scope) == tenant
+
+
+def test_a_tenant_is_not_told_what_workers_lack() -> None:
+    schedule = CronSchedule("s", "m", "n", ({"tenant": TENANT},), 0.0, 200.0)
+    told = {
+        reach: fleet_view(
+            fleet(
+                living(3, place="due", tenant=TENANT), workers=[worker("w", LACKS)],
+                schedules=[schedule], reach=REACHES[reach],
+            )
+        )
+        for reach in ("every", "tenant")
+    }  # fmt: skip
+    lacks = {
+        reach: [one["lacks"] for part in ("queue", "schedules") for one in view[part]]
+        for reach, view in told.items()
+    }
+    assert lacks == {"every": ["no tool", "no tool"], "tenant": ["", ""]}

@@ -178,8 +178,8 @@ class Workers:
     def _keep_alive(self) -> None:
         """List this process, sweep the runs of dead ones, and start those of cron schedules.
 
-        In a thread that no action blocks. Of what runs need that are not due, it judges one a turn:
-        whoever asks whether another worker may end is told whether this one can drive them.
+        In a thread that no action blocks. It also judges the needs of runs that rest, one a turn,
+        so that the view of the fleet knows whether another worker may end.
         """
         kept = time.monotonic()
         unjudged: dict[str, str] | None = None

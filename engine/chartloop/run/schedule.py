@@ -144,7 +144,7 @@ class LivingRuns(NamedTuple):
     machine: str
     machine_hash: str
     needs: str
-    """What their open requests need; empty for nothing, and without a request."""
+    """The `needs` of their open requests; empty without one."""
     priority: int
     place: Place
     status: str

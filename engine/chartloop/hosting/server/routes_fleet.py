@@ -47,7 +47,7 @@ def fleet(parts: TheParts, reach: TheReach) -> dict[str, Any]:
 
 @router.post("/limits", responses=ORDERED, dependencies=[EDIT])
 def limit(body: LimitBody, parts: TheParts, reach: TheReach) -> dict[str, bool]:
-    """Set a limit across runs, or without `most`, remove it. What it has counted stays if set."""
+    """Set a limit across runs; without `most`, remove it. A changed limit keeps its counts."""
     _refuse_tenant(reach, body.scope)
     if body.per == "minute" and body.what == "cost":
         wrong = [Wrong("/per", "a limit of cost is for a day or in all")]

@@ -226,7 +226,7 @@ class LimitBody(Body):
 
 
 class SettleBody(Body):
-    """What a call in doubt has used, as the provider's bill has it."""
+    """The use of a call in doubt, by the bill of its provider."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -30,7 +30,7 @@ _OF_SCHEDULE = "name machine machine_hash cron timezone every paused last".split
 
 
 class FleetRows(NamedTuple):
-    """What a journal says of a fleet at one moment, as far as its reader may know it."""
+    """The state of a fleet at one moment, as far as its reader may know it."""
 
     reach: Reach
     now: float
@@ -119,7 +119,7 @@ def fleet_view(found: FleetRows, served: Collection[str] | None = None) -> Json:
 
 
 def _queue(found: FleetRows, own: list[LivingRuns]) -> list[Json]:
-    """What is due, by priority and version, in the order in which it is claimed."""
+    """The due runs by priority and version, in the order in which workers claim them."""
     lines = dict[tuple[int, str, str, str], list[LivingRuns]]()
     for one in own:
         if one.place == "due":

@@ -26,7 +26,7 @@ _KINDS = {
     ".svg": "image/svg+xml",
 }
 _PREFIX = "/page/"
-_PAGES = ("/", "/inbox", "/compare", "/runs", "/machines")
+_PAGES = ("/", "/inbox", "/compare", "/fleet", "/runs", "/machines")
 """Links of pages; below the last two there is one for each run and machine."""
 LINK = "/answer"
 """The page of a link to one question. Its token stands behind `#`: only its script sends it."""

@@ -4,6 +4,7 @@
 
 import { Feed, Problem, get, isLive, token } from "./api.js";
 import { openCompare } from "./compare.js";
+import { openFleet } from "./fleet.js";
 import { openInbox } from "./inbox.js";
 import { THEME, forBrowser } from "./keep.js";
 import { openMachine, openMachines } from "./machines.js";
@@ -36,7 +37,7 @@ const KEYS = [
   ["a  d", "in the inbox: go to what accepts, to what denies; Enter sends it"],
   ["/  Esc", "in a list: search; in the inbox: fold the open question"],
   ["h", "on a machine's page: the flowchart, or where its runs went"],
-  ["1  2  3", "runs, inbox, machines"],
+  ["1  2  3  4", "runs, inbox, machines, fleet"],
   ["?", "these keys"],
 ];
 
@@ -118,7 +119,7 @@ class App {
   pick(root, name) {
     if (root === "runs" && name) return (main, parts) => openRun(main, { ...parts, id: name });
     if (root === "machines" && name) return (main, parts) => openMachine(main, { ...parts, name });
-    return { inbox: openInbox, machines: openMachines, compare: openCompare }[root] ?? openRuns;
+    return { inbox: openInbox, machines: openMachines, compare: openCompare, fleet: openFleet }[root] ?? openRuns;
   }
 
   /** What a page shows is there: it is scrolled to where it was left. */
@@ -159,7 +160,7 @@ class App {
 
   key(event) {
     if (isTyped(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
+    const page = { 1: "/runs", 2: "/inbox", 3: "/machines", 4: "/fleet" }[event.key];
     if (page) this.go(page);
     else if (event.key === "?") this.showKeys();
     else if (!this.page?.key?.(event)) return;

@@ -40,7 +40,8 @@ export async function retryRuns(list) {
   confirm(list, "Try runs again", lines, `Try ${runs(ready.length)} again`, ready.map(({ row }) => row), send);
 }
 
-function confirm(list, title, lines, label, rows, order) {
+/** Asks before an order is sent for each row; `list` is told when it was. */
+export function confirm(list, title, lines, label, rows, order) {
   const box = document.getElementById("dialog");
   const press = async () => {
     send.disabled = true;
@@ -58,11 +59,12 @@ function confirm(list, title, lines, label, rows, order) {
   list.app.dialog(title, ...lines, send, " ");
 }
 
-const runs = (number) => `${count(number)} ${number === 1 ? "run" : "runs"}`;
+export const runs = (number) => `${count(number)} ${number === 1 ? "run" : "runs"}`;
 
-function named(rows) {
+/** The first rows, and how many more there are of the whole. */
+export function named(rows, whole = rows.length) {
   const line = (row) => h("li", {}, row.task || row.run, " ", h("span", { className: "cl-muted" }, ticked(row.about ?? row.machine)));
-  const more = rows.length - SHOWN;
+  const more = whole - Math.min(rows.length, SHOWN);
   return h("ul", { className: "named" }, ...rows.slice(0, SHOWN).map(line), more > 0 ? text("li", `and ${count(more)} more`, "cl-muted") : null);
 }
 
