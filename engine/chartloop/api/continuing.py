@@ -225,7 +225,7 @@ async def fork_below(
     """
     run_id = in_tenant(row.tenant, run_id)
     last = refold_last(chart, records[:seq], run_id)
-    update = update_at(chart, run_id, last.after, last.rest)
+    update = update_at(chart, run_id, last.after, last.rest, last.decision)
     made = sibling_row(row, run_id, now).replace(**update.to_mapping())
     events = await _readable(journal, row.run_id)
     head = events_below(events, seq)

@@ -52,7 +52,8 @@ def draft(machine: Machine, start: Mapping[str, Any], run_id: str, at: float) ->
     run = machine.start(**cast("StartOptions", given))  # a worker has the model, and its key
     run.advance()
     release(run)
-    row = run.session.row
+    row = by_hand(kept.row(run.id))  # as its first record has left it
+    assert row is not None
     order = start_order(row.run_id, at, needs_of(kept, row))
     events = by_hand(kept.events(row.run_id))
     return Draft(WholeRun(row, events), order, kept.texts, recall_plugins(kept, row.run_id))

@@ -29,7 +29,6 @@ from chartloop.run.fleet_calls import fleet_facts
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Event, InboxMessage, RunRow, digest
 from chartloop.run.question import update_at
-from chartloop.run.result import last_state
 from chartloop.run.session import UPKEEP, Session, StopRequest
 from chartloop.run.sync import off_loop
 from chartloop.run.tracing import CARRIER
@@ -237,14 +236,8 @@ async def record(session: Session, input: Input, *, consumed: Sequence[str] = ()
         session.drop_result()  # the outcome of a failure may lack it
     event = Event(session.head, "record", input.at, made, EMPTY, session.epoch)
     running = position.status == "running"
-    rest, reason, last = tally.rest, "", ""
-    if not running:
-        rest = tally.records if moved(decision) else rest
-        reason = decision.winner if position.ended else ""
-        last = last_state(position.state, (before.state, *decision.path))
-    update = update_at(
-        session.chart, session.run_id, position, rest, reason=reason, last_state=last
-    )
+    rest = tally.records if not running and moved(decision) else tally.rest
+    update = update_at(session.chart, session.run_id, position, rest, decision)
     if session.without_effect:
         consumed, session.without_effect = (*consumed, *session.without_effect), ()
     # write at once: a held record would leave its message in the inbox, to be read again

@@ -238,7 +238,7 @@ class _Ids(NamedTuple):
             known = {**outcome.kept[REMEMBERED], "run": self.new}
             outcome = outcome.replace(kept={**outcome.kept, REMEMBERED: known})
         asks: Any = given.data.get("asks")
-        if isinstance(asks, Mapping) and "run" in asks:
+        if self.moves and isinstance(asks, Mapping) and "run" in asks:
             asked = dict(cast("Mapping[str, Any]", asks))
             asked["run"] = self.of(str(asked["run"]))
             given = given.replace(data={**given.data, "asks": asked})
@@ -255,7 +255,7 @@ def _as_decided(
         begun = records[0].input
         begun = begun.replace(data={**begun.data, ORIGIN: dict(origin)})
         records[0] = records[0].replace(input=begun)
-    position, rest = chart.position(ids.new), 0
+    position, rest, decision = chart.position(ids.new), 0, None
     steps = refold(chart, records, position, names=ids.names)
     for event in kept:
         if event.record is None:
@@ -263,11 +263,11 @@ def _as_decided(
             made.append(event.replace(data={**event.data, "state": state}) if state else event)
             continue
         step = next(steps)
-        position, rest = step.after, step.rest
-        record = record_of(step.decision, event.record.seq, position.wake_at)
+        position, rest, decision = step.after, step.rest, step.decision
+        record = record_of(decision, event.record.seq, position.wake_at)
         made.append(event.replace(record=record))
     made += _first_key(ids, events, chart, position)
-    update = update_at(chart, ids.new, position, rest).to_mapping()
+    update = update_at(chart, ids.new, position, rest, decision).to_mapping()
     row = row.replace(parent=ids.old, fork_seq=len(records), **update)
     return row, made, position
 

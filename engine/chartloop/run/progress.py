@@ -9,8 +9,7 @@ from chartloop.core.phase import DONE, WAITING, Phase, ending_of
 from chartloop.core.position import Position
 from chartloop.core.units import say_count
 from chartloop.pictures.live.progress import Standing
-from chartloop.run.question import question_of
-from chartloop.run.result import last_state
+from chartloop.run.question import last_state, question_of
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
 

@@ -13,7 +13,7 @@ Source: docs/approval.md, "What the person sees"; docs/language.md, "Child machi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chartloop.core.approvals import CALLS, argument_lines, argument_rows, request_at, shown_calls
@@ -24,6 +24,7 @@ from chartloop.core.position import DECISIONS, ELICITATION, ENDED, IN_DOUBT, Ask
 from chartloop.core.types import STR, Type
 from chartloop.core.visible import visible
 from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import QUESTION
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.elicitation import answers_of, form_in
@@ -220,19 +221,20 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
     return {event: chart.answer_fields(asked.state, event) for event in asked.events}
 
 
-def update_at(
-    chart: Chart,
-    run_id: str,
-    position: Position,
-    rest: int,
-    *,
-    reason: str = "",
-    last_state: str = "",
-) -> Update:
-    """The update of a run's row at a position to which record `rest` brought it.
+def last_state(state: str, path: Sequence[str]) -> str:
+    """A state of the file: the newest of the path, for a position at an end of the engine."""
+    if state not in ENGINE_ENDS:
+        return state
+    return next((name for name in reversed(path) if name not in ENGINE_ENDS), state)
 
-    `last_state` is the newest state of the file, for a position at an end of the engine.
-    Its cost is None if model calls were made and no price is known.
+
+def update_at(
+    chart: Chart, run_id: str, position: Position, rest: int, decision: Decision | None
+) -> Update:
+    """The update of a run's row at a position, to which record `rest` and this decision led.
+
+    Every column that says how the run stands is set by this function. The decision is None before
+    the first record. The cost is None if model calls were made and no price is known.
     """
     facts, usage = position.facts, position.facts.usage
     asked, ending, message = None, "", ""
@@ -247,10 +249,14 @@ def update_at(
             message = top.message or top.reason.about or str(top.reason)
         else:
             message = f"{failure.category}: {failure.message}"
+    reason, last = "", ""
+    if decision is not None and position.ended:
+        reason = decision.winner
+    if decision is not None and position.state in ENGINE_ENDS:
+        last = last_state(position.state, (decision.state, *decision.path))
     return Update(
         position.status, position.state, reason=reason, steps=facts.run.steps,
-        wake_at=position.wake_at, ending=ending, message=message,
-        last_state=last_state if position.state in ENGINE_ENDS else "",
+        wake_at=position.wake_at, ending=ending, message=message, last_state=last,
         question=None if asked is None else asked.to_row(),
         tokens=usage.total_tokens,
         cost=0.0 if usage.cost is None and not usage.llm_calls else usage.cost,

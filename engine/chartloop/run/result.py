@@ -27,7 +27,7 @@ from chartloop.machine.evolve import Oracle
 from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.journal_records import MOVED
-from chartloop.run.question import question_of
+from chartloop.run.question import last_state, question_of
 from chartloop.run.session import Session
 from chartloop.run.tally import StateProfile
 
@@ -276,13 +276,6 @@ def stands(result: Result) -> str:
         why += f", an error that the file ends as {result.status}"
     why = "" if phase is DONE and result.reason == "completed" else f"{why})"
     return f"{phase.word.capitalize()}{why} at `{result.stopped_at}` after {spent}."
-
-
-def last_state(state: str, path: Sequence[str]) -> str:
-    """A state of the file: the newest of the path, for a position at an end of the engine."""
-    if state not in ENGINE_ENDS:
-        return state
-    return next((name for name in reversed(path) if name not in ENGINE_ENDS), state)
 
 
 def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:

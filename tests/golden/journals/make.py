@@ -29,6 +29,7 @@ from chartloop.core.plain import plain
 from chartloop.core.records import StoredRecord
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
 from chartloop.run.question import update_at
+from chartloop.run.refold import refold_last
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import find_scenarios, load_scenario, run_scenario
 
@@ -68,8 +69,9 @@ def copy(run: Run, target: Journal) -> None:
     half = found[0].replace(run_id=f"{run.id}-half", parent=run.id, fork_seq=len(run.records) // 2)
     by_hand(source.fork(run.id, len(run.records) // 2, half))
     assert isinstance(run.machine, Machine)
-    begun = run.machine.open(half.run_id, journal=source).session
-    now = update_at(run.machine.chart, half.run_id, begun.position, begun.tally.rest)
+    records = run.machine.open(half.run_id, journal=source).records
+    last = refold_last(run.machine.chart, records, half.run_id)
+    now = update_at(run.machine.chart, half.run_id, last.after, last.rest, last.decision)
     found.append(half.replace(**now.to_mapping()))
     by_hand(
         target.create_whole([WholeRun(row, by_hand(source.events(row.run_id))) for row in found])

@@ -25,9 +25,9 @@ from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.journal_records import MOVED
 from chartloop.run.phases import stands_of
-from chartloop.run.question import question_of
+from chartloop.run.question import last_state, question_of
 from chartloop.run.refold import refold_last
-from chartloop.run.result import Result, last_state
+from chartloop.run.result import Result
 from chartloop.ui.view_model.asking import answer_views, label_of, labels_of
 from chartloop.ui.view_model.orders import refusals_of
 from chartloop.ui.view_model.run_view import (
