@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -13,12 +14,13 @@ from chartloop.adapters.cron import next_tick, ticks_until
 from chartloop.core.errors import LimitError
 from chartloop.run.cron import (
     LATE,
-    MOST,
     CronSchedule,
     Missed,
+    Overlap,
     say_tick,
     tick_id,
     ticks_to_start,
+    why_none,
 )
 
 CRONSIM = pytest.mark.extra(  # noqa: S610 - no Django
@@ -34,37 +36,71 @@ def minutes(at: float) -> Iterator[float]:
 
 
 class Case(NamedTuple):
-    """What is missed, and the minutes that are started."""
+    """How late the first of the ticks of each minute is, and which of them are started."""
 
-    id: str
-    missed: Missed
     late: float
     """The seconds from the first due tick, at minute 10, to the worker's look."""
+    missed: Missed
+    overlap: Overlap
     starts: list[int]
+    passed: int | None = None
+    """The newest that starts no run."""
+    why: str = ""
 
 
-CASES = [
-    Case("in-time", "last", 0.5, [10]),
-    Case("the-last-of-what-is-missed", "last", 601, [20]),
-    Case("a-little-late-is-not-missed", "skip", LATE - 1, [10]),
-    Case("none-of-what-is-missed-but-one-in-time", "skip", 601, [20]),
-    Case("all", "all", 121, [10, 11, 12]),
-]
+MISSED, ONE = "no worker took the ticks within a minute", "one run at a time"
+CASES = {
+    # one tick, in time
+    "one-last-skip": Case(0.5, "last", "skip", [10]),
+    "one-last-allow": Case(0.5, "last", "allow", [10]),
+    "one-none-skip": Case(0.5, "skip", "skip", [10]),
+    "one-none-allow": Case(0.5, "skip", "allow", [10]),
+    "one-all-allow": Case(0.5, "all", "allow", [10]),
+    # one tick, as late as it may be: the next is not due yet
+    "late-last-skip": Case(LATE - 1, "last", "skip", [10]),
+    "late-none-allow": Case(LATE - 1, "skip", "allow", [10]),
+    # two, both of which are late by no more than a minute
+    "two-last-skip": Case(LATE, "last", "skip", [11], 10, ONE),
+    "two-last-allow": Case(LATE, "last", "allow", [10, 11]),
+    "two-none-skip": Case(LATE, "skip", "skip", [11], 10, ONE),
+    "two-none-allow": Case(LATE, "skip", "allow", [10, 11]),
+    "two-all-allow": Case(LATE, "all", "allow", [10, 11]),
+    # many, of which one is in time
+    "many-last-skip": Case(601, "last", "skip", [20], 19, MISSED),
+    "many-last-allow": Case(601, "last", "allow", [20], 19, MISSED),
+    "many-none-skip": Case(601, "skip", "skip", [20], 19, MISSED),
+    "many-none-allow": Case(601, "skip", "allow", [20], 19, MISSED),
+    "many-all-allow": Case(601, "all", "allow", [*range(10, 21)]),
+    "too-many-all-allow": Case(60.0 * 250, "all", "allow", [*range(161, 261)], 160, "the last 100"),
+}  # fmt: skip
+"""`--missed all` needs `--overlap allow`: `schedule add` refuses it with `skip`."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_ticks_that_are_started(case: Case) -> None:
-    schedule = EVERY.replace(next=600.0, missed=case.missed)
-    found = ticks_to_start(schedule, 600.0 + case.late, minutes)
-    assert found == [60.0 * minute for minute in case.starts]
+@pytest.mark.parametrize("name", CASES)
+def test_each_tick_is_started_or_passed_over_for_a_reason(name: str) -> None:
+    case = CASES[name]
+    schedule = EVERY.replace(next=600.0, missed=case.missed, overlap=case.overlap)
+    now = 600.0 + case.late
+    started, passed = ticks_to_start(schedule, now, minutes)
+    assert started == [60.0 * minute for minute in case.starts]
+    assert passed == (None if case.passed is None else 60.0 * case.passed)
+    due = list(range(600, int(now) + 1, 60))
+    assert due == [*range(600, int(passed or 540) + 1, 60), *map(int, started)]
+    assert case.why in ("" if passed is None else why_none(schedule, passed, now))
 
 
-def test_an_old_tick_is_skipped_and_of_all_the_newest_are_started() -> None:
-    hourly = EVERY.replace(next=600.0, missed="skip")
-    assert ticks_to_start(hourly, 900.0, lambda _: iter([600.0, -3000.0])) == []
-    year = ticks_to_start(EVERY.replace(next=600.0, missed="all"), 4e7, minutes)
-    assert (len(year), year[-1]) == (MOST, 4e7 // 60 * 60)
-    assert year == sorted(year)
+@pytest.mark.parametrize(("missed", "starts"), [("last", True), ("skip", False), ("all", True)])
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+def test_an_hourly_tick_that_is_missed(missed: Missed, overlap: Overlap, *, starts: bool) -> None:
+    hourly = EVERY.replace(next=600.0, missed=missed, overlap=overlap)
+    found = ticks_to_start(hourly, 900.0, lambda _: iter([600.0, -3000.0]))
+    assert found == (([600.0], None) if starts else ([], 600.0))
+
+
+def test_seconds_that_a_worker_was_away_are_made_up_for_one_by_one() -> None:
+    each = EVERY.replace(every=3.0, created=0.0, next=600.0, overlap="allow")
+    started, passed = ticks_to_start(each, 613.0, partial(ticks_until, each))
+    assert (started, passed) == ([600.0, 603.0, 606.0, 609.0, 612.0], None)
 
 
 def test_an_interval_is_counted_from_the_start() -> None:

@@ -19,10 +19,17 @@ from chartloop.adapters.cron import next_tick, ticks_until
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, StartOptions
 from chartloop.api.plugins import recall_plugins
-from chartloop.core.errors import ChartloopError, MovedError, SetupError, SpecError
+from chartloop.core.errors import (
+    ChartloopError,
+    JournalCorrupt,
+    LimitError,
+    MovedError,
+    SetupError,
+    SpecError,
+)
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.runs import release
-from chartloop.run.cron import CronSchedule, say_tick, tick_id, ticks_to_start
+from chartloop.run.cron import CronSchedule, say_tick, tick_id, ticks_to_start, why_none
 from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.journal_records import WholeRun
 from chartloop.run.migrate import successor_of
@@ -82,36 +89,34 @@ def take_ticks(journal: Journal, machines: Machines, lacks: dict[str, str]) -> i
             machine = machines.to_tick(schedule)
             started += _take(journal, schedule, machine)
             lacks[schedule.needs] = ""
-        except (SetupError, SpecError) as error:
+        except (SetupError, SpecError, JournalCorrupt) as error:
             lacks[schedule.needs] = error.message
+        except LimitError as error:  # others tick all the same
+            _log.warning("schedule `%s` cannot tick: %s", schedule.name, error.message)
     return started
 
 
 def _take(journal: Journal, schedule: CronSchedule, machine: Machine) -> int:
     """Start the runs of a schedule's ticks, as long as no other worker does."""
-    started, now = 0, by_hand(journal.now())
-    ticks = ticks_to_start(schedule, now, partial(ticks_until, schedule))
-    if not ticks:
-        note = f"no worker took the ticks until {say_tick(now)}"
-        after = schedule.replace(next=next_tick(schedule, now), note=note)
-        by_hand(journal.put_cron(schedule, after))
-    for tick in ticks:
-        after, drafts = schedule.replace(next=next_tick(schedule, tick), note=""), list[Draft]()
-        if tick == ticks[-1]:
-            after = after.replace(next=next_tick(schedule, now))
-        going = _going(journal, schedule) if schedule.overlap == "skip" else ""
-        if going:
-            note = f"the tick of {say_tick(tick)} was skipped: run `{going}` has not ended"
+    started, now, note = 0, by_hand(journal.now()), schedule.note
+    ticks, passed = ticks_to_start(schedule, now, partial(ticks_until, schedule))
+    why = "" if passed is None else why_none(schedule, passed, now)
+    if ticks and schedule.overlap == "skip" and (going := _going(journal, schedule)):
+        passed, ticks, why = ticks[-1], [], f"run `{going}` has not ended"
+    if passed is not None:
+        first, last = say_tick(schedule.next), say_tick(passed)
+        which = f"tick of {last}" if first == last else f"ticks from {first} to {last}"
+        note = f"the {which} started no run: {why}"
+    for tick in ticks or [now]:
+        following = next_tick(schedule, now if tick in (now, *ticks[-1:]) else tick)
+        after, drafts = schedule.replace(next=following, note=note), list[Draft]()
+        try:
+            drafts = _drafts(schedule, machine, tick, now) if ticks else []
+        except (SetupError, SpecError):
+            raise  # another worker may have what this one lacks
+        except ChartloopError as error:
+            note = f"the tick of {say_tick(tick)} started no run: {error.message}"
             after = after.replace(note=note)
-        else:
-            try:
-                drafts = _drafts(schedule, machine, tick, now)
-            except (SetupError, SpecError):
-                raise  # another worker may have what this one lacks
-            except ChartloopError as error:
-                _log.warning("schedule `%s` started no run: %s", schedule.name, error.message)
-                note = f"the tick of {say_tick(tick)} started no run: {error.message}"
-                after = after.replace(note=note)
         if drafts:
             ids = (*(each.run.row.run_id for each in drafts),)
             after = after.replace(last=tick, runs=ids)
@@ -125,6 +130,8 @@ def _take(journal: Journal, schedule: CronSchedule, machine: Machine) -> int:
         )  # fmt: skip
         if not written:
             break
+        if note != schedule.note:
+            _log.warning("schedule `%s`: %s", schedule.name, note)
         started += len(drafts)
         schedule = after.replace(version=schedule.version + 1)
     return started

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any, Literal, Protocol
 
 from chartloop.core.values import Time, Value
@@ -58,7 +58,7 @@ class CronSchedule(Value, frozen=True):
     runs: tuple[str, ...] = ()
     """The runs of that tick."""
     note: str = ""
-    """Why the newest tick started none."""
+    """Which ticks were the last that started none, and why."""
     version: int = 0
     """Rises with each change. `chartloop schedule add` begins with a number of its own, so that no
     change is made to it that was meant for an earlier schedule of the name."""
@@ -97,16 +97,32 @@ class CronSchedules(Protocol):
 
 def ticks_to_start(
     schedule: CronSchedule, now: float, ticks_until: Callable[[float], Iterable[float]]
-) -> list[float]:
+) -> tuple[list[float], float | None]:
     """The ticks of a due schedule for which runs are started, the oldest first.
 
+    And the newest of those before them, which start none. One that is at most `LATE` late is not
+    missed: it is started, or with the overlap `skip` the newest of several, one run at a time.
     `ticks_until` gives the ticks up to a time, the newest first.
     """
-    newest = takewhile(lambda tick: tick >= schedule.next, ticks_until(now))
-    due = [*islice(newest, MOST if schedule.missed == "all" else 1)]
-    if schedule.missed == "skip":
-        return [tick for tick in due if now - tick <= LATE]
-    return due[::-1]
+    started, most = list[float](), 1 if schedule.overlap == "skip" else MOST
+    for tick in takewhile(lambda tick: tick >= schedule.next, ticks_until(now)):
+        last = schedule.missed == "last" and not started
+        wanted = last or schedule.missed == "all" or now - tick <= LATE
+        if not wanted or len(started) == most:
+            return started[::-1], tick
+        started.append(tick)
+    return started[::-1], None
+
+
+def why_none(schedule: CronSchedule, tick: float, now: float) -> str:
+    """Why the ticks up to one that `ticks_to_start` passes over start no run."""
+    if now - tick > LATE and schedule.missed != "all":
+        return (
+            f"no worker took the ticks within a minute, and `--missed {schedule.missed}` drops them"
+        )
+    if schedule.overlap == "skip":
+        return "later ones were due as well, and `--overlap skip` starts one run at a time"
+    return f"not more than the last {MOST} are started later"
 
 
 def say_tick(at: float) -> str:
