@@ -36,7 +36,7 @@ from chartloop.hosting.questions import tell_question
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.fleet_calls import waits_for_limit
+from chartloop.run.fleet_calls import waits_long
 from chartloop.run.inbox import next_due
 from chartloop.run.journal import InboxMessage, Journal, RunRow
 from chartloop.run.lease import TTL
@@ -87,6 +87,8 @@ class Workers:
         """The runs being driven."""
         self.finished: Counter[str] = Counter()
         """The number of orders that this process has finished, by tenant."""
+        self.made = 0
+        """The number of records that this process has made."""
         self.lacks: dict[str, str] = {}
         """Why this process cannot drive runs, by what they need; empty if it can."""
         self.stopping = False
@@ -391,6 +393,7 @@ class _Worker(threading.Thread):
         finally:
             stop()
             await leave(run.session)
+        self._workers.made += progress.records
         await tell_question(self._runs.settings, self._journal, run)
         row = await self._journal.row(run_id) or row
         held = is_held(run) and await self._drives_on(run) is None
@@ -404,7 +407,7 @@ class _Worker(threading.Thread):
             return _Progress(int(record is not None) + await self._finish_step(run), False)
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
-        await run.arun(until=until, rest=lambda: self._stopping or waits_for_limit(run.session))
+        await run.arun(until=until, rest=lambda: self._stopping or waits_long(run.session))
         return _Progress(run.session.tally.records - before, bool(run.breakpoints.hit))
 
     async def _finish_step(self, run: Run) -> int:

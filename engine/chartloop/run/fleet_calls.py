@@ -18,6 +18,7 @@ import anyio
 
 from chartloop.core.errors import ModelError
 from chartloop.core.facts import FleetFacts
+from chartloop.core.position import RETRY
 from chartloop.core.reasons import AgentStop
 from chartloop.run.fleet import (
     AGENT,
@@ -44,6 +45,8 @@ FRESH = 1.0
 """Seconds that a process believes what it has read about which limits there are."""
 SHORT = 1.0
 """Seconds that a call waits in place, all in all. A longer wait is recorded, and the run rests."""
+LONG = 60.0
+"""Seconds that a run stays with its driver for another attempt of an action."""
 LARGEST = 1e15
 """The most that a fact says is left: a larger number is not stored."""
 _REASONS: Mapping[What, str] = {
@@ -79,12 +82,16 @@ async def limits_of(session: Session, *models: str) -> list[FleetLimit]:
     )
 
 
-def waits_for_limit(session: Session) -> bool:
-    """Whether a run has to wait for a limit: its worker may drive another one meanwhile."""
+def waits_long(session: Session) -> bool:
+    """Whether a run waits for a limit, or for its next attempt for longer than `LONG` seconds.
+
+    Its worker may drive another one meanwhile.
+    """
     position = session.position
-    if position.blocked_on != FLEET_WAIT or position.wake_at is None:
+    if position.blocked_on not in (FLEET_WAIT, RETRY) or position.wake_at is None:
         return False
-    return position.wake_at > session.ports.clock.now()
+    in_place = LONG if position.blocked_on == RETRY else 0.0
+    return position.wake_at > session.ports.clock.now() + in_place
 
 
 def forget_limits() -> None:
@@ -112,6 +119,25 @@ def scopes_of(session: Session, models: Sequence[str]) -> list[str]:
     return [*named, SESSION + of + run.session] if run.session else named
 
 
+def models_of(session: Session) -> tuple[set[str], Sequence[str]]:
+    """The models that the states of a run ask, and those that step in for one that fails."""
+    settings = {**session.chart.spec.model, **session.ports.settings}
+    asking = [s for s in session.chart.spec.states.values() if s.asks_model != "never"]
+    names = {
+        str(s.args["model"].value if "model" in s.args else settings.get("name")) for s in asking
+    }
+    return names, settings.get("fallbacks") or ()
+
+
+async def standing_against(session: Session) -> list[str]:
+    """The limits, in words, that keep a run waiting now."""
+    scopes = scopes_of(session, [name for names in models_of(session) for name in names])
+    return [
+        limit.name for limit in await session.journal.limits()
+        if limit.scope in scopes and (limit.wait(1.0) if limit.per == "minute" else limit.held)
+    ]  # fmt: skip
+
+
 async def fleet_facts(session: Session) -> FleetFacts:
     """What the limits across runs leave for the next model call of a run, read now.
 
@@ -119,13 +145,8 @@ async def fleet_facts(session: Session) -> FleetFacts:
     """
     if given := session.ports.fleet:
         return given[min(session.tally.records, len(given) - 1)]
-    settings = {**session.chart.spec.model, **session.ports.settings}
-    asking = [s for s in session.chart.spec.states.values() if s.asks_model != "never"]
-    names = {
-        str(s.args["model"].value if "model" in s.args else settings.get("name")) for s in asking
-    }
-    models = [*names, *(settings.get("fallbacks") or ())] if len(names) == 1 else []
-    scopes = scopes_of(session, models)
+    names, fallbacks = models_of(session)
+    scopes = scopes_of(session, [*names, *fallbacks] if len(names) == 1 else [])
     limits = [limit for limit in await session.journal.limits() if limit.scope in scopes]
     left = {
         what: min((x.left for x in limits if x.what == what and x.per != "minute"), default=None)

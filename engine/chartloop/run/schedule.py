@@ -69,6 +69,14 @@ class Claimed(NamedTuple):
     """Of the runs that an engine delivered, those that the worker may claim later."""
 
 
+class Resting(NamedTuple):
+    """A run that is due by itself later."""
+
+    run_id: str
+    due: float
+    needs: str
+
+
 class WorkerRow(NamedTuple):
     """A worker, as the journal lists it."""
 
@@ -238,6 +246,10 @@ class Schedule(Protocol):
 
     async def backlog(self) -> Backlog:
         """The schedule as it is now."""
+        ...
+
+    async def resting(self, limit: int) -> list[Resting]:
+        """The runs that are due by themselves later, the next first."""
         ...
 
     async def depth(self, of: str = "") -> Depth:
@@ -455,6 +467,13 @@ class MemorySchedule(MemoryLeases):
             )  # fmt: skip
 
         return [alone(row) for row in sorted(rows, key=lambda row: row.created)[:COUNTED]]
+
+    async def resting(self, limit: int) -> list[Resting]:
+        later = [
+            Resting(request.run_id, place.due, request.needs) for request, place in self._open()
+            if not place.worker and place.due is not None and place.due > self._now()
+        ]  # fmt: skip
+        return sorted(later, key=itemgetter(1))[:limit]
 
     async def depth(self, of: str = "") -> Depth:
         now = self._now()

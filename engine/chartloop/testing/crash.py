@@ -46,7 +46,15 @@ from chartloop.run.journal_pages import (
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, LivingRuns, WorkerRow
+from chartloop.run.schedule import (
+    Activation,
+    Backlog,
+    Claimed,
+    Depth,
+    LivingRuns,
+    Resting,
+    WorkerRow,
+)
 
 T = TypeVar("T")
 
@@ -221,6 +229,10 @@ class CrashAt:
     async def backlog(self) -> Backlog:
         self._live()
         return await self.journal.backlog()
+
+    async def resting(self, limit: int) -> list[Resting]:
+        self._live()
+        return await self.journal.resting(limit)
 
     async def depth(self, of: str = "") -> Depth:
         self._live()

@@ -34,6 +34,7 @@ from chartloop.run.schedule import (
     Lapse,
     LivingRuns,
     Parked,
+    Resting,
     WorkerRow,
     share_of,
 )
@@ -121,6 +122,9 @@ _RESTING = (
     "AND NOT parked LIMIT ?) AS waiting)"
 )
 _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noqa: S608
+_DUE_LATER = (
+    f"SELECT run_id, due, needs FROM request WHERE {_FREE} AND due > ? ORDER BY due LIMIT ?"  # noqa: S608
+)
 _LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "  # noqa: S608
@@ -326,6 +330,11 @@ class ScheduleRows:
         sql = _LIVING.replace("{of}", "+tenant = ?" if of else "true")
         given = self.now(), *([of.removesuffix(MARK)] if of else []), COUNTED
         return [LivingRuns(*row) for row in self.db.execute(sql, given)]
+
+    def resting(self, limit: int) -> list[Resting]:
+        """The runs that are due by themselves later, the next first."""
+        found = self.db.execute(_DUE_LATER, (self.now(), limit)).fetchall()
+        return [Resting(*columns) for columns in found]
 
     def depth(self, of: str = "") -> Depth:
         """Its figures alone; `of` some runs, as `covers` says."""

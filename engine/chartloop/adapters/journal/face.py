@@ -77,7 +77,15 @@ from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.raw_run import RawRun
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, LivingRuns, WorkerRow
+from chartloop.run.schedule import (
+    Activation,
+    Backlog,
+    Claimed,
+    Depth,
+    LivingRuns,
+    Resting,
+    WorkerRow,
+)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -354,6 +362,9 @@ class JournalFace(ABC):
 
     async def living(self, of: str = "") -> list[LivingRuns]:
         return await self._read("", Rows.living, of)
+
+    async def resting(self, limit: int) -> list[Resting]:
+        return await self._read("", Rows.resting, limit)
 
     async def depth(self, of: str = "") -> Depth:
         return await self._read("", Rows.depth, of)

@@ -47,7 +47,7 @@ from chartloop.adapters.schedule.dbos_tables import (
 )
 from chartloop.core.errors import ChartloopError, JournalError, SetupError
 from chartloop.run.lease import TTL
-from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, WorkerRow
+from chartloop.run.schedule import Activation, Backlog, Claimed, Depth, Resting, WorkerRow
 
 POLL = 0.2
 """The seconds between two questions of DBOS for its queue, unless its tools set another."""
@@ -230,6 +230,9 @@ class DbosSchedule:
 
     async def backlog(self) -> Backlog:
         return await self._rows.backlog()
+
+    async def resting(self, limit: int) -> list[Resting]:
+        return await self._rows.resting(limit)
 
     async def depth(self, of: str = "") -> Depth:
         return await self._rows.depth(of)

@@ -11,6 +11,7 @@ import click
 
 from chartloop.adapters.schedule.opening import SCHEDULES, ScheduleName
 from chartloop.cli import console, parameters
+from chartloop.cli.error_report import LIMIT, OK
 from chartloop.cli.late import at_first_use
 from chartloop.cli.options import option, pass_options
 from chartloop.cli.server_options import ServerOptions, grace_option, server_options
@@ -21,10 +22,10 @@ with at_first_use(__name__):
     from chartloop.adapters.schedule import opening as schedules
     from chartloop.cli import run_factory
     from chartloop.hosting import health as health_server
+    from chartloop.hosting import idle as idleness
     from chartloop.hosting import machines
     from chartloop.hosting import runs as hosted_runs
     from chartloop.hosting import workers as hosted_workers
-    from chartloop.run import sync
 
 
 def _address(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -60,7 +61,9 @@ class WorkerOptions(ServerOptions):
     until_idle: bool = option(
         "--until-idle",
         is_flag=True,
-        help="End when no run is due that it can drive, and none is being driven: for cron.",
+        help="End when nothing that it can do is due, run or tick, and no run is being driven: for"
+        " cron. Runs that go on by themselves within a minute are waited for. Exit code 3: others"
+        " rest for a time, which is said.",
     )
     schedule: ScheduleName | None = option(
         "--schedule",
@@ -96,7 +99,7 @@ any moment; another one takes its runs up. SIGTERM: claim no more, end the step,
 @grace_option(25.0)
 @server_options
 @pass_options(WorkerOptions)
-def worker(options: WorkerOptions) -> None:
+def worker(options: WorkerOptions) -> int:
     """Drive the runs of a journal that are due, until SIGTERM."""
     settings = run_factory.server_settings(
         options, face="chartloop worker", concurrency=options.concurrency
@@ -116,6 +119,7 @@ def worker(options: WorkerOptions) -> None:
             signal.signal(one, lambda _, __: stopped.set())
         asyncio.run(workers.keep())
     workers.start()
+    idle = idleness.Idle(workers)
     console.say(f"worker {workers.id} drives up to {options.concurrency} runs at once", "dim")
     if probes is not None:
         console.say(f"probes and metrics at http://{probes.host}:{probes.port}", "dim")
@@ -126,11 +130,8 @@ def worker(options: WorkerOptions) -> None:
         # a signal that another thread got is handled when this one wakes up
         if notifier.every is not None and health.alive().ok:
             notifier.tell("WATCHDOG=1")
-        if options.until_idle:
-            backlog = sync.by_hand(journal.backlog())
-            mine = [n for needs, n in backlog.needs.items() if not workers.lacks.get(needs)]
-            if not (backlog.held or mine):
-                break
+        if options.until_idle and idle.reached():
+            break
     notifier.tell("STOPPING=1")
     going = say_count(len(workers.driven), "run")
     console.say(f"claims no more; {going} may end a step, within {options.grace:g} s", "dim")
@@ -138,3 +139,7 @@ def worker(options: WorkerOptions) -> None:
     if probes is not None:
         probes.close()
     console.say(f"{say_count(workers.finished.total(), 'run')} finished here", "dim")
+    left = [*idle.left()] if options.until_idle and not stopped.is_set() else []
+    for line in left:
+        console.say(line, "yellow")
+    return LIMIT if left else OK

@@ -13,7 +13,7 @@ from chartloop.run.journal import InboxMessage, Move, RunRow, Update
 from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
-from chartloop.run.schedule import LAPSES, STRAY, Activation, WorkerRow
+from chartloop.run.schedule import LAPSES, STRAY, Activation, Resting, WorkerRow
 from chartloop.run.tenants import covers
 from chartloop.testing.clock import ManualClock
 from chartloop.testing.journal_suite.desk import Desk, intent, step
@@ -228,8 +228,25 @@ class ScheduleCases:
         rest(desk, due=due)
         claimed = desk(desk.journal.claim("one", 9, {}))
         assert (claimed.runs, claimed.following) == ([], due)
+        assert desk(desk.journal.resting(9)) == [("r", due, "")]
         clock.advance(60.0)
+        assert desk(desk.journal.resting(9)) == []
         assert runs_of(claim(desk)) == ["r"]
+
+    def test_what_rests_is_listed_by_its_time(self, desk: Desk, clock: ManualClock) -> None:
+        now = clock.now()
+        order(desk, "late", needs="tools", at=now + 90)
+        order(desk, "soon", at=now + 30)
+        order(desk, "due", "held", "settled", at=now)
+        order(desk, "asks")
+        claim(desk, TWO, limit=4)
+        for key, due in (("asks", None), ("due", now)):
+            (request,) = desk(desk.journal.requests(key=f"of-{key}"))
+            desk(desk.journal.hand_back(TWO.id, Activation(request, 0), due))
+        desk(desk.journal.settle_request("of-settled", {}))
+        resting = [Resting("soon", now + 30, ""), Resting("late", now + 90, "tools")]
+        assert desk(desk.journal.resting(9)) == resting
+        assert desk(desk.journal.resting(1)) == resting[:1]
 
     def test_a_settled_withdrawn_or_removed_request_is_not_due(self, desk: Desk) -> None:
         do, journal = desk, desk.journal
