@@ -7,7 +7,6 @@ Each line is one run; the command line gives the values that a line omits.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ import click
 from chartloop.cli.error_report import MisuseError
 from chartloop.core.errors import nearest
 from chartloop.core.facts import Facts
+from chartloop.core.strict_json import read_strictly
 from chartloop.core.units import parse_number
 
 FIELDS = ("task", "vars", "limits")
@@ -59,7 +59,7 @@ def read_jobs(source: str) -> list[Job]:
 
 
 def _job(number: int, line: str) -> Job:
-    data: Any = json.loads(line)
+    data: Any = read_strictly(line)
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  a line is data, not an argument
     fields = cast("dict[str, Any]", data)

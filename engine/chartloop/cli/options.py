@@ -17,6 +17,7 @@ values.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
@@ -26,6 +27,7 @@ from typing import Any, Literal, TypeVar
 import click
 from click.core import ParameterSource
 
+from chartloop.core.strict_json import LARGEST
 from chartloop.core.units import parse_duration
 
 R = TypeVar("R")
@@ -68,6 +70,26 @@ class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only 
 
 
 AGE = Age()
+
+
+class Amount(click.FloatRange):
+    """A number that is neither negative nor without a bound."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        amount = super().convert(value, param, ctx)
+        if math.isnan(amount):
+            self.fail(f"`{value}` is not a number", param, ctx)
+        return amount
+
+
+AMOUNT = Amount(0, LARGEST)
+
+
+def at_least(least: int) -> click.IntRange:
+    """A whole number of an order."""
+    return click.IntRange(least, LARGEST)
 
 
 class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3

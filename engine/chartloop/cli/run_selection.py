@@ -17,7 +17,7 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.journal_access import find_run, open_journal
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import AGE, FilterOptions, option
+from chartloop.cli.options import AGE, FilterOptions, at_least, option
 from chartloop.core.errors import SetupError
 from chartloop.core.units import say_count
 
@@ -46,7 +46,7 @@ class SelectionOptions(FilterOptions):
     """The options of commands that study recorded runs."""
 
     newest: int | None = option(
-        "--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest runs."
+        "--newest", type=at_least(1), metavar="N", help="Only the N newest runs."
     )
     since: float | None = option(
         "--since", type=AGE, metavar="DURATION",

@@ -217,13 +217,16 @@ def settle(request: Data, event: str, data: Data) -> Data:
     return {**request, "calls": calls, "answer": event, "decisions": decisions}
 
 
-def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the decisions of an answer on single calls, each with its cure."""
+def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with the decisions of an answer on single calls.
+
+    Each with its cure and the key of the call; empty for all of them.
+    """
     named: object = data.get(CALLS, {} if event == EDIT else None)
     if named is None:
         return
     if not isinstance(named, Mapping):
-        yield "`calls` is not an object", "give the decision on each call by its key"
+        yield "`calls` is not an object", "give the decision on each call by its key", ""
         return
     held = {one["key"]: one for one in open_held(request)}
     words: set[object] = set()
@@ -231,21 +234,22 @@ def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, st
         decision = _decision(value)
         words.add(decision["decision"])
         if key not in held:
-            yield f"no call `{key}` waits for an approval", f"the calls are {_listed(held)}"
-        yield from _decision_faults(request, key, decision)
+            yield f"no call `{key}` waits for an approval", f"the calls are {_listed(held)}", key
+        for fault, hint in _decision_faults(request, key, decision):
+            yield fault, hint, key
     missing = [key for key in held if key not in named]
     if missing and event != EDIT:
-        yield f"nothing is decided for {_listed(missing)}", "decide on each call, or name none"
+        yield f"nothing is decided for {_listed(missing)}", "decide on each call, or name none", ""
     if event == EDIT and words != {EDIT}:
         hint = "give the new `arguments` of each; all calls are then shown again"
-        yield "`edit` only changes arguments", hint
+        yield "`edit` only changes arguments", hint, ""
     if event != EDIT and EDIT in words:
         hint = "send `edit`: the changed call is shown again before it is accepted"
-        yield f"`{event}` changes a call", hint
+        yield f"`{event}` changes a call", hint, ""
     if event == ACCEPT and ACCEPT not in words:
-        yield "`accept` accepts no call", "send `deny`"
+        yield "`accept` accepts no call", "send `deny`", ""
     if event == DENY and words != {DENY}:
-        yield "`deny` accepts a call", "send `accept`: it may deny the others"
+        yield "`deny` accepts a call", "send `accept`: it may deny the others", ""
 
 
 def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[str, str]]:
@@ -268,10 +272,11 @@ def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[
 def _decision(value: Any) -> dict[str, Any]:
     """A decision on one call in full; ``"accept"`` is short for ``{"decision": "accept"}``."""
     if not isinstance(value, Mapping):
-        return {"decision": value}
+        value = {"decision": value}
     given = dict(cast("Mapping[str, Any]", value))
     usual = EDIT if "arguments" in given else ACCEPT if "result" in given else None
-    return {"decision": usual, **given}
+    word = given.get("decision", usual)
+    return {**given, "decision": word if isinstance(word, str) else None}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -410,9 +410,14 @@ class ClosedChartError(RunError):
 
 
 class AnswerError(RunError):
-    """The wait does not take this event, or not with this data."""
+    """The wait does not take this event, or not with this data.
+
+    `place` is that of what is wrong, a JSON pointer into the answer.
+    """
 
     code = "CL602"
+
+    place: str = ""
 
 
 class WaitError(AnswerError):

@@ -188,7 +188,7 @@ def accepts(wanted: Type, value: object) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case "float" | "duration" | "fraction":
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            return number and not math.isnan(cast(float, value))
+            return number and not (isinstance(value, float) and math.isnan(value))
         case "str":
             return isinstance(value, str)
         case "enum":

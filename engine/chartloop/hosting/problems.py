@@ -159,6 +159,8 @@ def _facts(error: ChartloopError) -> dict[str, Any]:
             return {"oldest": error.oldest, "newest": error.newest}
         case WaitError():
             return {"wait": error.wait}
+        case AnswerError() if error.place:
+            return {"errors": [Wrong(error.place, error.message, error.hint).to_dict()]}
         case SpecError():
             found = [f.to_dict() | {"file": Path(f.place.file).name} for f in error.findings]
             return {"detail": "the machine has errors", "findings": found}

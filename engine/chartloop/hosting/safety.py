@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import unescape
 
 from chartloop.core.errors import JournalError
+from chartloop.core.strict_json import UnfitError, read_strictly
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.settings import SCOPES, Limits, Scope, Settings, Token
@@ -328,19 +329,14 @@ async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) ->
 
 def _refuse_unreadable(body: bytes) -> None:
     try:
-        text = body.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant)
-        json.dumps(value, ensure_ascii=False).encode()
+        read_strictly(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise Refusal(400, "the body is not UTF-8") from None
-    except UnicodeEncodeError:
-        raise Refusal(422, "a text of the body holds half a character") from None
+    except UnfitError as error:
+        wrong = [Wrong(*error.unfit[:2])]
+        raise Refusal(400 if error.constant else 422, f"the body: {error}", wrong=wrong) from None
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not a number")
 
 
 def _too_large(limits: Limits) -> Refusal:

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from chartloop.core.errors import LimitError, nearest
+from chartloop.core.strict_json import LARGEST, unfits
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_fraction
+from chartloop.core.visible import cut
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.spec import MachineSpec
 
@@ -23,6 +25,7 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
         raise LimitError(
             f"machine `{spec.name}` has no limit `{name}`", hint=nearest(name, spec.limits)
         )
+    _refuse_unfit(f"limit `{name}`", value)
     if value is None or value == "off":
         if not limit.type.nullable:
             raise LimitError(
@@ -32,7 +35,10 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
         return None
     fits, made = coerce(limit.type, value)
     if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
-        raise LimitError(f"limit `{name}` is {limit.type.without_none()}: `{value}` is not")
+        given = cut(str(value), 80)
+        raise LimitError(f"limit `{name}` is {limit.type.without_none()}: `{given}` is not")
+    if isinstance(made, (int, float)) and made > LARGEST:
+        raise LimitError(f"limit `{name}` is at most {LARGEST:,}")
     if limit.type.kind == "fraction" and made > 1 and _lacks_percent_sign(value):
         message = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
         raise LimitError(message, hint=f"write `{value}%`")
@@ -61,10 +67,18 @@ def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
         raise LimitError(
             f"machine `{spec.name}` has no variable `{name}`", hint=nearest(name, spec.vars)
         )
+    _refuse_unfit(f"variable `{name}`", value)
     fits, made = (True, value) if accepts(var.type, value) else coerce(var.type, value)
     if not fits:
-        raise LimitError(f"variable `{name}` is {var.type}: `{value}` is not")
+        raise LimitError(f"variable `{name}` is {var.type}: `{cut(str(value), 80)}` is not")
+    _refuse_unfit(f"variable `{name}`", made)  # a text may be a number
     return tuple(cast(list[Any], made)) if isinstance(made, list) else made
+
+
+def _refuse_unfit(what: str, value: Any) -> None:
+    for at, why, is_number in unfits(value):
+        if is_number:  # Python, notebooks and the command line may give any text
+            raise LimitError(f"{what}{at and f' at {at}'}: {why}")
 
 
 def block_value(spec: MachineSpec, name: str, value: Any) -> str:

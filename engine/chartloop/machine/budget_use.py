@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.core.facts import Facts
+from chartloop.core.strict_json import WHOLE
 from chartloop.machine.guard_text import say_value, type_at
 
 if TYPE_CHECKING:  # the command line imports this before it loads a machine
@@ -51,7 +52,10 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
                 continue
             type = type_at(chart.spec.roots, bound.fact)
             message = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
-            limit = float(reading.right) if isinstance(reading.right, (int, float)) else None
+            limit: float | None = None
+            if isinstance(reading.right, (int, float)):
+                # a run may have been given any number before callers had a bound
+                limit = float(max(-WHOLE, min(WHOLE, reading.right)))
             budget = Budget(bound.fact, reading.share, message, limit)
             out.setdefault((bound.fact, bound.bound_text), budget)
     return list(out.values())

@@ -31,8 +31,9 @@ from chartloop.core.errors import (
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import IN_DOUBT, SUBMITTER
 from chartloop.core.records import Record
+from chartloop.core.strict_json import pointer, unfits
 from chartloop.core.types import Type, accepts
-from chartloop.core.visible import is_blank
+from chartloop.core.visible import cut, is_blank
 from chartloop.run.elicitation import complete_data, content_fault, form_in, schema_fault
 from chartloop.run.inbox import sent_before
 from chartloop.run.journal import Check, InboxMessage, RunRow
@@ -128,18 +129,24 @@ async def _send(session: Session, answer: Answer, message: InboxMessage) -> Sent
 
 def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any]) -> None:
     """Raise `AnswerError` unless the data fit the fields of an event."""
+    for at, why, is_number in unfits(data, "/data"):
+        if is_number:
+            raise AnswerError(f"{at}: {why}", place=at)
     for name in data:
         if fields and name not in fields:
-            raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, fields))
+            hint, place = nearest(name, fields), pointer("data", name)
+            raise AnswerError(f"`{event}` has no field `{name}`", hint=hint, place=place)
     for name, type in fields.items():
+        place = pointer("data", name)
         if name not in data:
             if type.nullable:
                 continue
-            raise AnswerError(f"`{event}` needs `{name}` ({type})")
+            raise AnswerError(f"`{event}` needs `{name}` ({type})", place=place)
         if not accepts(type, data[name]):
-            raise AnswerError(f"`{name}` of `{event}` is {type}: `{data[name]}` is not")
+            given = cut(str(data[name]), 80)
+            raise AnswerError(f"`{name}` of `{event}` is {type}: `{given}` is not", place=place)
         if name == "by" and isinstance(data[name], str) and is_blank(data[name]):
-            raise AnswerError(f"`by` of `{event}` is empty", hint="say who answers")
+            raise AnswerError(f"`by` of `{event}` is empty", hint="say who answers", place=place)
 
 
 # to a wait ----------------------------------------------------------------------------------
@@ -239,7 +246,9 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
         raise AnswerError(message, hint="answer `retry` or `fail`")
     listed = ", ".join(f"`{e}`" for e in taken)
     message = f"`{question.state}` does not take `{event}`"
-    raise AnswerError(message, hint=f"it takes {listed}" if listed else "it takes no answer")
+    raise AnswerError(
+        message, hint=f"it takes {listed}" if listed else "it takes no answer", place="/event"
+    )
 
 
 def _refuse_unopened(question: Question, shown: str) -> None:
@@ -251,7 +260,7 @@ def _refuse_unopened(question: Question, shown: str) -> None:
     else:
         message = f"{question.rest:,} more characters of the question were not shown"
     hint = "open the whole question, and answer with its `digest` as `shown`"
-    raise AnswerError(message, hint=hint)
+    raise AnswerError(message, hint=hint, place="/shown")
 
 
 def _refuse_submitter(session: Session, answer: Answer) -> None:
@@ -292,14 +301,22 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
     request = request_at(session.position)
     if request is None:
         return
-    for fault, hint in call_faults(request, answer.event, answer.data):
-        raise AnswerError(fault, hint=hint)
+    for fault, hint, key in call_faults(request, answer.event, answer.data):
+        raise AnswerError(fault, hint=hint, place=pointer("data", CALLS, *filter(None, [key])))
     schemas = {held["key"]: held.get("schema") for held in request["calls"]}
     for key, value in (answer.data.get(CALLS) or EMPTY).items():
-        if isinstance(value, Mapping) and "arguments" in value:
-            given = cast("Mapping[str, Any]", value)["arguments"]
-            if fault := schema_fault(schemas[key], given):
-                raise AnswerError(f"the changed arguments of `{key}` do not fit its tool: {fault}")
+        if not isinstance(value, Mapping):
+            continue
+        given = cast("Mapping[str, Any]", value)
+        for name, kind, word in (("note", str, "a text"), ("remember", bool, "true or false")):
+            if not isinstance(given.get(name, kind()), kind):
+                where = pointer("data", CALLS, key, name)
+                raise AnswerError(f"`{name}` of `{key}` is not {word}", place=where)
+        if "arguments" in given and (fault := schema_fault(schemas[key], given["arguments"])):
+            raise AnswerError(
+                f"the changed arguments of `{key}` do not fit its tool: {fault}",
+                place=pointer("data", CALLS, key, "arguments"),
+            )
 
 
 def _refuse_late(session: Session, question: Question, at: float) -> None:

@@ -11,7 +11,7 @@ from chartloop.cli.journal_access import find_run, machine_of, open_journal, res
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.migrate import count_of, judge_run, records_of, refusal, row_under
-from chartloop.cli.options import RUN_ID, RunOptions, pass_options
+from chartloop.cli.options import RUN_ID, RunOptions, at_least, pass_options
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
 
@@ -39,7 +39,7 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 )
 @parameters.run_argument
 @click.option(
-    "--at", type=click.IntRange(min=1), metavar="N",
+    "--at", type=at_least(1), metavar="N",
     help="Copy the records before this one, as `chartloop show` numbers them. Default: all.",
 )  # fmt: skip
 @click.option(

@@ -11,7 +11,7 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.journal_access import open_journal
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import RunOptions, option, pass_options
+from chartloop.cli.options import AMOUNT, RunOptions, at_least, option, pass_options
 from chartloop.cli.printing import Row, print_table
 from chartloop.run.fleet import WHATS, FleetLimit
 from chartloop.run.tenants import NAME
@@ -28,13 +28,11 @@ class LimitOptions(RunOptions):
     """The options of `limits`: how much of what, and for which time."""
 
     cost: float | None = option(
-        "--cost", type=click.FloatRange(min=0), metavar="USD", help="The most that they cost."
+        "--cost", type=AMOUNT, metavar="USD", help="The most that they cost."
     )
-    tokens: int | None = option(
-        "--tokens", type=click.IntRange(min=1), metavar="N", help="The most tokens."
-    )
+    tokens: int | None = option("--tokens", type=at_least(1), metavar="N", help="The most tokens.")
     requests: int | None = option(
-        "--requests", type=click.IntRange(min=1), metavar="N", help="The most model calls."
+        "--requests", type=at_least(1), metavar="N", help="The most model calls."
     )
     per: Per | None = option(
         "--per",
@@ -192,11 +190,11 @@ def remove(scope: str, options: LimitOptions) -> int:
 @limits.command()
 @click.argument("call", metavar="CALL")
 @click.option(
-    "--cost", type=click.FloatRange(min=0), metavar="USD", default=0.0, show_default=True,
+    "--cost", type=AMOUNT, metavar="USD", default=0.0, show_default=True,
     help="What it cost.",
 )  # fmt: skip
 @click.option(
-    "--tokens", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+    "--tokens", type=at_least(0), metavar="N", default=0, show_default=True,
     help="The tokens that it used.",
 )  # fmt: skip
 @parameters.journal_option

@@ -11,7 +11,7 @@ import click
 from chartloop.cli import completion, console, parameters, queue_report
 from chartloop.cli.journal_access import ago, find_run, name_of, open_journal
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import AGE, FilterOptions, option, pass_options
+from chartloop.cli.options import AGE, FilterOptions, at_least, option, pass_options
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import UnknownRunError
@@ -103,7 +103,7 @@ Examples:
 @click.option(
     "--limit",
     "longest",
-    type=click.IntRange(min=1),
+    type=at_least(1),
     metavar="N",
     default=NEWEST,
     show_default=True,

@@ -122,6 +122,8 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
         raise click.UsageError('say when, either --cron "0 9 * * 1-5" or --every 15m')
     if options.every is not None and (options.every < 1 or options.every % 1):
         raise click.UsageError("--every is a number of whole seconds: 30s, 15m, 1d")
+    if (options.every or 0) > _LONGEST:
+        raise click.UsageError(f"--every is at most {write_duration(_LONGEST)}")
     if options.every is not None and options.timezone != "UTC":
         raise click.UsageError("--timezone goes with --cron")
     if options.missed == "all" and options.overlap == "skip":
@@ -169,6 +171,7 @@ def add(name: str, machine: str, task: str, options: ScheduleOptions) -> None:
     say_journal(journal)
 
 
+_LONGEST = 36_500 * 86_400.0
 _GIVEN = ("machine_hash", "starts", "cron", "timezone", "every", "missed", "overlap")
 """What two schedules of a name have in common if they are the same order."""
 

@@ -132,7 +132,8 @@ async def _claim(
 ) -> None:  # fmt: skip
     """Let a line of this key be that of a run. `MisuseError` if another content came before."""
     text = console.as_json(named, indent=None)
-    key = f"submit-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    key = f"submit-{digest[:32]}"
     order = StoredRequest(key, run_id, "submit", run_id, await journal.now(), {}, {})
     kept = await journal.place_request(order)
     if kept.run_id != run_id:
@@ -146,4 +147,8 @@ async def _claim(
 def _run_id(machine: str, job: Job, key: str) -> str:
     """The id of a line's run: the same for the same line, so that it is submitted once."""
     text = console.as_json([machine, key, job._asdict()], indent=None)
-    return base64.b32encode(hashlib.sha256(text.encode()).digest())[:12].decode().lower()
+    return (
+        base64.b32encode(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())[:12]
+        .decode()
+        .lower()
+    )

@@ -15,7 +15,7 @@ from chartloop.cli.commands.diff import save
 from chartloop.cli.compare_inputs import machines_at
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.late import at_first_use
-from chartloop.cli.options import option, pass_options
+from chartloop.cli.options import at_least, option, pass_options
 from chartloop.cli.printing import print_result
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import (
@@ -52,7 +52,7 @@ class UpgradeOptions(SelectionOptions):
     )
     first: int = option(
         "--first",
-        type=click.IntRange(min=1),
+        type=at_least(1),
         default=20,
         metavar="N",
         show_default=True,

@@ -11,7 +11,7 @@ from chartloop.cli import completion, parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import seen_machine
-from chartloop.cli.options import PAIR, option, pass_options
+from chartloop.cli.options import PAIR, at_least, option, pass_options
 from chartloop.cli.printing import print_result
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import (
@@ -43,7 +43,7 @@ class WhatIfOptions(SelectionOptions):
     )  # fmt: skip
     first: int = option(
         "--first",
-        type=click.IntRange(min=0),
+        type=at_least(0),
         default=10,
         metavar="N",
         show_default=True,

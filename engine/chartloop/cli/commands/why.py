@@ -6,7 +6,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.journal_access import find_run, machine_of, open_journal
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.options import RunOptions, at_least, pass_options
 from chartloop.cli.printing import print_lines
 
 
@@ -24,7 +24,7 @@ Examples:
 )
 @parameters.run_argument
 @click.option(
-    "--record", type=click.IntRange(min=0), metavar="N",
+    "--record", type=at_least(0), metavar="N",
     help="The record, as `chartloop show` numbers them. Default: the newest.",
 )  # fmt: skip
 @parameters.tools_option

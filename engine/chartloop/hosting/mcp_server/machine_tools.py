@@ -12,6 +12,7 @@ from chartloop.api import Machine
 from chartloop.api.caller_values import wants_task
 from chartloop.core.errors import ArgumentsError
 from chartloop.core.plain import plain
+from chartloop.core.strict_json import unfits
 from chartloop.language.expression import Expression
 from chartloop.language.json_schema.of_type import schema_of_type
 from chartloop.language.json_schema.validator import Validator
@@ -260,7 +261,8 @@ OWN: Mapping[str, ToolShape] = {
 
 def refuse_arguments(shape: ToolShape, arguments: Json) -> None:
     """Raise `ArgumentsError` with each place where arguments do not match the tool's schema."""
-    faults = Validator(shape.input).faults(arguments)
+    unfit = [f"{at}: {why}" for at, why, _ in unfits(arguments)]
+    faults = unfit or Validator(shape.input).faults(arguments)
     if faults:
         text = "; ".join(str(fault).replace("the reply", "the arguments") for fault in faults)
         known = ", ".join(f"`{name}`" for name in shape.input["properties"])

@@ -18,6 +18,7 @@ from chartloop.adapters.journal.opening import journal_of
 from chartloop.adapters.schedule.opening import engine_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
+from chartloop.core.strict_json import pointer
 from chartloop.core.version import __version__
 from chartloop.hosting.health import Health, Verdict
 from chartloop.hosting.machines import Machines
@@ -143,11 +144,7 @@ def _add_errors(app: FastAPI) -> None:
 def _field_errors(errors: Sequence[dict[str, Any]]) -> Iterator[Wrong]:
     for error in errors:
         root, *rest = error["loc"]
-        if root == "body":
-            # each is a token of a JSON pointer, RFC 6901
-            at = "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in rest)
-        else:
-            at = ".".join(map(str, (root, *rest)))
+        at = pointer(*rest) if root == "body" else ".".join(map(str, (root, *rest)))
         yield Wrong(at, str(error["msg"]))
 
 

@@ -44,6 +44,7 @@ from chartloop.hosting.server.shapes import (
     EnqueueBody,
     ForkBody,
     Me,
+    Moment,
     RecordList,
     RetryBody,
     RetryPlanBody,
@@ -97,10 +98,10 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
     waiting: Annotated[
         bool | None, Query(description="Only runs that wait for an answer: the inbox.")
     ] = None,
-    since: Annotated[float | None, Query(description="Begun then or later, in epoch seconds.")] = (
+    since: Annotated[Moment | None, Query(description="Begun then or later, in epoch seconds.")] = (
         None
     ),
-    until: Annotated[float | None, Query(description="Begun before then.")] = None,
+    until: Annotated[Moment | None, Query(description="Begun before then.")] = None,
     children: bool = False,
     phase: Annotated[PhaseName | None, Query(description="Only runs that stand like this.")] = None,
     search: Annotated[str, Query(description="A text in the task or the id.", max_length=200)] = "",
@@ -145,8 +146,10 @@ async def count_runs(
     parts: TheParts,
     reach: TheReach,
     *,
-    since: Annotated[float, Query(description="Begun then or later, in epoch seconds.")],
-    until: Annotated[float | None, Query(description="Begun before then; by default, now.")] = None,
+    since: Annotated[Moment, Query(description="Begun then or later, in epoch seconds.")],
+    until: Annotated[
+        Moment | None, Query(description="Begun before then; by default, now.")
+    ] = None,
     machine: str | None = None,
     phase: Annotated[PhaseName | None, Query(description="Only runs that stand like this.")] = None,
     search: Annotated[str, Query(description="A text in the task or the id.", max_length=200)] = "",

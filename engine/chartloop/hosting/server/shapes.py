@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from chartloop.core.strict_json import LARGEST
 from chartloop.run.answer_links import LONGEST as LONGEST_LINK
 from chartloop.run.answer_links import LONGEST_NAME, WEEK
 from chartloop.run.fleet import Per, What
@@ -22,6 +23,9 @@ TENANT = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
 SCOPE = rf"^(fleet|(agent|session|model):.+|tenant:{TENANT[1:-1]})$"
 Text = Annotated[str, Field(max_length=LONGEST)]
 Short = Annotated[str, Field(max_length=1_000)]
+Amount = Annotated[float, Field(ge=0, le=LARGEST)]
+Moment = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+"""A time in epoch seconds."""
 RunId = Annotated[str, Field(pattern=NAME)]
 Json = dict[str, Any]
 
@@ -43,7 +47,9 @@ class StartBody(Body):
     """A machine of `GET /machines`."""
     task: Text = ""
     limits: dict[str, Any] | None = None
+    """Values of limits, by name: at most 10^15, in any unit."""
     vars: dict[str, Any] | None = None
+    """Values of variables. Here and in all other data whole numbers have at most 64 bits."""
     memory: dict[str, Text] | None = None
     tasks: list[Any] | None = None
     agent: Short | None = None
@@ -56,7 +62,7 @@ class StartBody(Body):
     another run of the session does."""
     branch: bool = False
     """Start another conversation from that run, beside the one that goes on."""
-    require_bound: dict[str, float] | None = None
+    require_bound: dict[str, Amount] | None = None
     """Bounds by name, `usd` say: the run starts only if they are proven for the machine."""
     run_id: RunId | None = None
     """Its id within the tenant of the token."""
@@ -188,7 +194,8 @@ class RetryBody(Body):
     """Make another attempt, although the run was tried again before: with the `digest` of
     `GET /runs/ID/retry?again=true`."""
     limits: dict[str, Any] = {}
-    """New values of limits, by name: those that stopped the run would stop it again."""
+    """New values of limits, by name, at most 10^15: those that stopped the run would stop it
+    again."""
 
 
 class BackBody(Body):
@@ -206,6 +213,7 @@ class SetBody(Body):
     )
     name: Short
     value: Any
+    """That of a limit is at most 10^15."""
 
 
 class LimitBody(Body):

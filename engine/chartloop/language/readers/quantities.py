@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from chartloop.core.strict_json import WHOLE
 from chartloop.core.types import (
     ANY,
     BOOL,
@@ -71,7 +72,8 @@ def _as(type: Type, value: Any) -> Any:
         given = cast(Mapping[str, Any], value)
         return {k: _as(type.of or ANY, v) for k, v in given.items()}
     if isinstance(value, int) and not isinstance(value, bool):
-        return float(value) if type.kind in ("float", "duration", "fraction") else value
+        if type.kind in ("float", "duration", "fraction") and abs(value) <= WHOLE:
+            return float(value)
     return cast(Any, value)
 
 

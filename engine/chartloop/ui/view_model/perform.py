@@ -91,7 +91,7 @@ def answer_data(run: Run, order: Answer) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for name, typed in order.data.items():
         type = types.get(name)
-        if isinstance(typed, bool) or type is None:
+        if not isinstance(typed, str) or type is None:
             data[name] = typed
         else:
             blank = type.nullable and not typed.strip()
