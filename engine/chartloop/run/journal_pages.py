@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args
 
 from chartloop.core.errors import CursorError, CursorGoneError, RunError
+from chartloop.core.strict_json import WHOLE
 from chartloop.core.values import Value
 from chartloop.run.journal_records import Event, RunRow
 from chartloop.run.lease import CHILD_MARK
@@ -227,13 +228,19 @@ def run_cursor(created: Mark, run_id: Mark) -> str:
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def read_run_cursor(cursor: str) -> tuple[Mark, Mark]:
-    """The start time and the id in a cursor. `CursorError` for any other text."""
+def read_run_cursor(cursor: str, *, edited: bool = False) -> tuple[Mark, Mark]:
+    """The sort key and the id in a cursor. `CursorError` for any other text.
+
+    In a file that may be `edited` the key may be of another type.
+    """
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         marks: Any = json.loads(urlsafe_b64decode(padded))
         created, run_id = map(_read, cast("list[Any]", marks))
-        if run_cursor(created, run_id) == cursor:
+        fits = isinstance(created, (int, float)) and isinstance(run_id, str) and "\0" not in run_id
+        f"{created}{run_id}".encode()
+        long = isinstance(created, int) and abs(created) > WHOLE
+        if (fits or edited) and not long and run_cursor(created, run_id) == cursor:
             return created, run_id
     except (binascii.Error, ValueError, TypeError, RecursionError):
         pass

@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from chartloop.adapters.journal.raw_rows import COLUMNS, FOLLOWERS, NAMES
 from chartloop.adapters.journal.texts import UNREAD, read_text
-from chartloop.adapters.journal.writes import Columns, Connection
+from chartloop.adapters.journal.writes import Columns, Connection, Stored, stored_text
 from chartloop.core.phase import phase_if_followed, phase_of
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import (
@@ -94,6 +94,7 @@ class ListRows:
     """The table `run`, read as lists."""
 
     db: Connection
+    stored: Callable[[str], Stored]
 
     def rows(self, filter: RunFilter, limit: int | None) -> list[RunRow]:
         """The matching runs, the newest first; of equally old ones the last created."""
@@ -115,7 +116,7 @@ class ListRows:
             where, values = self._where(filter, part)
             if cursor:
                 where += f" AND ({key}, run_id) {'>' if order.ascending else '<'} (?, ?)"
-                values.extend(read_run_cursor(cursor))
+                values.extend(read_run_cursor(cursor, edited=self.stored is stored_text))
             sql = (
                 f"SELECT {COLUMNS}, {key} FROM run {where} "  # noqa: S608
                 f"ORDER BY {key} {way}, run_id {way} LIMIT ?"

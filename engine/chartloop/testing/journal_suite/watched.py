@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
@@ -129,6 +130,14 @@ WRITES: dict[str, Callable[[Desk], Any]] = {
     "whole": lambda d: d(_whole(d.journal)),
     "remove": lambda d: d(d.journal.remove(["a"])),
 }
+
+
+FORGED = (
+    "[1,2]", '["x","y"]', '[1,{"hex":"00"}]', '[{"hex":"00"},"a"]', '[Infinity,"a"]', '[NaN,"a"]',
+    f'[{10**400},"a"]', f'[{2**64},"a"]', f'[{2**63},"a"]', '[1e300,"a"]', '[1,"a\\u0000"]',
+    '[1,"\\ud83d"]', '["\\ud83d","a"]', '[-1,""]', '[true,"a"]', '[["a"],"a"]', '[{"hex":1},"a"]',
+)  # fmt: skip
+"""Marks of cursors that look like those of a page."""
 
 
 class WatchedCases:
@@ -261,6 +270,21 @@ class WatchedCases:
             desk(desk.journal.page(RunFilter(), cursor))
         assert "`next` of the page before" in refused.value.hint
         assert len(str(refused.value)) < 300
+
+    @pytest.mark.parametrize("by", SORTS)
+    @pytest.mark.parametrize("marks", FORGED)
+    def test_a_forged_cursor_is_refused_or_of_a_page(
+        self, desk: Desk, marks: str, by: Sort
+    ) -> None:
+        for number in range(3):
+            desk.begin(f"r{number}", created=float(number), cost=1.0, tokens=number)
+        cursor = urlsafe_b64encode(marks.encode()).decode().rstrip("=")
+        for ascending in (False, True):
+            try:
+                page = desk(desk.journal.page(RunFilter(), cursor, order=RunOrder(by, ascending)))
+            except CursorError:
+                continue
+            assert len(page.rows) <= 3
 
     @pytest.mark.parametrize("limit", [0, -1, True, "5"])
     def test_a_page_of_no_size_is_refused(self, desk: Desk, limit: Any) -> None:
