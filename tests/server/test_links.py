@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chartloop.adapters.journal.opening import journal_of
 from chartloop.hosting.settings import Limits, Token
+from chartloop.run.sync import by_hand
 from tests.server.conftest import Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
@@ -221,6 +223,27 @@ def test_who_guesses_links_is_slowed_down(serve: Serve) -> None:
         served.client.get("/answer/question", **held(f"{n:064x}")).status_code for n in range(5)
     ]
     assert codes == [401, 401, 401, 429, 429]
+
+
+@pytest.mark.parametrize("dead", ["revoked", "removed", "cut", "altered", "used"])
+def test_a_dead_link_that_is_opened_again_locks_nobody_out(dead: str, serve: Serve) -> None:
+    served = serve(script=["First."] * 2, tokens=(BOSS, CLERK), limits=Limits(guesses=3))
+    served.client.headers.update(bearer(BOSS))
+    run, other = waiting(served), waiting(served)
+    token, right = token_of(linked(served, run)), token_of(linked(served, other))
+    if dead == "revoked":
+        served.client.delete(f"/runs/{run}/question/link")
+    elif dead == "removed":
+        by_hand(journal_of(served.settings.journal).remove([run]))
+    elif dead == "used":
+        served.post("/answer", {"event": "approve"}, **held(token))
+    token = {"cut": token[:-1], "altered": token[:-1] + "g"}.get(dead, token)
+    codes = {served.client.get("/answer/question", **held(token)).status_code for _ in range(20)}
+    assert codes == {200 if dead == "used" else 401}
+    assert served.client.get("/answer/question", **held(right)).status_code == 200
+    served.get("/runs")
+    guessed = [served.client.get("/answer/question", **held(f"{n:064x}")) for n in range(4)]
+    assert guessed[-1].status_code == 429
 
 
 def test_it_needs_the_scope_edit(serve: Serve) -> None:

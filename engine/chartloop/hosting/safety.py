@@ -40,6 +40,7 @@ FindLink = Callable[[str], Awaitable[AnswerLink | None]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+DAY = 86_400.0
 CALLERS = 10_000
 """The most callers whose rates are tracked."""
 POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
@@ -97,6 +98,7 @@ class Safety:
         limits = settings.limits
         self._rates = Rates(limits.rate, limits.burst)
         self._guesses = Rates(limits.guess_rate, limits.guesses)
+        self._dead = Rates(1 / DAY, 1)
         self._tokens = [(token, _hash(token.secret)) for token in settings.tokens]
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -196,11 +198,14 @@ class Safety:
         raise _no_token()
 
     async def _by_link(self, find: FindLink, secret: str, address: str) -> Identity:
-        """Who holds a link. Guesses count like those of tokens."""
+        """Who holds a link. Guesses count like those of tokens; a dead link counts once a day."""
         if after := self._guesses.wait(address):
             raise _too_often("this address has sent wrong tokens", after)
         if (link := await find(secret)) is None:
-            self._guesses.take(address)
+            dead = f"{address} {_hash(secret).hex()}"
+            if not self._dead.wait(dead):
+                self._dead.take(dead)
+                self._guesses.take(address)
             raise Refusal(
                 401, "This link is not valid: it was revoked, or not copied to its end.",
                 headers={"WWW-Authenticate": 'Link realm="chartloop"'},
