@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 import pytest
 
 from chartloop.adapters.notify.webhook import WebhookNotifier
@@ -21,6 +24,7 @@ from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing.crash import CrashAt, Crashed
 from tests.server.conftest import Serve, Served, wait_for
+from tests.server.conftest import serving as serving_of
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 PEOPLE = ("eve@example.org", "bob@example.org")
@@ -163,3 +167,109 @@ def test_links_need_the_address_of_the_server(serve: Serve, hook: Hook, url: str
 def test_links_need_a_webhook(serve: Serve) -> None:
     with pytest.raises(SetupError, match="need a webhook"):
         serve(ask_to=PEOPLE, url=URL)
+
+
+class Wrong:
+    """A webhook that misbehaves until it is let go."""
+
+    def __init__(self, how: str) -> None:
+        self.how, self.asked, self.let_go = how, 0, threading.Event()
+        wrong = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                wrong.asked += 1
+                self.rfile.read(int(self.headers["content-length"]))
+                if how == "hangs":
+                    wrong.let_go.wait(60)
+                elif how == "drips":
+                    with contextlib.suppress(OSError):
+                        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                        while not wrong.let_go.wait(0.1):
+                            self.wfile.write(b"X: y\r\n")
+                    return
+                self.send_response({"fails": 500, "redirects": 307}.get(how, 200))
+                if how == "redirects":
+                    self.send_header("Location", "/hook")
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    while how == "sends much" and not wrong.let_go.is_set():
+                        self.wfile.write(b"x" * 1_000_000)
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def notifier(self) -> Any:
+        if self.how == "refuses":
+            self.close()
+        return self if self.how in OWN else WebhookNotifier(self.url, timeout=60, pause=20)
+
+    suspends = True
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """What a notifier of one's own may do: look a name up for ever, or raise anything."""
+        self.asked += 1
+        if self.how == "raises":
+            raise ValueError(text)
+        await anyio.to_thread.run_sync(self.let_go.wait, 60, abandon_on_cancel=True)
+
+    def close(self) -> None:
+        self.let_go.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+OWN = ("never resolves", "raises")
+ENDS = {"answered": "approve", "cancelled": ""}
+
+
+@pytest.mark.slow("servers that wait")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "how", ["hangs", "drips", "fails", "redirects", "sends much", "refuses", *OWN]
+)
+def test_no_webhook_holds_up_a_run(how: str, end: str, machines: Path, tmp_path: Path) -> None:
+    wrong = Wrong(how)
+    settings = Settings(
+        machines=(machines,), journal=tmp_path / "journal.db", ask_to=PEOPLE, url=URL,
+        components={"script": ["First.", "Second."], "notifier": wrong.notifier()},
+    )  # fmt: skip
+    began = time.monotonic()
+    with serving_of(settings) as served:
+        run, other = served.start(), served.start()
+        for one in (run, other):  # each is asked, and neither waits for the other's notice
+            wait_for(lambda one=one: served.get(f"/runs/{one}")["state"] == "approve")
+        wait_for(lambda: wrong.asked or how == "refuses")
+        if end == "answered":
+            served.post(f"/runs/{run}/answer", {"event": ENDS[end]})
+        else:
+            served.post(f"/runs/{run}/cancel")
+        wait_for(lambda: served.get(f"/runs/{run}")["status"] == "completed")
+        assert served.get(f"/runs/{other}")["state"] == "approve"
+        served.post(f"/runs/{other}/answer", {"event": "reject", "data": {"note": "no"}})
+        wait_for(lambda: len(served.get(f"/runs/{other}/records")["records"]) >= 5)
+    assert (
+        time.monotonic() - began < 60
+    )  # the server ended too, beside a webhook that may take 60 s
+    if how != "refuses":
+        wrong.close()
+
+
+@pytest.mark.slow("a server that is stopped")
+def test_a_notice_that_a_stop_cut_off_is_sent_by_the_next_worker(
+    machines: Path, tmp_path: Path, hook: Hook
+) -> None:
+    wrong, told = Wrong("hangs"), WebhookNotifier(hook.url)
+    given: Any = {
+        "machines": (machines,), "journal": tmp_path / "journal.db", "ask_to": PEOPLE, "url": URL,
+    }  # fmt: skip
+    components: Any = {"script": ["First.", "Second."], "notifier": wrong.notifier()}
+    with serving_of(Settings(**given, components=components)) as served:
+        run = served.start()
+        wait_for(lambda: wrong.asked)
+    with serving_of(Settings(**given, components=components | {"notifier": told})):
+        wait_for(lambda: [one["run"] for one in hook.told] == [run])
+    wrong.close()

@@ -2,10 +2,11 @@
 
     a worker leaves a run that waits ─▶ a link for each of `Settings.ask_to` ─▶ the notifier
 
-It happens before the order to drive the run is settled, so that another worker does it where this
-one dies. A notice that arrived is marked in the journal. A wait is told again if the process dies
-between the two, or if the reply of the webhook is lost: rather twice than never. A notice that did
-not arrive is logged, and its links are revoked.
+The run is kept for its notice for at most `PROMPT` seconds: then the worker gives it back, and goes
+on telling. The order to drive the run stays open meanwhile, and is due again after `LOST` seconds,
+so that another worker tells where this one dies. A notice that arrived is marked in the journal. A
+wait is told again if the process dies between the two, or if the reply of the webhook is lost:
+rather twice than never. A notice that did not arrive is logged, and its links are revoked.
 
 Belongs here: the notice of a question. Never: sending it (`adapters.notify`), answering.
 Source: docs/approval.md, "A link to one question".
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from contextlib import suppress
 from typing import Any
 
 from chartloop.api import Run
@@ -26,22 +28,37 @@ from chartloop.run.journal import Journal
 from chartloop.run.requests import StoredRequest
 
 KIND = "asked"
+PROMPT = 0.2
+"""Seconds that a run is kept for its notice."""
+LOST = 30.0
+"""Seconds after which a run whose notice is on its way is looked at again."""
 LONGEST = 2_000
 """The most characters of a question, and of what it is about, in a notice."""
 _log = logging.getLogger(__name__)
 
 
-async def tell_question(settings: Settings, journal: Journal, run: Run) -> None:
-    """Post the question of a run that waits, with a link for each person, unless it was told."""
-    notifier, question = settings.components.get("notifier"), run.question
-    if not settings.ask_to or notifier is None or question is None:
-        return
-    digest = hashlib.sha256(f"{run.id}\0{question.wait}".encode()).hexdigest()
+def notice_of(settings: Settings, run: Run) -> str:
+    """The digest of the wait that people are to be told of; empty if there is none."""
+    if not settings.ask_to or "notifier" not in settings.components or run.question is None:
+        return ""
+    return hashlib.sha256(f"{run.id}\0{run.question.wait}".encode()).hexdigest()
+
+
+async def tell_question(settings: Settings, journal: Journal, run: Run) -> bool:
+    """Post the question of a run that waits, with a link for each person, unless it was told.
+
+    Returns whether it has arrived. Whatever the notifier raises is logged.
+    """
+    notifier, question, digest = (
+        settings.components.get("notifier"), run.question, notice_of(settings, run)
+    )  # fmt: skip
+    if not digest or notifier is None or question is None:
+        return True
     key = f"{KIND}-{digest[:32]}"
     made: list[AnswerLink] = []
     try:
         if await journal.requests(key=key):
-            return
+            return True
         links: list[dict[str, Any]] = []
         for to in settings.ask_to:
             link = await make_link(journal, run.id, question, to)
@@ -58,7 +75,11 @@ async def tell_question(settings: Settings, journal: Journal, run: Run) -> None:
         made.clear()
         now = await journal.now()
         await journal.place_request(StoredRequest(key, run.id, KIND, digest, now, {}, {}))
-    except ChartloopError as error:
-        _log.warning("the question of run `%s` was not told: %s", run.id, error.message)
-        for link in made:
-            await revoke_links(journal, run.id, link.id)
+    except Exception as error:  # noqa: BLE001  a notifier may be anybody's
+        why = error.message if isinstance(error, ChartloopError) else f"{type(error).__name__}"
+        _log.warning("the question of run `%s` was not told: %s", run.id, why)
+        with suppress(ChartloopError):
+            for link in made:
+                await revoke_links(journal, run.id, link.id)
+        return False
+    return True

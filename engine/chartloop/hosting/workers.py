@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError, UnknownRunError
 from chartloop.hosting.problems import problem_of
-from chartloop.hosting.questions import tell_question
+from chartloop.hosting.questions import LOST, PROMPT, notice_of, tell_question
 from chartloop.hosting.runs import Runs
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
@@ -91,6 +91,9 @@ class Workers:
         """The number of records that this process has made."""
         self.lacks: dict[str, str] = {}
         """Why this process cannot drive runs, by what they need; empty if it can."""
+        self.notices: dict[str, bool] = {}
+        """The notices on their way, and those that did not arrive, which are not tried again here:
+        whether that is known."""
         self.stopping = False
         """Whether no run is claimed any more."""
         self._stopped = threading.Event()
@@ -226,6 +229,8 @@ class _Worker(threading.Thread):
         self._asks = 0.0
         """When to ask for the journal's time again."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: set[asyncio.Task[None]] = set()
+        """The notices that it sends; they keep neither a run nor its end waiting."""
         self.turned = time.monotonic()
         """When its loop last began to look for runs."""
 
@@ -394,12 +399,38 @@ class _Worker(threading.Thread):
             stop()
             await leave(run.session)
         self._workers.made += progress.records
-        await tell_question(self._runs.settings, self._journal, run)
+        told = await self._tell(run)
         row = await self._journal.row(run_id) or row
+        if not told:
+            again = await self._journal.now() + LOST
+            return None, 0.0 if self._stopping else min(again, row.wake_at or again)
         held = is_held(run) and await self._drives_on(run) is None
         if request.kind != "run" or run.ended or held or progress.at_breakpoint:
             return _outcome(row, progress.records), _LATER
         return None, 0.0 if self._stopping else row.wake_at
+
+    async def _tell(self, run: Run) -> bool:
+        """Tell people what a run asks. False while that takes longer than `PROMPT`."""
+        notices, key = self._workers.notices, notice_of(self._runs.settings, run)
+        if not key or key in notices:
+            return notices.get(key, True)
+        notices[key] = False
+        post = self.loop.create_task(self._post(run, key))
+        self._posts.add(post)
+        post.add_done_callback(self._posts.discard)
+        await asyncio.wait({post}, timeout=PROMPT)
+        return post.done()
+
+    async def _post(self, run: Run, key: str) -> None:
+        """Send the notice of a run. One that was left meanwhile is looked at once more."""
+        began = self.loop.time()
+        if await tell_question(self._runs.settings, self._journal, run):
+            del self._workers.notices[key]
+        else:
+            self._workers.notices[key] = True
+        if self.loop.time() - began > PROMPT:
+            with suppress(ChartloopError):
+                await self._workers.schedule.enqueue(run.id)
 
     async def _act(self, run: Run, request: StoredRequest) -> _Progress:
         if request.kind in ("take", "step"):
