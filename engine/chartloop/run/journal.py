@@ -27,7 +27,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import accumulate, islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
@@ -53,6 +53,7 @@ from chartloop.run.journal_pages import (
     check_page,
     count_runs,
     page_of,
+    part_of,
 )
 from chartloop.run.journal_records import (
     DAMAGED,
@@ -178,8 +179,10 @@ class Journal(
         """
         ...
 
-    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        """The records from number `start` on, in order; at most `limit`."""
+    async def records(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Record]:
+        """The records from number `start` on, in order; at most `limit`, `size` as of `events`."""
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
@@ -212,7 +215,8 @@ class Journal(
         """At most `limit` events of all runs after `cursor`, in commit order.
 
         `size` as in `events`. With `run`, the events of that run and its children only, or, with
-        ``acme:``, those of a tenant's runs; ``:`` are those without a tenant.
+        ``acme:``, those of a tenant's runs; ``:`` are those without a tenant. A page may end, even
+        without any, before all events were looked through: its `cursor` is not `newest` then.
 
         Without a cursor it starts at the first event; a `limit` of 0 only returns the end of the
         journal, `Tail.newest`. Events are as stored, with secrets removed where the journal hides
@@ -508,14 +512,12 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
     async def events(
         self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
     ) -> list[Event]:
-        found = self._log(run_id).events[start : None if limit is None else start + limit]
-        if size is None:
-            return found
-        sizes = accumulate(len(str(event)) for event in found)
-        return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
+        return part_of(self._log(run_id).events, start, limit, size)
 
-    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        return self._log(run_id).records[start : None if limit is None else start + limit]
+    async def records(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Record]:
+        return part_of(self._log(run_id).records, start, limit, size)
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:

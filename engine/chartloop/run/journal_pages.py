@@ -24,7 +24,8 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast, get_args
+from itertools import accumulate, takewhile
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, cast, get_args
 
 from chartloop.core.errors import CursorError, CursorGoneError, RunError
 from chartloop.core.strict_json import WHOLE
@@ -32,6 +33,7 @@ from chartloop.core.values import Value
 from chartloop.run.journal_records import Event, RunRow
 from chartloop.run.lease import CHILD_MARK
 
+T = TypeVar("T")
 PAGE = 50
 """The default number of runs in a page."""
 EVENTS = 256
@@ -205,6 +207,15 @@ def page_of(
     first = (heapq.nsmallest if least else heapq.nlargest)(limit + 1, matches, place)
     more = len(first) > limit
     return RunPage(first[:limit], run_cursor(*place(first[limit - 1])) if more else "")
+
+
+def part_of(items: list[T], start: int, limit: int | None, size: int | None) -> list[T]:
+    """A page of events or records in memory: `size` ends it as in a database, nearly."""
+    found = items[start : None if limit is None else start + limit]
+    if size is None:
+        return found
+    sizes = accumulate(len(str(item)) for item in found)
+    return found[: 1 + sum(1 for _ in takewhile(lambda read: read < size, sizes))]
 
 
 def check_page(limit: int, least: int = 1) -> None:

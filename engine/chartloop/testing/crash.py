@@ -270,9 +270,11 @@ class CrashAt:
         self._live()
         return await self.journal.events(run_id, start, limit, size=size)
 
-    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
+    async def records(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Record]:
         self._live()
-        return await self.journal.records(run_id, start, limit)
+        return await self.journal.records(run_id, start, limit, size=size)
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,

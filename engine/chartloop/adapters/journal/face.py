@@ -292,8 +292,10 @@ class JournalFace(ABC):
     ) -> list[Event]:
         return await self._read(run_id, Rows.events, run_id, start, limit, size)
 
-    async def records(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Record]:
-        return await self._read(run_id, Rows.records, run_id, start, limit)
+    async def records(
+        self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None
+    ) -> list[Record]:
+        return await self._read(run_id, Rows.records, run_id, start, limit, size)
 
     async def chain(self, run_id: str) -> Chain | None:
         return await self._read(run_id, Rows.chain, run_id)

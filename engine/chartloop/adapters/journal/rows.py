@@ -153,6 +153,8 @@ _WRITTEN = (
     "ORDER BY seq"
 )
 
+SPAN = 50_000
+"""The most events that are looked through for those of a tenant."""
 _READ = "seq, type, at, data, record, epoch"
 _KINDS = frozenset(KINDS)
 
@@ -393,9 +395,11 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
         """At most `limit` events from number `start` on, until their texts reach `size`."""
         return self._read(run_id, "seq >= ? ORDER BY seq", (start, limit), size)
 
-    def records(self, run_id: str, start: int, limit: int | None) -> list[Record]:
-        """At most `limit` records from number `start` on, in order."""
-        found = self._read(run_id, "record >= ? ORDER BY record", (start, limit))
+    def records(
+        self, run_id: str, start: int, limit: int | None, size: int | None = None
+    ) -> list[Record]:
+        """At most `limit` records from number `start` on, until their texts reach `size`."""
+        found = self._read(run_id, "record >= ? ORDER BY record", (start, limit), size)
         return [event.record for event in found if event.record is not None]
 
     def _read(
@@ -437,9 +441,11 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
             "number IN (SELECT number FROM event WHERE +number > ? "
             "AND (run_id = ? OR run_id >= ? AND run_id < ?) ORDER BY +number LIMIT ?)"
         )
-        where, values = "number > ?", (after,)
+        where, values, end = "number > ?", (after,), newest
         if run.endswith(MARK):
-            where, values = f"number > ? AND {TENANT} = ?", (after, run[: -len(MARK)])
+            end = min(newest, after + SPAN)
+            where = f"number > ? AND number <= ? AND {TENANT} = ?"
+            values = (after, end, run[: -len(MARK)])
         elif run:
             where, values = chosen, (after, run, below, beyond(below), limit)
         sql = (
@@ -454,7 +460,7 @@ class Rows(ListRows, TextRows, LeaseRows, FleetRows, RawRows, CronRows):
                 if reader.left <= 0:
                     break
             else:
-                at = newest if len(events) < limit else at
+                at = end if len(events) < limit else at
         return Tail(events, cursors.write(at), cursors.write(newest))
 
     # inbox ------------------------------------------------------------------------------------

@@ -194,6 +194,16 @@ class RowCases:
                     found = desk(desk.journal.records(run_id, start, limit))
                     assert found == whole[start : start + limit]
 
+    def test_a_page_of_records_ends_where_its_texts_reach_a_size(self, desk: Desk) -> None:
+        """The record that reaches it is the last: a page has at least one."""
+        epoch = desk.begin()
+        desk(desk.journal.append("r", 0, epoch, [step(seq, seq) for seq in range(4)]))
+        whole = desk(desk.journal.records("r"))
+        assert desk(desk.journal.records("r", size=1)) == whole[:1]
+        assert desk(desk.journal.records("r", 1, 2, size=1)) == whole[1:2]
+        assert desk(desk.journal.records("r", 1, 2, size=10**9)) == whole[1:3]
+        assert desk(desk.journal.records("r", 9, size=1)) == []
+
     def test_the_events_of_one_run_and_its_children_are_in_order(self, desk: Desk) -> None:
         runs = ("r", "r/a/1", "r2", "q", "r/a/2")
         epochs = {run: desk.begin(run) for run in runs}
