@@ -59,7 +59,7 @@ def test_a_long_text_is_cut_and_given_whole(chat: Served) -> None:
     assert len(reply["text"]["text"]) + reply["text"]["rest"] == 10_000
     assert reply["text"]["rest"] > 0
     asked = {"place": reply["place"], "name": "text"}
-    assert chat.get(f"/runs/{run}/passage", params=asked) == {"text": "word " * 2_000}
+    assert chat.get(f"/runs/{run}/passage", params=asked) == {"text": "word " * 2_000, "next": None}
     told = chat.get(f"/runs/{run}/passage", 404, params={**asked, "name": "result"})
     assert told["detail"] == f"the conversation has no `result` at {reply['place']}"
 

@@ -74,9 +74,11 @@ OF_THE_PAGE = {"painting", "moment", "timeline", "spending"}
 
 
 def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
-    from chartloop.hosting import http_server  # noqa: PLC0415
+    from chartloop.hosting import asking, http_server  # noqa: PLC0415
     from chartloop.hosting.server import Limits  # noqa: PLC0415
+    from chartloop.hosting.server.routes_machines import EVENTS, RECENT  # noqa: PLC0415
     from chartloop.hosting.settings import Settings  # noqa: PLC0415
+    from chartloop.run.reader import READERS  # noqa: PLC0415
 
     text, limits = " ".join(PAGE.split()), Limits()
     for said in (
@@ -87,6 +89,12 @@ def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
         f"no request for {limits.silence:g} seconds",
         f"more than {limits.rate:g} requests a second of one caller, after the first {limits.burst:,}",
         f"more than {limits.connections:,} connections, or {limits.watchers} streams",
+        f"answer in JSON | {asking.BYTES // 1_000} kB",
+        f"{READERS} and {asking.ORDERS}. Orders to one run",
+        f"rows of the journal | {asking.ROWS:,}",
+        f"scans at the same moment | {asking.SCANS};",
+        f"time of a scan | {asking.SECONDS:g} seconds",
+        f"the newest {RECENT} runs, as far as they have {EVENTS:,} events",
         f"open requests have {http_server.GRACE} seconds and actions {Settings.grace:g}",
     ):
         assert said in text, said

@@ -17,6 +17,7 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.hosting.reading import records_page
 from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
@@ -74,7 +75,7 @@ LOOKS: dict[str, Callable[[Read, int], Any]] = {
     "what-is-new": lambda read, last: read.runs.view("r", known=last - 1),
     "the-newest-records": lambda read, _: read.runs.view("r"),
     "the-newest-decision": lambda read, _: read.runs.decision("r", None),
-    "records-in-the-middle": lambda read, last: read.runs.records("r", last // 2, 20),
+    "records-in-the-middle": lambda read, last: records_page(read.runs.open("r"), last // 2, 20),
     "the-newest-moment": history,
 }
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from chartloop import load, tool
+from chartloop.hosting.reading import trace_page
 from chartloop.run.journal import MemoryJournal
 from chartloop.testing.clock import ManualClock
 
@@ -131,3 +132,18 @@ def test_what_a_child_did_stands_inside_the_step_that_ran_it() -> None:
     data = steps.to_list()
     assert data[2]["inside"][0][2]["calls"][0]["name"] == "look_up"
     assert json.loads(json.dumps(data)) == data
+
+
+def test_the_pages_of_a_trace_are_the_trace() -> None:
+    """However small they are: calls may be answered on another page than they were asked on."""
+    run = started()
+    run.run()
+    whole = run.trace()
+    assert any(step.calls and step.calls[0].arguments for step in whole)
+    for limit in range(1, 12):
+        found: list[Any] = []
+        after: str | None = "0.0"
+        while after is not None:
+            page, after = trace_page(run, after, limit)
+            found += page
+        assert found == [*whole]

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from chartloop.hosting.listening import listen
+from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.settings import Settings
 
 GRACE = 3
@@ -28,9 +30,10 @@ class HttpServer(uvicorn.Server):
     """
 
     def __init__(
-        self, app: Any, settings: Settings, *, log_level: str = "info", free: str = "--port 0"
+        self, app: Any, settings: Settings, metrics: Metrics, *, log_level: str = "info",
+        free: str = "--port 0",
     ) -> None:  # fmt: skip
-        self._free = free
+        self._free, self.metrics = free, metrics
         super().__init__(
             uvicorn.Config(
                 app,
@@ -74,7 +77,10 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
     """
 
     class Connection(_BASE):
-        """A request's state has `abort`, which drops it and what its reader has not taken."""
+        """A request's state has `abort`, which drops it and what its reader has not taken.
+
+        It also has `leaves`, which are called when its caller hangs up.
+        """
 
         _head: asyncio.TimerHandle | None = None
         """Runs while a head is awaited: the first, or the rest of one that has begun."""
@@ -84,7 +90,8 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:
             _BASE.connection_made(self, transport)
             state: dict[str, Any] = self.app_state
-            self.app_state = {**state, "abort": transport.abort}
+            self._leaves: set[Callable[[], None]] = set()
+            self.app_state = {**state, "abort": transport.abort, "leaves": self._leaves}
             self._head = self.loop.call_later(silence, transport.close)
 
         def data_received(self, data: bytes) -> None:
@@ -110,6 +117,8 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
             _BASE.resume_writing(self)
 
         def connection_lost(self, exc: Exception | None) -> None:
+            for leave in [*self._leaves]:
+                leave()
             self._head, self._reader = _cancelled(self._head), _cancelled(self._reader)
             _BASE.connection_lost(self, exc)
 

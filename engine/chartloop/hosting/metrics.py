@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from chartloop.hosting.asking import Lanes
 from chartloop.run.tenants import ALL_TENANTS, Reach
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
@@ -25,6 +26,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.lanes = Lanes()
         self._requests: Counter[tuple[Reach, str, str, int]] = Counter()
         self._times: defaultdict[Reach, Counter[float]] = defaultdict(Counter)
         """By the bounds of the buckets; ``0`` is the sum of the seconds."""
@@ -59,7 +61,13 @@ class Metrics:
             shown = "+Inf" if bound == math.inf else f"{bound:g}"
             lines.append(f'{name}_bucket{{le="{shown}"}} {taken[bound]}')
         lines += [f"{name}_sum {taken[0]:.6f}", f"{name}_count {taken[math.inf]}"]
-        return "\n".join(lines) + "\n" + gauge_lines(gauges)
+        return "\n".join(lines) + "\n" + gauge_lines([*gauges, *self._own()])
+
+    def _own(self) -> Iterator[Gauge]:
+        about = "Rows of the journal that requests were given."
+        yield "chartloop_rows_read_total", "counter", about, self.lanes.rows
+        about = "Requests that looked through many rows."
+        yield "chartloop_scans_total", "counter", about, self.lanes.scans
 
 
 def gauge_lines(gauges: Iterable[Gauge]) -> str:

@@ -13,14 +13,16 @@ Belongs here: what is cached of runs between two requests. Never: HTTP, an order
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import NamedTuple
 
 from chartloop.api import Run
 from chartloop.core.errors import StatusError
+from chartloop.core.facts import ToolCall
 from chartloop.core.position import Position
 from chartloop.core.records import Record
+from chartloop.hosting.asking import PIECE
 from chartloop.hosting.machines import Machines
 from chartloop.machine.evolve import evolve
 from chartloop.run.journal import Journal, RunRow, direct_journal
@@ -32,10 +34,15 @@ from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import no_record_error
 from chartloop.run.sync import by_hand
 from chartloop.run.tally import Tally
+from chartloop.run.trace import Trace, TraceStart, asked_after, trace
 from chartloop.ui.view_model.moment import Past
 
 OPENED = 64
 """The most runs that are kept open for reading."""
+SIZE = 1_000_000
+"""The bytes of stored text after which a page of records ends that are read one by one."""
+BESIDE = 16
+"""How many records before a page of a trace are read for the calls that its steps answer."""
 APART = 256
 """The initial number of records between two marks of a run."""
 MARKS = 64
@@ -108,20 +115,56 @@ def records_from(run: Run, first: int, limit: int) -> list[Record]:
     return list(records_each(run, first, min(first + limit, count_of(run))))
 
 
-def records_each(run: Run, first: int, end: int) -> Iterator[Record]:
-    """The records from number `first` up to, but without, `end`."""
-    session = run.session
+def records_each(run: Run, first: int, end: int | None = None) -> Iterator[Record]:
+    """The records from number `first` up to, but without, `end`: by default, all that follow."""
+    session, end = run.session, count_of(run) if end is None else end
     if first >= end:
         return
     if first == end - 1 and session.newest is not None and session.newest[0].seq == first:
         yield session.newest[0]
         return
     while first < end:
-        page = by_hand(session.journal.records(run.id, first, min(PAGE, end - first)))
+        page = _page(run, first, min(PAGE, end - first), SIZE)
         if not page:
             return
-        yield from (as_now(record, *session.names) for record in page)
         first = page[-1].seq + 1
+        while page:  # each is let go of before the next is used: they may be large
+            yield page.pop(0)
+
+
+def records_page(run: Run, first: int, limit: int) -> tuple[list[Record], int | None]:
+    """At most `limit` records from number `first` on, fewer if they are large; and the next."""
+    page = _page(run, first, min(limit, count_of(run) - first), PIECE)
+    if len(page) > 1 and len(str(page[-1].to_dict())) > PIECE:
+        del page[-1]  # a large one is a page of its own
+    end = first + len(page)
+    return page, end if page and end < count_of(run) else None
+
+
+def _page(run: Run, first: int, limit: int, size: int) -> list[Record]:
+    if limit < 1:
+        return []
+    session = run.session
+    page = by_hand(session.journal.records(run.id, first, limit, size=size))
+    return [as_now(record, *session.names) for record in page]
+
+
+def trace_page(run: Run, after: str, limit: int) -> tuple[Trace, str | None]:
+    """At most `limit` records from a place on as steps, and the place of the next.
+
+    A place is the number of a record, and how many actions were finished before it. A child that a
+    step ran is traced from its first step, as far as a page goes.
+    """
+    first, done = map(int, after.split("."))
+    page, following = records_page(run, first, limit)
+    tokens = run.session.tally.tokens[:done]
+    asked: Sequence[ToolCall] = ()
+    for record in records_each(run, max(0, first - BESIDE), min(first, count_of(run))):
+        asked = asked_after(record, asked)
+    begun = _page(run, 0, 1, SIZE)[0].input.at if first else None
+    start = TraceStart(done, tokens[-1] if tokens else 0, begun, asked)
+    steps = by_hand(trace(run.session.journal, run.id, page, start, (limit, PIECE)))
+    return steps, f"{following}.{done + len(steps)}" if following else None
 
 
 # past positions -----------------------------------------------------------------------------------

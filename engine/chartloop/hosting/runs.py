@@ -28,7 +28,6 @@ from chartloop.core.errors import (
     StatusError,
     UnknownRunError,
 )
-from chartloop.core.records import Record
 from chartloop.core.visible import is_blank
 from chartloop.hosting.begin import PENDING, begin_once, claim_order, digest_of, refuse_other
 from chartloop.hosting.machines import Machines, needs_of
@@ -39,7 +38,6 @@ from chartloop.hosting.reading import (
     OpenRuns,
     count_of,
     records_each,
-    records_from,
 )
 from chartloop.hosting.settings import Scope, Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
@@ -65,7 +63,7 @@ from chartloop.run.tenants import (
     unknown_run_error,
 )
 from chartloop.ui.view_model.asking import card_of, label_of
-from chartloop.ui.view_model.build import CHILDREN, RECORDS, children_of, view_run
+from chartloop.ui.view_model.build import CHILDREN, RECORDS, children_of, record_view, view_run
 from chartloop.ui.view_model.family import Origin, child_dict, origin_of, place_dict
 from chartloop.ui.view_model.moment import Past
 from chartloop.ui.view_model.orders import Answer, refusals_of, waits_for_answer
@@ -156,10 +154,12 @@ class Runs:
         run.session.holder.face = self.settings.face
         return run
 
-    def view(self, run_id: str, seq: int | None = None, known: int = -1) -> Json:
+    def view(
+        self, run_id: str, seq: int | None = None, known: int = -1, limit: int = RECORDS
+    ) -> Json:
         """The whole view of a run, as JSON: its `RunView` and its driver.
 
-        Holds the records after number `known`, at most the newest `RECORDS`. `head` is the number
+        Holds the records after number `known`, at most the newest `limit`. `head` is the number
         of the newest record, and `last_event` the event after which the run's stream continues.
         """
         run = self.open(run_id)
@@ -167,8 +167,9 @@ class Runs:
         if seq is not None and seq >= count:
             raise _no_record(seq, count)
         newest = self.past(run, count - 1)
+        shown = records_each(run, max(known + 1, count - limit))
         view = view_run(
-            run, records_from(run, max(known + 1, count - RECORDS), RECORDS),
+            run, records=(), shown=[record_view(run.machine.chart, record) for record in shown],
             before=newest.before.facts,
             decision=self._why(run, count - 1 if seq is None else seq, newest),
             children=by_hand(children_of(self.journal, run_id)),
@@ -268,11 +269,6 @@ class Runs:
                 done += 1
         return None
 
-    def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
-        """Records from number `start` on, and whether there are more."""
-        run = self.open(run_id)
-        return records_from(run, start, limit), start + limit < count_of(run)
-
     def decision(self, run_id: str, seq: int | None) -> Json:
         """The decision of a record, by default the newest. Raises `Refusal` for an unknown one."""
         run = self.open(run_id)
@@ -336,7 +332,7 @@ class Runs:
                 404, error.message, hint=error.hint, wrong=wrong, code=error.code
             ) from error
         stands = by_hand(stands_of(self.journal, (left.session.row, right.session.row)))
-        return compare_runs(left, right, stands, start=start, limit=limit)
+        return compare_runs(left, right, stands, start=start, limit=limit, read=records_each)
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run accepts now."""

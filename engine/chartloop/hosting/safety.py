@@ -21,16 +21,21 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from xml.sax.saxutils import unescape
 
+from anyio import CancelScope
+
 from chartloop.core.errors import JournalError
 from chartloop.core.strict_json import UnfitError, read_strictly
+from chartloop.hosting.asking import ASKING, Asking, in_lane
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
 from chartloop.hosting.settings import SCOPES, Limits, Scope, Settings, Token
 from chartloop.run.answer_links import AnswerLink
+from chartloop.run.reader import READER
 from chartloop.run.redact import Redactor
 from chartloop.run.tenants import ALL_TENANTS, MARK, Reach, tenant_of
 
@@ -39,6 +44,9 @@ FindLink = Callable[[str], Awaitable[AnswerLink | None]]
 """The link of a token, if the journal has it."""
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+T = TypeVar("T")
+SMALL = 16_000
+"""The bytes of a body that the web loop itself looks through."""
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 DAY = 86_400.0
 CALLERS = 10_000
@@ -100,21 +108,45 @@ class Safety:
         self._guesses = Rates(limits.guess_rate, limits.guesses)
         self._dead = Rates(1 / DAY, 1)
         self._tokens = [(token, _hash(token.secret)) for token in settings.tokens]
+        self._lanes = metrics.lanes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         guarded, began = _Outlet(send, self._redactor), time.perf_counter()
-        try:
-            await self._pass(scope, receive, guarded)
-        finally:
-            route: Any = scope.get("route")
-            path = getattr(route, "path_format", "") or "other"
-            took = time.perf_counter() - began
-            identity: Identity | None = scope.get("state", {}).get("identity")
-            of = Reach("") if identity is None else identity.reach
-            self._metrics.count(scope["method"], path, guarded.status, took, of)
+        reads = scope["method"] not in _CHANGING
+        lane = self._lanes.reads if reads else self._lanes.orders
+        asking = Asking(self._lanes, lane)
+        ASKING.set(asking)
+        READER.set(asking if reads else None)  # an order is never refused for what it reads
+        # the connection calls these when its caller hangs up
+        leaves: set[Callable[[], None]] = scope.get("state", {}).get("leaves", set())
+        with CancelScope() as waiting:
+
+            def leave() -> None:
+                asking.leave()
+                if reads:  # an order is carried out all the same
+                    waiting.cancel()
+
+            leaves.add(leave)
+            try:
+                async with self._lanes.bodies if _is_large(scope) else nullcontext():
+                    await self._pass(scope, receive, guarded)
+            except Exception:
+                if asking.over() is None:  # else nobody is there to be told
+                    raise
+            finally:
+                leaves.discard(leave)
+                asking.end()
+                self._count(scope, guarded.status, time.perf_counter() - began)
+
+    def _count(self, scope: Mapping[str, Any], status: int, took: float) -> None:
+        route: Any = scope.get("route")
+        path = getattr(route, "path_format", "") or "other"
+        identity: Identity | None = scope.get("state", {}).get("identity")
+        of = Reach("") if identity is None else identity.reach
+        self._metrics.count(scope["method"], path, status, took, of)
 
     async def _pass(
         self, scope: MutableMapping[str, Any], receive: Receive, guarded: _Outlet
@@ -301,6 +333,12 @@ class Rates:
         return min(self._burst, level + (self._now() - at) * self._rate)
 
 
+def _is_large(scope: Mapping[str, Any]) -> bool:
+    """Whether a request may have a body of which only some are held at once."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return scope["method"] in _CHANGING and not (length.isdigit() and int(length) <= SMALL)
+
+
 # bodies -----------------------------------------------------------------------------------------
 
 
@@ -325,14 +363,14 @@ async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) ->
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise Refusal(415, "a body is JSON", hint="send `Content-Type: application/json`")
-        if depth_of(body, limits.depth) > limits.depth:
-            text = f"the body is nested more than {limits.depth} levels deep"
-            raise Refusal(413, text, wrong=[Wrong("", text)])
-        _refuse_unreadable(body)
+        await off_loop(body, lambda: _refuse_unreadable(body, limits))
     return body
 
 
-def _refuse_unreadable(body: bytes) -> None:
+def _refuse_unreadable(body: bytes, limits: Limits) -> None:
+    if depth_of(body, limits.depth) > limits.depth:
+        text = f"the body is nested more than {limits.depth} levels deep"
+        raise Refusal(413, text, wrong=[Wrong("", text)])
     try:
         read_strictly(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -414,7 +452,9 @@ class _Outlet:
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
             self._binary = _kind(self._start).startswith((b"image/png", b"font/"))
-        hidden = body if self._binary or isinstance(body, Hidden) else self._hide(body)
+        hidden = body
+        if not (self._binary or isinstance(body, Hidden)):
+            hidden = await off_loop(body, lambda: hide(self._redactor, body))
         if self._start is not None:
             start, self._start = self._start, None
             headers = [(n, v) for n, v in start.get("headers", []) if n != b"content-length"]
@@ -431,11 +471,17 @@ class _Outlet:
             await self._send({**start, "headers": headers})
         await self._send({**message, "body": hidden})
 
-    def _hide(self, body: bytes) -> bytes:
-        text = body.decode("utf-8", "surrogatepass")
-        hide = self._redactor.markup if "<svg" in text else self._redactor.text
-        hidden = hide(text)
-        return body if hidden == text else hidden.encode("utf-8", "surrogatepass")
+
+def hide(redactor: Redactor, body: bytes) -> Hidden:
+    """A response without its secrets."""
+    text = body.decode("utf-8", "surrogatepass")
+    hidden = (redactor.markup if "<svg" in text else redactor.text)(text)
+    return Hidden(body if hidden == text else hidden.encode("utf-8", "surrogatepass"))
+
+
+async def off_loop(body: bytes, work: Callable[[], T]) -> T:
+    """What `work` makes of a body: in a thread, unless the body is small."""
+    return work() if len(body) <= SMALL else await in_lane(work)
 
 
 def _kind(start: Mapping[str, Any]) -> bytes:

@@ -92,27 +92,44 @@ class Trace(tuple[TraceStep, ...]):
         ]
 
 
-async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Trace:
-    """The trace of a run and its children."""
+class TraceStart(NamedTuple):
+    """The part of a run before the records of a trace that does not begin with the first."""
+
+    steps: int = 0
+    """How many actions were finished."""
+    tokens: int = 0
+    """The tokens that these used."""
+    begun: float | None = None
+    """When the run began, in seconds since the epoch; None for the time of the first record."""
+    asked: Sequence[ToolCall] = ()
+    """The calls that a model asked for last: they may be made later."""
+
+
+START = TraceStart()
+
+
+async def trace(
+    journal: Journal, run_id: str, records: Iterable[Record], start: TraceStart = START,
+    most: tuple[int | None, int | None] = (None, None),
+) -> Trace:  # fmt: skip
+    """The trace of a run and its children; of each of these at most so many records, and bytes."""
     steps: list[TraceStep] = []
-    for step in _steps(run_id, records):
+    for step in _steps(run_id, records, start):
         inside: list[Trace] = []
         for child in (str(one["run"]) for one in child_results(step.result)):
-            inside.append(await trace(journal, child, await journal.records(child)))
+            found = await journal.records(child, 0, most[0], size=most[1])
+            inside.append(await trace(journal, child, found, most=most))
         steps.append(step._replace(inside=tuple(inside)))
     return Trace(steps)
 
 
-def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
-    begun: float | None = None
-    number = tokens = 0
+def _steps(run_id: str, records: Iterable[Record], start: TraceStart) -> Iterator[TraceStep]:
+    number, tokens, begun, asked = start
     now = 0.0
-    asked: Sequence[ToolCall] = ()
     for record in records:
         given, outcome = record.input, record.input.outcome
         begun = given.at if begun is None else begun
-        if given.kind == "start":  # open calls of a conversation that it continues
-            asked = open_calls(given.data.get("messages", ()))
+        before, asked = asked, asked_after(record, asked)
         if outcome is None:
             continue
         number += 1
@@ -123,13 +140,20 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
         error = outcome.error
         failure = None if error is None else {"category": error.category, "message": error.message}
         by_child = type(outcome.result) not in (list, tuple) and any(child_results(outcome.result))
-        made = () if by_child else _calls(outcome, asked)
-        asked = asked if outcome.reply is None else outcome.reply.tool_calls
+        made = () if by_child else _calls(outcome, before)
         yield TraceStep(
             number, record.state, started, now, outcome.ok, failure, spent, tokens,
             plain(outcome.result),
             tuple([Call(run_id, number, record.state, *call) for call in made]),
         )  # fmt: skip
+
+
+def asked_after(record: Record, before: Sequence[ToolCall]) -> Sequence[ToolCall]:
+    """The calls that a model asked for last, after a record."""
+    if record.input.kind == "start":  # open calls of a conversation that it continues
+        return open_calls(record.input.data.get("messages", ()))
+    outcome = record.input.outcome
+    return before if outcome is None or outcome.reply is None else outcome.reply.tool_calls
 
 
 def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, Any, bool, Any]]:

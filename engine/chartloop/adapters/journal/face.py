@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar, Unpack, cast
 
 from chartloop.adapters.journal.rows import Rows
 from chartloop.adapters.journal.writes import (
@@ -75,6 +75,7 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.raw_run import RawRun
+from chartloop.run.reader import READER
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import (
@@ -112,6 +113,14 @@ def is_long(call: Call) -> bool:
     if isinstance(call, Read):
         return call.method in _LONG
     return isinstance(call, (CreateWhole, Fork, Remove, PutRaw, PutCron, MarkRestored))
+
+
+def is_scan(call: Call) -> bool:
+    """Whether a read must look through rows that no index orders, whatever it finds."""
+    if not isinstance(call, Read):
+        return False
+    wanted: Any = call.arguments[0] if call.method in (Rows.page, Rows.rows) else None
+    return call.method is Rows.tally or (wanted is not None and bool(wanted.search))
 
 
 class Done(NamedTuple):
@@ -285,7 +294,11 @@ class JournalFace(ABC):
     async def _read(
         self, run_id: str, method: Callable[Concatenate[Rows, P], T], *given: P.args, **_: P.kwargs
     ) -> T:
-        return await self._perform(Read(run_id, method, given))
+        value = await self._perform(Read(run_id, method, given))
+        if (reader := READER.get()) is not None:
+            rows = getattr(value, "rows", value)
+            reader.took(len(cast("list[Any]", rows)) if isinstance(rows, list) else 1)
+        return value
 
     async def events(
         self, run_id: str, start: int = 0, limit: int | None = None, *, size: int | None = None

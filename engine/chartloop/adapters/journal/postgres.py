@@ -23,17 +23,18 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from queue import LifoQueue
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import psycopg
 
-from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long, is_scan
 from chartloop.adapters.journal.grouped import GroupedJournal
+from chartloop.adapters.journal.pool import Pool
 from chartloop.adapters.journal.postgres_connection import (
     CONFLICTS,
     Address,
@@ -78,11 +79,15 @@ from chartloop.core.errors import (
     JournalError,
 )
 from chartloop.run.lease import ancestry
+from chartloop.run.reader import READER, READERS, Reader
 from chartloop.run.redact import Redactor
 from chartloop.run.schedule import Claimed
 
 CONNECTIONS = 4
-"""The largest number of connections of a journal, besides the one that waits for news."""
+"""The largest number of connections of a journal, besides the one that waits for news, and those
+over which a server reads for its callers."""
+SHORT = 0.25
+"""Seconds after which a statement for a caller of a server counts as a scan."""
 TRIES = 10
 """How often a transaction is tried that conflicts with others."""
 POLL = 0.5
@@ -187,7 +192,7 @@ class PostgresJournal(_Face):
         self.name = where.name
         self._wait, self._own_now = wait, now
         self.address, self._process = where, os.getpid()
-        self._pool = _Pool(where)
+        self._pool, self._readers = _pool(where, CONNECTIONS), _pool(where, READERS)
         self._news = _News(where)
         self._lock = Lock()
         self._worker: Executor | None = None
@@ -202,7 +207,8 @@ class PostgresJournal(_Face):
         except Exception as error:
             self._pool.close()
             raise explain(error, where) from error
-        weakref.finalize(self, _close, self._pool, self._news, self._process)
+        pools = self._pool, self._readers
+        weakref.finalize(self, _close, pools, self._news, self._process)
         self.grouped = _Grouped(self, writer, self._news)
         """The same journal for event loops."""
 
@@ -222,6 +228,7 @@ class PostgresJournal(_Face):
             worker.shutdown()
         self._news.close()
         self._pool.close()
+        self._readers.close()
 
     def worker(self) -> Executor:
         """The executor with one thread. Raises if the journal is closed."""
@@ -245,7 +252,10 @@ class PostgresJournal(_Face):
         order = sorted(range(len(calls)), key=lambda place: calls[place].run_id)
         try:
             self._check()
-            found = self._patiently([calls[place] for place in order])
+            sorted_calls = [calls[place] for place in order]
+            reader = READER.get() if isinstance(calls[0], Read) else None
+            perform = self._patiently if reader is None else partial(self._read_for, reader)
+            found = perform(sorted_calls)
         except Exception as error:  # noqa: BLE001 - passed to the callers
             if len(calls) == 1 or is_lost(None, error):
                 return [Done(error=explain(error, self.address))] * len(calls)
@@ -253,13 +263,26 @@ class PostgresJournal(_Face):
         outcomes = dict(zip(order, found, strict=True))
         return [outcomes[place] for place in range(len(calls))]
 
-    def _patiently(self, calls: Sequence[Call]) -> list[Done]:
+    def _read_for(self, reader: Reader, calls: Sequence[Call]) -> list[Done]:
+        """Perform reads for a caller of a server: as a scan, if they take long."""
+        if any(map(is_scan, calls)):
+            reader.scan()
+        while True:
+            try:
+                return self._patiently(calls, reader)
+            except psycopg.errors.QueryCanceled:
+                reader.scan()
+            finally:
+                reader.interrupt = None
+
+    def _patiently(self, calls: Sequence[Call], reader: Reader | None = None) -> list[Done]:
         """Perform calls in one transaction: again after a conflict, or when the server is back."""
         end, pause, tries = time.monotonic() + self._wait, 0.005, 1
+        pool = self._pool if reader is None else self._readers
         while True:
-            connection, transaction = None, _Transaction(calls)
+            connection, transaction = None, _Transaction(calls, reader)
             try:
-                connection = self._pool.take()
+                connection = pool.take()
                 if any(isinstance(call, Sweep) and call.lost for call in calls):
                     connection.end_silent()  # a claim skips the rows that they hold: none waits
                 return transaction.perform(connection, self._own_now, self._news)
@@ -276,7 +299,7 @@ class PostgresJournal(_Face):
                 if transaction.ending and self._was_committed(transaction, end):
                     return transaction.outcomes
             finally:
-                self._pool.give(connection)
+                pool.give(connection)
             tries += 1
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
@@ -323,8 +346,8 @@ class _Grouped(_Face, GroupedJournal):
 class _Transaction:
     """Calls that are performed together, in the order of their runs."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self.calls = calls
+    def __init__(self, calls: Sequence[Call], reader: Reader | None) -> None:
+        self.calls, self._reader = calls, reader
         self.outcomes: list[Done] = []
         self.id = ""
         """Its number on the server."""
@@ -340,7 +363,7 @@ class _Transaction:
         database = connection.database
         writes = any(not isinstance(call, Read) for call in self.calls)
         rows = Rows(connection, now or connection.now, _encoded)
-        if not writes and not any(map(is_long, self.calls)):
+        if not (writes or self._reader or any(map(is_long, self.calls))):
             self.outcomes = [_outcome(rows, call) for call in self.calls]
             return self.outcomes
         failure: Exception | None = None
@@ -351,6 +374,12 @@ class _Transaction:
                         self._begin(connection)
                     else:
                         database.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                    if (reader := self._reader) is not None:
+                        most = reader.until - time.monotonic() if reader.until else SHORT
+                        limit = "SELECT set_config('statement_timeout', %s, true)"
+                        database.execute(limit, (f"{max(1, round(1000 * most))}",))
+                        # in a thread: it asks the server, and a web loop may call it
+                        reader.interrupt = Thread(target=database.cancel, daemon=True).start
                     self.outcomes = [_outcome(rows, call) for call in self.calls]
                     self._end(connection, news, writes=writes)
                 except Exception as error:  # noqa: BLE001 - the pipeline must be left first
@@ -436,44 +465,6 @@ def _encoded(text: str) -> Stored:
     return text.encode("utf-8", "surrogatepass")
 
 
-class _Pool:
-    """A few connections, opened when they are needed."""
-
-    def __init__(self, where: Address) -> None:
-        self._where = where
-        self._free: LifoQueue[Connection | None] = LifoQueue()
-        for _ in range(CONNECTIONS):
-            self._free.put(None)
-        self.closed = False
-
-    def take(self) -> Connection:
-        """A connection that nobody uses; waits until there is one."""
-        free = self._free.get()
-        try:
-            return free or Connection(self._where)
-        except BaseException:
-            self._free.put(None)
-            raise
-
-    def give(self, used: Connection | None) -> None:
-        """Take a connection back. A broken one is replaced when it is needed."""
-        if used is None:
-            return
-        if self.closed or used.database.closed:
-            used.database.close()
-            self._free.put(None)
-        else:
-            self._free.put(used)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.closed = True
-        for free in [self._free.get() for _ in range(self._free.qsize())]:
-            if free is not None:
-                free.database.close()
-            self._free.put(None)
-
-
 class _News:
     """Counts the commits of this journal, and those of others once somebody asks.
 
@@ -550,11 +541,19 @@ class _News:
                 before = now
 
 
-def _close(pool: _Pool, news: _News, process: int) -> None:
+def _pool(where: Address, most: int) -> Pool[Connection]:
+    return Pool(
+        most, lambda: Connection(where), lambda used: used.database.close(),
+        broken=lambda used: used.database.closed,
+    )  # fmt: skip
+
+
+def _close(pools: Iterable[Pool[Connection]], news: _News, process: int) -> None:
     """Close what nobody uses any more, unless it belongs to the parent of this forked process."""
     if process == os.getpid():
         news.close()
-        pool.close()
+        for pool in pools:
+            pool.close()
 
 
 _opening = Lock()

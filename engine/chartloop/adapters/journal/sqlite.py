@@ -25,13 +25,16 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, cast
 from weakref import WeakValueDictionary
 
-from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long
+from chartloop.adapters.journal.face import Call, Done, JournalFace, Read, is_long, is_scan
 from chartloop.adapters.journal.grouped import GroupedJournal
+from chartloop.adapters.journal.pool import Pool
 from chartloop.adapters.journal.rows import Rows
 from chartloop.adapters.journal.sqlite_migrations import (
     FOLDER,
@@ -45,6 +48,7 @@ from chartloop.adapters.journal.sqlite_migrations import (
 from chartloop.adapters.journal.writes import Writer
 from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, JournalError, JournalLocked, RunError
+from chartloop.run.reader import READER, READERS, Reader
 from chartloop.run.redact import Redactor
 from chartloop.run.schedule import Claimed
 
@@ -57,6 +61,9 @@ TRUSTED = 0.2
 """Seconds for which an unchanged stamp of the log means that nothing was written."""
 SETTLED = 0.05
 """The age in seconds of a stamp which another write cannot have too: file times are that coarse."""
+STEPS, LOOKS = 10_000, 10
+"""A read for a caller of a server counts as a scan after ten times so many steps of SQLite's
+machine: some thousand rows that are looked at, or five hundred that are given."""
 PROJECT = "pyproject.toml"
 """The file that marks the folder of a project, which keeps its own runs."""
 
@@ -188,6 +195,7 @@ class SqliteJournal(_SqliteFace):
         self._commits = 0
         """Transactions since the last checkpoint. The first one after it waits for the disk."""
         self._worker: Executor | None = None
+        self._readers = Pool(READERS, partial(_open_to_read, self.path, wait), Connection.close)
         self.grouped = _Grouped(self, writer, now)
         """The same journal for event loops."""
 
@@ -216,6 +224,8 @@ class SqliteJournal(_SqliteFace):
         If one of them fails, they are performed one by one, so that the others succeed. If the
         file is locked, all fail, because each would wait as long again.
         """
+        if (reader := READER.get()) is not None and isinstance(calls[0], Read):
+            return [self._read_for(reader, calls[0])]
         with self._lock:
             try:
                 return self._patiently(calls)
@@ -239,6 +249,38 @@ class SqliteJournal(_SqliteFace):
             return None if is_busy(error) else Done(error=self._explain(error))
         finally:
             self._lock.release()
+
+    def _read_for(self, reader: Reader, call: Read) -> Done:
+        """Perform a read for a caller of a server, over a connection for these.
+
+        A statement that takes too many steps is ended, and performed again as a scan.
+        """
+        self._check()
+        database = self._readers.take()
+        try:
+            looks = count(1)
+            database.set_progress_handler(
+                lambda: next(looks) > LOOKS and time.monotonic() > reader.until, STEPS
+            )
+            reader.interrupt = database.interrupt
+            if is_scan(call):
+                reader.scan()
+            while True:
+                try:
+                    database.execute("BEGIN")
+                    return Done(call.method(Rows(database, self._now), *call.arguments))
+                except sqlite3.Error as error:
+                    if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                        raise
+                    reader.scan()
+                finally:
+                    if database.in_transaction:
+                        database.execute("ROLLBACK")
+        except Exception as error:  # noqa: BLE001 - passed to the caller
+            return Done(error=self._explain(error))
+        finally:
+            reader.interrupt = None
+            self._readers.give(database)
 
     def _patiently(self, calls: Sequence[Call]) -> list[Done]:
         """Perform calls in one transaction, waiting while another process locks the file."""
@@ -326,6 +368,7 @@ class SqliteJournal(_SqliteFace):
                 self._closed = True
                 self._database.close()
             worker, self._worker = self._worker, None
+        self._readers.close()
         if worker is not None:
             worker.shutdown()
 
@@ -341,6 +384,13 @@ class _Grouped(_SqliteFace, GroupedJournal):
 _opening = Lock()
 _open: WeakValueDictionary[tuple[int, ...], SqliteJournal] = WeakValueDictionary()
 """The journals that `shared_journal` has opened, by process and file."""
+
+
+def _open_to_read(path: Path, wait: float) -> Connection:
+    """Another connection to a journal that is open, which writes nothing."""
+    database = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA query_only = ON")
+    return database
 
 
 def _close_own(database: Connection, process: int) -> None:

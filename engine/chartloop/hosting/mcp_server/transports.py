@@ -80,8 +80,8 @@ class StreamableHttpServer(HttpServer):
                 yield state
 
         app.router.lifespan_context = lifespan
-        app.add_middleware(cast("Any", Safety), settings=settings, metrics=Metrics())
-        super().__init__(app, settings, log_level=log_level, free="--http 0")
+        app.add_middleware(cast("Any", Safety), settings=settings, metrics=(metrics := Metrics()))
+        super().__init__(app, settings, metrics, log_level=log_level, free="--http 0")
 
 
 def serve_http(settings: Settings) -> None:

@@ -85,6 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        openapi_url=None,
         description="Machines and runs over HTTP. Errors are problem documents (RFC 9457).",
         responses=problems(*ANY),
     )  # fmt: skip
@@ -175,6 +176,10 @@ def _add_service(app: FastAPI) -> None:
         watchers = sum(reach.tenant is None or (run != "" and reach.sees(run)) for run in watched)
         open_streams = "chartloop_watchers", "gauge", "Open event streams.", watchers
         return parts.metrics.text([*parts.health.gauges(reach), open_streams], reach)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    def document() -> JSONResponse:  # in a thread: it takes long when it is made
+        return JSONResponse(app.openapi())
 
     @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:

@@ -9,23 +9,29 @@ Belongs here: dependencies of routes. Never: a route.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 
 from chartloop.core.errors import ChartloopError
+from chartloop.hosting.asking import BYTES, fit, in_lane
 from chartloop.hosting.health import Health
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
 from chartloop.hosting.runs import Caller, Runs
-from chartloop.hosting.safety import Identity
+from chartloop.hosting.safety import Hidden, Identity, hide
 from chartloop.hosting.server.shapes import ProblemBody
 from chartloop.hosting.server.watch import Hub, Page, Watcher
 from chartloop.hosting.settings import SCOPES, Scope, Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
+from chartloop.run.redact import Redactor
 from chartloop.run.tenants import Reach
 
 LONGEST_KEY = 255
@@ -164,6 +170,53 @@ def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
         return problem_of(error, can=parts.runs.can(parts.runs.open(run_id)))
     except (ChartloopError, Refusal):  # a run that cannot be opened accepts no orders
         return problem
+
+
+class Rooms(APIRouter):
+    """Routes whose plain functions are called in the lane of their request.
+
+    So is the encoding of what they give, which is bounded there, and its redaction. A function that
+    takes a `limit` is called again with a lower one, if what it gives is too large.
+    """
+
+    def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        if not iscoroutinefunction(endpoint):
+            endpoint = _in_lane(endpoint, options)
+        super().add_api_route(path, endpoint, **options)
+
+
+def _in_lane(endpoint: Callable[..., Any], options: Mapping[str, Any]) -> Callable[..., Any]:
+    model: Any = options.get("response_model")
+    shape = TypeAdapter(model) if isinstance(model, type) else None
+
+    def answer(values: dict[str, Any], redactor: Redactor) -> Response:
+        while True:
+            given, most = endpoint(**values), values.get("limit", 1)
+            if isinstance(given, Response):
+                body = bytes(given.body)
+            elif shape is None:
+                body = to_json(given, inf_nan_mode="null")
+            else:
+                body = shape.dump_json(shape.validate_python(given, from_attributes=True))
+            if len(body) <= BYTES or most == 1:
+                break
+            values["limit"] = max(1, min(most // 2, most * BYTES // len(body)))
+        if not isinstance(given, Response):
+            sent = next((one for one in values.values() if type(one) is Response), Response())
+            status = options.get("status_code") or sent.status_code
+            given = Response(b"", status, dict(sent.headers), "application/json")
+        hidden = hide(redactor, body)  # before it is cut: no secret is split
+        given.body = hidden if given.media_type == "image/svg+xml" else Hidden(fit(hidden))
+        given.headers["content-length"] = str(len(given.body))
+        return given
+
+    @wraps(endpoint)
+    async def called(**values: Any) -> Response:
+        parts: Parts = values["parts"]
+        work = partial(answer, values, parts.hub.redactor)
+        return await in_lane(work, values.get("run_id", ""))
+
+    return called
 
 
 class EventStream(StreamingResponse):

@@ -13,10 +13,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi import Response
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from chartloop.actions.declare import specs_of
@@ -24,12 +25,14 @@ from chartloop.compat.geist import AgentExecutor, AgentStoppingConditions
 from chartloop.compat.geist_agent import AgentContext, AgentSettings, GPT4Agent
 from chartloop.core.errors import RunError, StatusError, nearest
 from chartloop.core.specs import ToolSpec
+from chartloop.hosting.asking import fit, in_lane
 from chartloop.hosting.problems import Refusal, Wrong, problem_of
 from chartloop.hosting.server.common import (
     CHANGES,
     DRIVE,
     STREAM,
     Parts,
+    Rooms,
     TheParts,
     TheReach,
     problems,
@@ -37,7 +40,7 @@ from chartloop.hosting.server.common import (
 from chartloop.hosting.server.shapes import Body, Text
 from chartloop.run.tenants import Reach
 
-router = APIRouter(prefix="/agent", tags=["Geist"], dependencies=[DRIVE])
+router = Rooms(prefix="/agent", tags=["Geist"], dependencies=[DRIVE])
 T = TypeVar("T")
 Count = Annotated[int, Field(ge=0, le=2**31)]
 RAN = problems(*CHANGES, 502)
@@ -198,7 +201,8 @@ async def _drive(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
             hint="ask a server with workers",
         )
     try:
-        return await asyncio.wrap_future(parts.workers.call(work))
+        async with parts.metrics.lanes.agents:
+            return await asyncio.wrap_future(parts.workers.call(work))
     except RunError as error:
         if type(error) is RunError:  # the run itself failed, not the request
             raise Refusal(502, error.message, hint=error.hint) from error
@@ -211,8 +215,9 @@ async def _drive(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
 @router.post("/initialize_task_and_tick", responses=RAN, response_model=TickResult)
 async def initialize_task_and_tick(body: TickBody, parts: TheParts, reach: TheReach) -> Any:
     """Do a single tick for a task; returns the three contexts."""
-    agent = _agent(parts, reach, body.agent_settings, body.execution_classes)
-    agent.initialize(body.task)
+    classes = body.execution_classes
+    agent = await in_lane(partial(_agent, parts, reach, body.agent_settings, classes))
+    await in_lane(partial(agent.initialize, body.task))
     return await _drive(parts, agent.atick())
 
 
@@ -223,11 +228,11 @@ async def initialize_task_and_tick(body: TickBody, parts: TheParts, reach: TheRe
 )
 async def execute(body: ExecuteBody, parts: TheParts, reach: TheReach) -> Any:
     """Execute until a stopping condition holds. With `stream`, the response is a stream."""
-    executor = _executor(parts, reach, body)
+    executor = await in_lane(partial(_executor, parts, reach, body))
     if body.stream:
         return _updates(parts, executor, body.task)
     result = await _drive(parts, executor.aexecute(body.task))
-    return JSONResponse(json.loads(json.dumps(result.to_dict(), default=str)))
+    return await in_lane(lambda: _json(result.to_dict()))
 
 
 @router.post("/execute/stream", responses={**RAN, **STREAM}, response_class=StreamingResponse)
@@ -236,13 +241,14 @@ async def execute_stream(body: ExecuteBody, parts: TheParts, reach: TheReach) ->
 
     A client that closes the stream interrupts the execution before its next action.
     """
-    return _updates(parts, _executor(parts, reach, body), body.task)
+    executor = await in_lane(partial(_executor, parts, reach, body))
+    return _updates(parts, executor, body.task)
 
 
 @router.post("/complete_text", responses=RAN, response_model=CompletedText)
 async def complete_text(body: TextBody, parts: TheParts, reach: TheReach) -> Any:
     """Complete a text in one model call, without adapters or a loop."""
-    agent = _agent(parts, reach, body.agent_settings, [])
+    agent = await in_lane(partial(_agent, parts, reach, body.agent_settings, []))
     return {"text": await _drive(parts, agent.acomplete_text(body.prompt))}
 
 
@@ -266,6 +272,11 @@ def _updates(parts: Parts, executor: AgentExecutor, task: str) -> StreamingRespo
     return StreamingResponse(lines, media_type="text/event-stream", headers=headers)
 
 
+def _json(value: dict[str, Any]) -> Response:
+    body = json.dumps(value, default=str).encode()
+    return Response(fit(body), media_type="application/json")
+
+
 async def _lines(parts: Parts, executor: AgentExecutor, task: str) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue()
@@ -283,13 +294,14 @@ async def _lines(parts: Parts, executor: AgentExecutor, task: str) -> AsyncItera
             put(error)
             raise
 
-    parts.workers.call(work())
     try:
-        while (item := await queue.get()) is not None:
-            if isinstance(item, BaseException):
-                problem = problem_of(item)
-                yield f"event: error\ndata: {json.dumps(problem.body)}\n\n".encode()
-                return
-            yield f"data: {json.dumps(item, default=str)}\n\n".encode()
+        async with parts.metrics.lanes.agents:
+            parts.workers.call(work())
+            while (item := await queue.get()) is not None:
+                if isinstance(item, BaseException):
+                    problem = problem_of(item)
+                    yield f"event: error\ndata: {json.dumps(problem.body)}\n\n".encode()
+                    return
+                yield b"data: " + (await in_lane(partial(_json, item))).body + b"\n\n"
     finally:
         executor.interrupt()

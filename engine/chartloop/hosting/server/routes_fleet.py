@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import APIRouter
-
 from chartloop.hosting.cron_orders import CHANGES, change_schedule
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.server.common import (
     ANY,
     EDIT,
     READ,
+    Rooms,
     TheParts,
     TheReach,
     problems,
@@ -29,7 +28,7 @@ from chartloop.run.sync import by_hand
 from chartloop.run.tenants import Reach
 from chartloop.ui.view_model.fleet_view import fleet_view, read_fleet, tenant_of_limit
 
-router = APIRouter(tags=["fleet"])
+router = Rooms(tags=["fleet"])
 ORDERED = problems(*CHANGED)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from chartloop.core.errors import ChartloopError, WaitError
 from chartloop.hosting.problems import Refusal
@@ -22,6 +22,7 @@ from chartloop.hosting.server.common import (
     ANY,
     CHANGES,
     EDIT,
+    Rooms,
     RunPath,
     TheCaller,
     TheParts,
@@ -39,7 +40,7 @@ from chartloop.hosting.server.shapes import (
 from chartloop.run.answer_links import AnswerLink, links_of, revoke_links
 from chartloop.run.sync import by_hand
 
-router = APIRouter(tags=["links"])
+router = Rooms(tags=["links"])
 ABOUT_ONE = problems(*ANY, 404, 409, 422)
 
 

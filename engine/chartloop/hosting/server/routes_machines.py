@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from chartloop.analysis.versions.diff.diff import diff, say
-from chartloop.api import Machine, Run
+from chartloop.api import Machine
 from chartloop.core.errors import ChartloopError, SpecError
 from chartloop.core.facts import FACTS
 from chartloop.core.plain import plain
 from chartloop.core.specs import ToolSpec
 from chartloop.hosting.machines import ServedFile
-from chartloop.hosting.server.common import ANY, READ, Parts, TheParts, TheReach, problems
+from chartloop.hosting.server.common import ANY, READ, Parts, Rooms, TheParts, TheReach, problems
+from chartloop.hosting.server.routes_page import Memory, PageMemory
 from chartloop.language.spec import MachineSpec
 from chartloop.pictures.dot.theme import Theme
 from chartloop.pictures.flowchart import Direction
@@ -24,14 +25,17 @@ from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.sync import by_hand
 from chartloop.run.tenants import Reach
+from chartloop.studies.coverage.coverage import Coverage
 from chartloop.studies.coverage.figures import PLURAL
 from chartloop.studies.coverage.measure import coverage
 from chartloop.studies.coverage.targets import Item
 
-router = APIRouter(prefix="/machines", tags=["machines"], dependencies=[READ])
+router = Rooms(prefix="/machines", tags=["machines"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 422)
 RECENT = 100
 """How many of a machine's newest runs are read for its coverage and changes."""
+EVENTS = 20_000
+"""The most events of these runs, together, that are read for its coverage."""
 
 
 def _summary(file: ServedFile) -> dict[str, Any]:
@@ -138,10 +142,9 @@ def facts(name: str, parts: TheParts) -> dict[str, Any]:
 
 
 @router.get("/{name}/coverage", responses=FOUND)
-def machine_coverage(name: str, parts: TheParts, reach: TheReach) -> dict[str, Any]:
+def machine_coverage(name: str, parts: TheParts, reach: TheReach, memory: Memory) -> dict[str, Any]:
     """The states, edges and rules that its newest runs covered, and those that they missed."""
-    machine = _sound(parts, name)
-    report = coverage(machine, list(_readable(parts, _newest(parts, machine, reach))))
+    report = _covered(_sound(parts, name), parts, reach, memory)
     raised = {one.item.id: one.item.reason for one in report.covered if one.item.kind == "rule"}
     missing = {
         kind: [one.item for one in report.missing if one.item.kind == kind]
@@ -198,10 +201,21 @@ def _sound(parts: Parts, name: str) -> Machine:
     return file.machine
 
 
-def _readable(parts: Parts, rows: list[RunRow]) -> Iterator[Run]:
-    for row in rows:
+def _covered(machine: Machine, parts: Parts, reach: Reach, memory: PageMemory) -> Coverage:
+    """The coverage by the newest runs. That of a run is kept: it is read again if it goes on."""
+    found: list[Coverage] = []
+    left = EVENTS
+    for row in _newest(parts, machine, reach):
+        left -= row.head
+        if left < 0:
+            break
+        key = machine.hash, row.run_id, str(row.created), row.head
         with suppress(ChartloopError):  # a damaged run: its own page reports it
-            yield parts.machines.to_read(row).open(row.run_id, journal=parts.journal)
+            if (one := memory.coverages.get(key)) is None:
+                run = parts.machines.to_read(row).open(row.run_id, journal=parts.journal)
+                memory.coverages.put(key, one := coverage(machine, [run]))
+            found.append(one)
+    return coverage(machine, saved=found)
 
 
 def _newest(parts: Parts, machine: Machine, reach: Reach) -> list[RunRow]:
@@ -223,7 +237,7 @@ def _newest(parts: Parts, machine: Machine, reach: Reach) -> list[RunRow]:
     response_class=Response,
 )
 def picture(
-    name: str, parts: TheParts, reach: TheReach, *,
+    name: str, parts: TheParts, reach: TheReach, memory: Memory, *,
     direction: Annotated[Direction, Query()] = "tb", theme: Annotated[Theme, Query()] = "light",
     look: Annotated[
         Literal["plain", "heat"],
@@ -234,8 +248,7 @@ def picture(
     machine = _sound(parts, name)
     drawn = machine.draw(direction=direction)
     if look == "heat":
-        newest = _readable(parts, _newest(parts, machine, reach))
-        drawn = coverage(machine, list(newest)).draw()
+        drawn = _covered(machine, parts, reach, memory).draw()
     drawn = drawn.with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
 

@@ -8,32 +8,35 @@ from __future__ import annotations
 import threading
 from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
-from chartloop.hosting.reading import count_of, records_from
-from chartloop.hosting.server.common import ANY, READ, RunPath, TheParts, problems
+from chartloop.hosting.reading import count_of, records_each
+from chartloop.hosting.server.common import ANY, READ, Rooms, RunPath, TheParts, problems
 from chartloop.machine.budget_use import budgets
 from chartloop.pictures.live.bundle import describe_picture
 from chartloop.pictures.live.live_picture import LivePicture
 from chartloop.pictures.live.progress import Standing
 from chartloop.run.lru_cache import LruCache
 from chartloop.run.progress import standing_of
+from chartloop.studies.coverage.coverage import Coverage
 from chartloop.ui.view_model.build import record_view
 from chartloop.ui.view_model.moment import moment_of, spending_of
 from chartloop.ui.view_model.run_view import Json
 
 KEPT = 64
 """Runs whose pictures are cached."""
+COVERED = 1_000
+"""Runs whose coverage is cached."""
 LAYOUTS = 4
 """Layouts that are cached for one run: labels may read facts that change."""
 PATIENCE = 10.0
 """The time limit of one layout, in seconds."""
-router = APIRouter(tags=["runs"], dependencies=[READ])
+router = Rooms(tags=["runs"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 409, 422)
 
 
@@ -44,11 +47,13 @@ class PageMemory(NamedTuple):
     """The caches of a server for its pages."""
 
     pictures: Pictures
+    coverages: LruCache[tuple[str, str, str, int], Coverage]
+    """By the machine's hash, and the run with its beginning and its head."""
 
     @classmethod
     def empty(cls) -> PageMemory:
         """Empty caches."""
-        return cls(LruCache(KEPT))
+        return cls(LruCache(KEPT), LruCache(COVERED))
 
 
 async def memory_of(request: Request) -> PageMemory:
@@ -151,8 +156,9 @@ def run_timeline(
     count = count_of(run)
     end = count if before is None else min(before, count)
     first = max(0, end - limit)
-    page = records_from(run, first, end - first)
-    lines = [record_view(run.machine.chart, record).to_dict() for record in page]
+    lines = [
+        record_view(run.machine.chart, record).to_dict() for record in records_each(run, first, end)
+    ]
     return {"records": lines, "left_out": first}
 
 

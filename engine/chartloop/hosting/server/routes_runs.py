@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
 from chartloop.core.phase import PhaseName
 from chartloop.core.plain import plain
+from chartloop.hosting.asking import has_left, in_lane
 from chartloop.hosting.problems import Refusal
+from chartloop.hosting.reading import records_page, trace_page
 from chartloop.hosting.runs import Caller, public_request
 from chartloop.hosting.safety import Identity
 from chartloop.hosting.server.common import (
@@ -26,6 +29,7 @@ from chartloop.hosting.server.common import (
     STREAM,
     EventStream,
     Parts,
+    Rooms,
     RunPath,
     TheCaller,
     TheParts,
@@ -60,10 +64,13 @@ from chartloop.hosting.settings import EVERY
 from chartloop.pictures.dot.theme import Theme
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter, RunOrder, Sort
-from chartloop.run.phases import in_phase, stand_of
+from chartloop.run.phases import in_phase, stands_of
+from chartloop.run.sync import by_hand
+from chartloop.ui.view_model.build import RECORDS
+from chartloop.ui.view_model.run_view import Json
 from chartloop.ui.view_model.two_runs import ROWS, Comparison
 
-router = APIRouter(tags=["runs"])
+router = Rooms(tags=["runs"])
 FOUND = problems(*ANY, 404, 409, 422)
 ORDERED = problems(*CHANGES)
 Wait = Annotated[
@@ -81,7 +88,7 @@ POLL = 0.05
 
 
 @router.get("/runs", responses=problems(*ANY, 422), response_model=RunList, dependencies=[READ])
-async def list_runs(  # noqa: PLR0913  one parameter for each filter
+def list_runs(  # noqa: PLR0913  one parameter for each filter
     parts: TheParts,
     reach: TheReach,
     *,
@@ -126,13 +133,15 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
         return {"runs": [], "next": None}  # its filters exclude each other
     listed: list[dict[str, Any]] = []
     for _ in range(PAGES):
-        page = await parts.grouped.page(narrowed, after, limit, order=RunOrder(sort, ascending))
-        stands = await asyncio.gather(*(stand_of(parts.grouped, row) for row in page.rows))
+        order = RunOrder(sort, ascending)
+        page = by_hand(parts.journal.page(narrowed, after, limit, order=order))
+        stands = by_hand(stands_of(parts.journal, page.rows))
         listed += [
             {**row.to_mapping(), "run": row.run_id, "tenant": row.tenant,
              "reason": row.reason or None, "driver": stand.driver, "phase": stand.phase.name,
              "at": row.stopped_at}
-            for row, stand in zip(page.rows, stands, strict=True)
+            for row in page.rows
+            for stand in (stands[row.run_id],)
             if phase in (None, stand.phase.name)
         ]  # fmt: skip
         after = page.next
@@ -142,7 +151,7 @@ async def list_runs(  # noqa: PLR0913  one parameter for each filter
 
 
 @router.get("/counts", responses=problems(*ANY, 422), response_model=RunCounts, dependencies=[READ])
-async def count_runs(
+def count_runs(
     parts: TheParts,
     reach: TheReach,
     *,
@@ -159,7 +168,7 @@ async def count_runs(
 
     Whether a run that goes on is driven is not known here: it counts as running.
     """
-    end = await parts.grouped.now() if until is None else until
+    end = by_hand(parts.journal.now()) if until is None else until
     width = next((one for one in WIDTHS if end - since <= SPANS * one), (end - since) / SPANS)
     start = since // width * width
     wanted = RunFilter(
@@ -167,7 +176,7 @@ async def count_runs(
         created_from=start, created_to=end,
     )  # fmt: skip
     narrowed = in_phase(wanted, phase)
-    counts = [] if narrowed is None else await parts.grouped.tally(narrowed, width)
+    counts = [] if narrowed is None else by_hand(parts.journal.tally(narrowed, width))
     spans: dict[int, dict[str, int]] = {}
     for span, name, runs in counts:
         spans.setdefault(span, {})[name] = runs
@@ -222,7 +231,7 @@ async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> Stre
 
     `Last-Event-ID` resumes after that event.
     """
-    row = await asyncio.to_thread(parts.runs.row, run_id)
+    row = await in_lane(partial(parts.runs.row, run_id))
     after = _last_id(request.headers.get("last-event-id"), row)
     watcher = parts.hub.add(run_id)
     return EventStream(parts.hub, watcher, parts.hub.of_run(watcher, after))
@@ -251,10 +260,14 @@ def records(
     run_id: RunPath, parts: TheParts, start: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:  # fmt: skip
-    """The records from number `start` on."""
-    page, more = parts.runs.records(run_id, start, limit)
+    """The records from number `start` on; `next` is the `start` of the next page.
+
+    A page ends where its records become large. Long texts of a record that is larger than a page
+    are cut: `cut` names them, and `passage` has the rest.
+    """
+    page, following = records_page(parts.runs.open(run_id), start, limit)
     listed = [{"seq": record.seq, **plain(record.to_dict())} for record in page]
-    return {"records": listed, "next": page[-1].seq + 1 if more else None}
+    return {"records": listed, "next": following}
 
 
 @router.get("/runs/{run_id:path}/decision", responses=FOUND, dependencies=[READ])
@@ -272,9 +285,19 @@ def result(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
 
 
 @router.get("/runs/{run_id:path}/trace", responses=FOUND, dependencies=[READ])
-def trace(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
-    """The actions of the run and its children, in order."""
-    return {"steps": plain(list(parts.runs.open(run_id).trace()))}
+def trace(
+    run_id: RunPath, parts: TheParts,
+    after: Annotated[
+        str, Query(pattern=r"^\d{1,9}\.\d{1,9}$", description="`next` of the page before.")
+    ] = "0.0",
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most records.")] = 100,
+) -> dict[str, Any]:  # fmt: skip
+    """The actions of the run and its children, in order.
+
+    It has the first steps of each child; `GET /runs/CHILD/trace` has all of them, page by page.
+    """
+    steps, following = trace_page(parts.runs.open(run_id), after, limit)
+    return {"steps": plain(list(steps)), "next": following}
 
 
 @router.get(
@@ -335,12 +358,13 @@ async def _drive(
     parts: Parts, kind: str, run_id: str, body: Body, *, caller: Caller, wait: float
 ) -> Any:
     try:
-        receipt = await asyncio.to_thread(parts.runs.drive, kind, run_id, body.model_dump(), caller)
+        order = partial(parts.runs.drive, kind, run_id, body.model_dump(), caller)
+        receipt = await in_lane(order, run_id)
     except ChartloopError as error:
-        return problem_answer(await asyncio.to_thread(answer_error, parts, run_id, error))
+        return problem_answer(await in_lane(partial(answer_error, parts, run_id, error)))
     parts.workers.wake()
     end = time.monotonic() + min(wait, parts.settings.limits.wait)
-    while time.monotonic() < end:
+    while time.monotonic() < end and not has_left():
         (order,) = await parts.grouped.requests(key=receipt["request"])
         if not order.is_open:
             return JSONResponse({**receipt, "outcome": order.outcome}, 200)
@@ -524,10 +548,11 @@ def one_run(
     known: Annotated[
         int, Query(ge=-1, le=2**31, description="Only records after this one are returned.")
     ] = -1,
-) -> JSONResponse:  # fmt: skip
+    limit: Annotated[int, Query(ge=1, le=RECORDS, description="The most records.")] = RECORDS,
+) -> Json:  # fmt: skip
     """The whole view of a run: its state, question, facts, newest 200 records and a decision.
 
     `head` is the number of the newest record; `last_event` is the event id after which the run's
     stream continues.
     """
-    return JSONResponse(parts.runs.view(run_id, seq, known))
+    return parts.runs.view(run_id, seq, known, limit)

@@ -18,7 +18,7 @@ class Server(HttpServer):
 
     def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
         app = create_app(settings)
-        super().__init__(app, settings, log_level=log_level)
+        super().__init__(app, settings, app.state.parts.metrics, log_level=log_level)
         self.hub: Hub = app.state.parts.hub
         """The event streams that are open."""
 

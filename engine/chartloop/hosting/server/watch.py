@@ -238,7 +238,7 @@ class Hub:
     def __init__(self, journal: Journal, limits: Limits, redactor: Redactor | None = None) -> None:
         self._journal: Journal = getattr(journal, "grouped", journal)
         self._limits = limits
-        self._redactor = redactor or Redactor()
+        self.redactor = redactor or Redactor()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self.watchers: set[Watcher] = set()
@@ -361,7 +361,7 @@ class Hub:
 
     def _lines(self, name: str, data: Mapping[str, Any]) -> bytes:
         text = f"event: {name}\ndata: {json.dumps(data, default=str)}\n\n"
-        hide = self._redactor.markup if "<svg" in text else self._redactor.text
+        hide = self.redactor.markup if "<svg" in text else self.redactor.text
         return hide(text).encode()
 
     def hear(self, run_id: str, event: StreamEvent) -> None:

@@ -61,19 +61,22 @@ def view_run(
     run: Run,
     records: Sequence[Record] | None = None,
     *,
+    shown: Sequence[RecordView] | None = None,
     before: Facts | None = None,
     decision: DecisionView | None = None,
     children: Iterable[ChildView] = (),
 ) -> RunView:
     """The whole view of a run that is not being driven.
 
-    `records` are its newest records, if the caller has them. `before` are the facts before the
-    newest record; without them all records are read and decided again. `decision` is the one to
-    show, by default that of the newest record. `children` come from the journal: see `children_of`.
+    `records` are its newest records, if the caller has them, and `shown` their views. `before` are
+    the facts before the newest record; without them all records are read and decided again.
+    `decision` is the one to show, by default that of the newest record. `children` come from the
+    journal: see `children_of`.
     """
     records = run.records if records is None else records
-    shown = records[-RECORDS:]
-    result, chart = run.result, run.machine.chart
+    if shown is None:
+        shown = [record_view(run.machine.chart, record) for record in records[-RECORDS:]]
+    result = run.result
     standing = _standing(run, result)
     before = _facts_before(run, records) if before is None else before
     return RunView(
@@ -84,7 +87,7 @@ def view_run(
         limits=standing.limits,
         task=run.facts.run.task,
         facts=tuple(fact_views(run, before, run.facts)),
-        records=tuple(record_view(chart, record) for record in shown),
+        records=tuple(shown),
         left_out=shown[0].seq if shown else run.session.tally.records,
         decision=decision_of(run, records) if decision is None else decision,
         signals=tuple(str(signal) for signal in result.signals),

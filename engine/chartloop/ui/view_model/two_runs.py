@@ -8,12 +8,14 @@ Belongs here: the comparison. Never: how it looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 
 from chartloop.api import Run
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import PHASES
+from chartloop.core.records import Record
 from chartloop.run.phases import Stand
 from chartloop.ui.view_model.build import fact_views, record_view, standing_of
 from chartloop.ui.view_model.run_view import LONGEST_TEXT, Json, RecordView, RunHead, shorten
@@ -78,30 +80,32 @@ class Comparison:
 def compare_runs(
     left: Run, right: Run, stands: Mapping[str, Stand] = EMPTY, *,
     start: int | None = None, limit: int = ROWS,
+    read: Callable[[Run, int], Iterable[Record]] = lambda run, first: run.records[first:],
 ) -> Comparison:  # fmt: skip
     """The two runs, with at most `limit` rows from record `start` on.
 
-    `stands` is how runs stand, by id, where it is known who drives them.
+    `stands` is how runs stand, by id, where it is known who drives them. `read` gives the records
+    of a run from a number on.
     By default the rows begin with the first record if all fit, else shortly before the first that
     differs.
     """
-    sides = (left, left.records), (right, right.records)
-    count = max(len(records) for _, records in sides)
+    count = max(run.session.tally.records for run in (left, right))
 
-    def row(seq: int) -> list[RecordView | None]:
-        return [
-            record_view(run.machine.chart, records[seq]) if seq < len(records) else None
-            for run, records in sides
+    def pairs(at: int) -> Iterator[list[RecordView | None]]:
+        sides = [
+            (record_view(run.machine.chart, record) for record in read(run, at))
+            for run in (left, right)
         ]
+        return map(list, zip_longest(*sides))
 
-    first = next((seq for seq in range(count) if not _same(*row(seq))), None)
+    first = next((seq for seq, pair in enumerate(pairs(0)) if not _same(*pair)), None)
     summary = "They went the same way."
     if first is not None:
         up_to = f"They went the same way up to step {first - 1}; step {first} is the first that"
         summary = f"{up_to} differs." if first else "They differ from the start."
     if start is None:
         start = 0 if count <= limit else max(0, (count if first is None else first) - BEFORE)
-    rows = ((seq, row(seq)) for seq in range(start, min(count, start + limit)))
+    rows = enumerate(islice(pairs(start), limit), start)
     return Comparison(
         summary, first, _compared_run(left, stands), _compared_run(right, stands),
         tuple(

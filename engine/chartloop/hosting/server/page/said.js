@@ -111,7 +111,7 @@ export class Said {
       const all = h("button", { type: "button", className: "cl-link", textContent: `Show all, ${count(rest)} characters more` });
       all.addEventListener("click", async () => {
         try {
-          put((await get(`${runPath(run)}/passage${query({ place: item.place, name })}`)).text);
+          put(await this.whole(run, item.place, name));
         } catch (error) {
           this.app.fail(error);
         }
@@ -121,11 +121,22 @@ export class Said {
     return box;
   }
 
+  /** A text to its end, which the server gives in parts. */
+  async whole(run, place, name) {
+    let words = "";
+    for (let start = 0; start !== null; ) {
+      const part = await get(`${runPath(run)}/passage${query({ place, name, start })}`);
+      words += part.text;
+      start = part.next;
+    }
+    return words;
+  }
+
   part({ kind, about, name }, item, run) {
     const made = h("div", { className: "said-part" }, text("span", about, "cl-muted"));
     if (kind === "image" && name && run !== null) {
       made.classList.add("said-image");
-      Object.assign(made, { link: `${runPath(run)}/passage${query({ place: item.place, name })}`, about });
+      Object.assign(made, { whole: () => this.whole(run, item.place, name), about });
       this.watch.observe(made);
     }
     return made;
@@ -135,7 +146,7 @@ export class Said {
   async loadImage(box) {
     this.watch.unobserve(box);
     try {
-      const { text: data } = await get(box.link);
+      const data = await box.whole();
       if (IMAGE.test(data)) box.replaceChildren(h("img", { src: data, alt: box.about }));
     } catch {
       // what it is stands there already
