@@ -6,7 +6,10 @@ Belongs here: the process and its connections. Never: what is served over them.
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +17,13 @@ import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from chartloop.hosting.listening import listen
-from chartloop.hosting.metrics import Metrics
+from chartloop.hosting.metrics import Metrics, Turns
 from chartloop.hosting.settings import Settings
 
 GRACE = 3
 """Seconds that open requests are given to finish when the server shuts down."""
+COLLECT = 5
+"""Seconds between two looks whether there is much garbage."""
 _BASE: Any = AutoHTTPProtocol  # one of two classes, depending on the installed parser
 
 
@@ -56,11 +61,28 @@ class HttpServer(uvicorn.Server):
         Raises `SetupError` if it cannot listen at the address, before anything is started: uvicorn
         itself would look only once the workers drive runs.
         """
+        if threading.current_thread() is threading.main_thread():
+            threading.Thread(target=_collect, daemon=True).start()
         super().run(sockets or listen(self.config.host, self.config.port, free=self._free))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self.metrics.turns = Turns.of(asyncio.get_running_loop())
         self._log_started_message(sockets or [])
+
+
+def _collect() -> None:
+    """Look for garbage of all generations in this thread: in a callback it would hold up the loop.
+
+    The objects of the start are kept, and not looked through.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 2**30)
+    while True:
+        time.sleep(COLLECT)
+        if gc.get_count()[2] > 10:
+            gc.collect()
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> None:

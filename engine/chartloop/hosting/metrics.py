@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import Counter, defaultdict
+import time
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from chartloop.hosting.asking import Lanes
 from chartloop.run.tenants import ALL_TENANTS, Reach
@@ -27,6 +28,8 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.lanes = Lanes()
+        self.turns: Turns | None = None
+        """The callbacks of the web loop, once it runs; None for a loop that cannot tell them."""
         self._requests: Counter[tuple[Reach, str, str, int]] = Counter()
         self._times: defaultdict[Reach, Counter[float]] = defaultdict(Counter)
         """By the bounds of the buckets; ``0`` is the sum of the seconds."""
@@ -68,6 +71,37 @@ class Metrics:
         yield "chartloop_rows_read_total", "counter", about, self.lanes.rows
         about = "Requests that looked through many rows."
         yield "chartloop_scans_total", "counter", about, self.lanes.scans
+        if self.turns is not None:
+            about = "The most processor time that one callback of the web loop has taken."
+            yield "chartloop_longest_callback_seconds", "gauge", about, self.turns.longest
+
+
+class Turns(deque[Any]):
+    """The callbacks of an event loop that are due: notes which took the longest.
+
+    It counts the processor time of the loop's thread from one to the next, so neither idle time nor
+    that of other threads.
+    """
+
+    longest = 0.0
+    """In seconds."""
+    _began = 0.0
+
+    @classmethod
+    def of(cls, loop: Any) -> Turns | None:
+        """Note those of this thread's loop. None if asyncio did not make the loop."""
+        if not isinstance(ready := getattr(loop, "_ready", None), deque):
+            return None
+        loop._ready = turns = cls(cast("deque[Any]", ready))
+        turns._began = time.thread_time()
+        return turns
+
+    def popleft(self) -> Any:
+        """The next callback: the one before has ended."""
+        now = time.thread_time()
+        self.longest = max(self.longest, now - self._began)
+        self._began = now
+        return super().popleft()
 
 
 def gauge_lines(gauges: Iterable[Gauge]) -> str:
