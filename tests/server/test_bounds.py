@@ -6,9 +6,12 @@ import asyncio
 import json
 import socket
 import sqlite3
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,9 @@ from chartloop.hosting.asking import (
     in_lane,
     text_at,
 )
+from chartloop.hosting.metrics import Turns
 from chartloop.hosting.problems import Refusal
+from chartloop.hosting.settings import Limits
 from chartloop.run.journal import Journal
 from chartloop.run.reader import READER
 from chartloop.run.sync import by_hand
@@ -38,7 +43,51 @@ from tests.postgres import NEEDED
 from tests.server.conftest import Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 LONG = "word and more " * 40_000
+
+
+@pytest.fixture
+def bounds() -> Iterator[Any]:
+    """The script that measures the whole table."""
+    sys.path.insert(0, str(SCRIPTS))
+    yield import_module("bounds")
+    sys.path.remove(str(SCRIPTS))
+
+
+@pytest.mark.slow("a server in a process of its own, asked some thousand times")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the most memory is Linux's")
+def test_every_route_keeps_its_bounds_beside_many_of_its_kind(
+    bounds: Any, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """The figures of the script but for wall times, on a smaller journal."""
+    bounds.populate(tmp_path, runs=20_000, steps=1_000, results=30)
+
+    async def measure(lab: Any) -> None:
+        await lab.prepare()
+        assert not await lab.missing(), "a new route: give it a row in benchmarks/bounds.py"
+        for row in bounds.ROWS_OF_ROUTES:
+            for column in ("one", "many", "gone"):
+                with subtests.test(f"{row.name} {column}"):
+                    cell = await lab.cell(row, column, 10)
+                    assert not [*cell.wrong()], cell
+
+    with bounds.lab(tmp_path) as lab:
+        asyncio.run(measure(lab))
+
+
+def test_every_router_has_bounds() -> None:
+    """One of FastAPI's own would call its functions in other threads, and bound nothing."""
+    from fastapi import APIRouter  # noqa: PLC0415
+
+    from chartloop.hosting import server  # noqa: PLC0415
+    from chartloop.hosting.server.common import Rooms  # noqa: PLC0415
+
+    names = [path.stem for path in Path(server.__file__).parent.glob("routes_*.py")]
+    modules = [import_module(f"{server.__name__}.{name}") for name in names]
+    routers = [one for of in modules for one in vars(of).values() if isinstance(one, APIRouter)]
+    assert len(routers) >= 7
+    assert all(isinstance(router, Rooms) for router in routers)
 
 
 # scans --------------------------------------------------------------------------------------------
@@ -381,6 +430,45 @@ def test_a_secret_at_a_cut_is_hidden_whole(serve: Serve, machines: Path) -> None
         shown = served.client.get(f"/runs/{run}{path}").text
         assert "redacted" in shown
         assert "zirc" not in shown
+
+
+# the web loop -------------------------------------------------------------------------------------
+
+
+def test_the_longest_callback_is_told_by_its_own_processor_time(served: Served) -> None:
+    def work() -> None:
+        end = time.thread_time() + 0.07
+        while time.thread_time() < end:
+            pass
+
+    async def scene() -> float:
+        turns = Turns.of(loop := asyncio.get_running_loop())
+        assert turns is not None
+        for callback in (work, lambda: time.sleep(0.3)):
+            loop.call_soon(callback)
+        await asyncio.sleep(0.01)
+        return turns.longest
+
+    assert 0.07 <= asyncio.run(scene()) < 0.25  # without the time in which it slept
+    turns = served.server.metrics.turns
+    assert turns is not None
+    turns.longest = 7.5
+    assert "chartloop_longest_callback_seconds 7.5" in served.get("/metrics")
+
+
+def test_a_loop_that_is_not_asyncios_own_tells_nothing() -> None:
+    assert Turns.of(object()) is None
+
+
+def test_large_bodies_are_looked_through_off_the_loop(serve: Serve) -> None:
+    served = serve(limits=Limits(body=3_000_000))
+    turns = served.server.metrics.turns
+    assert turns is not None
+    turns.longest = 0.0
+    body = {"machine": "review", "task": "x", "vars": {"a": [["x" * 2_000_000]]}}
+    served.post("/runs", body, 422)
+    served.get("/livez")
+    assert turns.longest < 0.15
 
 
 def test_few_large_bodies_are_held_at_once(served: Served) -> None:
