@@ -102,14 +102,14 @@ def test_a_worker_of_a_folder_drives_only_its_machines(place: Place) -> None:
 
 def test_a_run_that_kills_its_workers_is_parked_and_resumed(place: Place) -> None:
     (run,) = place.submit("--var", "rest=dies")
-    for _ in range(LAPSES):
-        with place.worker() as worker:
-            worker.wait(60)
-            assert worker.returncode == -signal.SIGKILL
+    with place.worker() as worker:
+        worker.wait(60)
+        assert worker.returncode == -signal.SIGKILL
     with place.worker() as last:
         until(lambda: f"run {run} is parked" in place.call("runs"))
         time.sleep(1.5)
         assert last.poll() is None
+    assert len(place.effects()) == 1 + LAPSES
     said = place.call("runs")
     assert f"`chartloop resume {run}` takes it up" in said
     resume = ("resume", run, "--tools", "pay.py", "--journal", place.where)

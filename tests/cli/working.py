@@ -34,8 +34,18 @@ states:
   done: {stop: completed}
 """
 PAY = """\
-import asyncio, os, signal
+import asyncio, ctypes, os, signal, time
 from chartloop import Context, action
+
+WAYS = {
+    "exits": lambda: os._exit(0),
+    "aborts": os.abort,
+    "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "is-killed-with-its-group": lambda: os.killpg(os.getpgrp(), signal.SIGKILL),
+    "reads-null": lambda: ctypes.string_at(0),
+    "stops": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "blocks": lambda: time.sleep(3600),
+}
 
 def note(line):
     file = os.open("effects", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -49,6 +59,10 @@ async def pay(ctx: Context, rest: str) -> dict[str, str]:
     note(f"asked {ctx.key} {os.getpid()}")
     if rest == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
+    if rest in WAYS:
+        await asyncio.sleep(0.3)  # the others have asked too
+        WAYS[rest]()
+        time.sleep(9)  # it stops a moment later
     while rest == "waits" and ctx.facts.run.steps >= 2 and not os.path.exists("go"):
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.1 if rest == "waits" else float(rest))

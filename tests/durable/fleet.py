@@ -34,6 +34,7 @@ from chartloop.hosting.settings import Settings
 from chartloop.run.calls import begun_in
 from chartloop.run.journal import Event
 from chartloop.run.recorded import check_chain
+from chartloop.run.schedule import LAPSES
 from chartloop.run.sync import by_hand
 from tests.cli.working import until
 
@@ -85,7 +86,16 @@ states:
 """The first payment is cut off and tempts to a repetition; the second one is too, and returns late,
 in the third; the last one comes back at its deadline. The file does not say what becomes of doubts.
 """
-MACHINES = {"errand": ERRAND, "limited": LIMITED, "cut": CUT}
+POISON = """\
+chartloop: 1
+machine: poison
+in_doubt: retry
+states:
+  first: {do: end, next: done}
+  done: {stop: completed}
+"""
+"""Its action ends whatever process it is in."""
+MACHINES = {"errand": ERRAND, "limited": LIMITED, "cut": CUT, "poison": POISON}
 PAY = """\
 import asyncio, os, sys, time
 from chartloop import Context, action, tool
@@ -108,6 +118,12 @@ async def pay(ctx: Context, seconds: float = 0.0) -> dict[str, str]:
     note("replied", ctx)
     come("replied")
     return {}
+
+@action(effect="paid")
+def end(ctx: Context) -> dict[str, str]:
+    \"\"\"Ends its process.\"\"\"
+    note("ended", ctx)
+    os._exit(9)
 
 @tool(effect="paid")
 def transfer(ctx: Context) -> str:
@@ -192,11 +208,12 @@ class Fleet:
         tools: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tools)
         self.journal = journal_of(self.where)
-        given = [tools.pay, tools.transfer]
+        given = [tools.pay, tools.end, tools.transfer]
         settings = Settings(machines=(folder,), journal=self.journal, tools=given)
         self._runs = Runs(settings, self.journal, Machines(settings, self.journal))
         self._machines = {name: load(folder / f"{name}.yaml", tools=given) for name in MACHINES}
         self.runs: list[str] = []
+        self.poisoned = ""
         self.workers: list[subprocess.Popen[bytes]] = []
         self._answered: set[str] = set()
 
@@ -296,6 +313,13 @@ class Fleet:
             receipt, _ = self._runs.start({"machine": machine, "task": "Pay."}, Caller())
             self.runs.append(str(receipt["run"]))
 
+    def poison(self) -> None:
+        """Start a run that ends each process that drives it, and replace its first worker."""
+        receipt, _ = self._runs.start({"machine": "poison", "task": "End."}, Caller())
+        self.poisoned = str(receipt["run"])
+        until(self.dead)
+        self.start()
+
     def fail(self) -> dict[str, Any]:
         """Let a limit end a run before it pays; gives the order to try it again."""
         run = self._machines["limited"].start("Pay.", limits={"steps": 1}, journal=self.journal)
@@ -311,7 +335,7 @@ class Fleet:
                 with suppress(WaitError):  # it may have been answered by what a test sent
                     self.send(row.run_id)
                 self._answered.add(row.run_id)
-        return all(row.ended for row in rows)
+        return all(row.ended or row.run_id == self.poisoned for row in rows)
 
     def send(self, run_id: str) -> None:
         """Answer the question of a run."""
@@ -420,6 +444,8 @@ class Fleet:
         )  # fmt: skip
 
     def _lost(self, events: dict[str, list[Event]]) -> Iterator[str]:
+        if self.poisoned:
+            events = {**events, self.poisoned: by_hand(self.journal.events(self.poisoned))}
         for word, run_id, *rest in self.trace():
             if word == "wrote":
                 head, epoch, count, *_ = rest
@@ -505,6 +531,10 @@ def report(
         with Path(path).open("a") as file:
             file.write(json.dumps(line) + "\n")
     check(story)
+    parked = [one.run_id for one in by_hand(fleet.journal.backlog()).parked]
+    assert parked == ([fleet.poisoned] if fleet.poisoned else [])
+    ends = sum(word == "ended" for word, *_ in fleet.effects())
+    assert bool(fleet.poisoned) <= ends <= 1 + LAPSES
     assert [kill for kill in kills if (kill.taken_up or 0) > SOON] == []
 
 

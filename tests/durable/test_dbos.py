@@ -75,8 +75,12 @@ class OnDbos:
         left = found["ENQUEUED"] + found["DELAYED"]
         return not left and found["PENDING"] <= self.schedule.deliveries
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
         until(self.rests, 15.0, pause=0.005)
+        if alone:
+            return await self.schedule.claim(worker, limit, can, alone=True)
         claimed = await self.schedule.claim(worker, limit, can)
         if claimed.runs:
             return claimed

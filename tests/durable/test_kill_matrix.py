@@ -3,7 +3,9 @@
     CHARTLOOP_KILLS=300 CHARTLOOP_FIGURES=docs/durability.jsonl pytest tests/durable/test_kill_matrix.py
 
 Three workers drive runs. At each try two runs are submitted and a place is armed: whichever worker
-comes there first kills itself, the others go on, and a new one is started. When all runs have ended
+comes there first kills itself, the others go on, and a new one is started. So does the first
+process that drives a run alone there. All the while a run is there that ends each of its
+processes: it is parked, and no other. When all runs have ended
 the file of the effects and the journal are compared. The same is done while deadlines cut calls
 off, and to the processes that give an order with a key while others give the same.
 """
@@ -98,6 +100,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_pays_nothing_twice(
     pair: str, places: list[str], postgres: Cluster, tmp_path: Path
 ) -> None:
     with fleet_of(tmp_path, place_of(pair, postgres, tmp_path), workers=3) as fleet:
+        fleet.poison()
         kill_workers(fleet, places, "errand")
         report("kill -9 of a worker", pair, fleet, len(places))
 
@@ -121,6 +124,7 @@ def kill_workers(fleet: Fleet, places: list[str], machine: str) -> None:
         until_answering(fleet, lambda dying=dying: fleet.working() > dying)
         before = fleet.dead()
         fleet.submit(2, machine)
+        fleet.arm(f"apart:{place}")
         fleet.arm(place)
         if dying > 1:
             fleet.arm("after-acquire")

@@ -5,10 +5,10 @@
 
 A file `arm/PLACE` in the working directory holds the number of a signal. The first process of a
 fleet that comes to the place takes the file away and sends the signal to itself: `kill -9` exactly
-there, with no sleeping and no guessing. A process that gives an order with a key (`VICTIM_KEY`)
-looks for `arm/KEY:PLACE`, and first lets others run into what it holds there. What the processes
-write is noted in `trace`, after its commit: a line may be missing there, but none is of something
-that was not committed.
+there, with no sleeping and no guessing. A process that drives one run alone looks for
+`arm/apart:PLACE`. One that gives an order with a key (`VICTIM_KEY`) looks for `arm/KEY:PLACE`, and
+first lets others run into what it holds there. What the processes write is noted in `trace`, after
+its commit: a line may be missing there, but none is of something that was not committed.
 
 It stands where every write of both databases passes: before its transaction, within it, after it.
 """
@@ -59,13 +59,15 @@ if claim := float(os.environ.get("VICTIM_CLAIM", "0")):
 ARMED = Path("arm")
 KEY = os.environ.get("VICTIM_KEY", "")
 """The key of the order that this process gives; empty for a worker."""
+APART = "CHARTLOOP_APART" in os.environ
+"""Whether this process drives one run alone."""
 RIVALS = 2
 """The processes with the same key that a dying one waits for."""
 
 
 def come(place: str) -> None:
     """Send this process the signal that waits at a place, if one does."""
-    armed = ARMED / (f"{KEY}:{place}" if KEY else place)
+    armed = ARMED / (f"{KEY}:{place}" if KEY else f"apart:{place}" if APART else place)
     try:
         number = int(armed.read_text() or signal.SIGKILL)
         armed.unlink()

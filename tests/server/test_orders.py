@@ -162,14 +162,15 @@ def test_a_parked_run_is_resumed(tmp_path: Path) -> None:
     runs = Runs(settings, journal, Machines(settings, journal))
     runs.start({"machine": "review", "task": "x", "run_id": "r", "drive": "run"}, Caller())
     (request,) = by_hand(journal.requests(open_only=True))
-    for _ in range(LAPSES):
+    for number in range(LAPSES + 1):
         by_hand(journal.keep(WorkerRow("dies"), ttl=30.0))
-        assert by_hand(journal.claim("dies", 1, {request.needs: True})).runs
+        can = {request.needs: True}
+        assert by_hand(journal.claim("dies", 1, can, alone=number > 0)).runs
         clock.jump(31.0)
         by_hand(journal.sweep())
     assert by_hand(journal.claim("next", 1, {request.needs: True})).runs == []
     runs.message("resume", "r", {}, Caller())
-    assert by_hand(journal.claim("next", 1, {request.needs: True})).runs
+    assert by_hand(journal.claim("next", 1, {request.needs: True}, alone=True)).runs
 
 
 class Interrupting(MemoryJournal):

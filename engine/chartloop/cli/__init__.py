@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import gc
 
+IS_PROGRAM = "program"
+"""The object of click's context in a process that runs nothing but the command line."""
+
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
     gc.set_threshold(200_000, 20, 20)  # imports make many objects, and none of them is garbage
     from chartloop.cli.app import app  # noqa: PLC0415  see above
 
-    app.main(prog_name="chartloop")
+    app.main(prog_name="chartloop", obj=IS_PROGRAM)

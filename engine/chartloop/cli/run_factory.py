@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from chartloop.adapters.notify.log import LogNotifier
-from chartloop.cli import console
+from chartloop.cli import IS_PROGRAM, console
 from chartloop.cli.journal_access import find_run, name_of, open_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of, tasks_of
@@ -30,8 +30,9 @@ with at_first_use(__name__):
     from chartloop.api import wiring
     from chartloop.cli import script as scripts
     from chartloop.hosting import begin as beginning
-    from chartloop.hosting import machines, settings
+    from chartloop.hosting import machines, own_processes, settings
     from chartloop.hosting import runs as hosted_runs
+    from chartloop.hosting import workers as hosted_workers
     from chartloop.run import journal as journals
     from chartloop.run import sync
 
@@ -185,21 +186,25 @@ def server_settings(
 ) -> settings.Settings:  # fmt: skip
     """The settings of an HTTP or MCP server, or of a worker with a `concurrency`.
 
-    Opens its journal.
+    Opens its journal. In a process that was started to drive one run, drives it and raises `Exit`.
     """
+    apart = os.environ.pop(own_processes.APART, "")
     if options.ask_to and not options.notify:
         raise click.UsageError("--ask-to goes with --notify URL, where its links are posted")
     journal = open_journal(options, make=True)
-    console.say(f"journal {name_of(journal)}", "dim")
-    return settings.Settings(
+    if not apart:
+        console.say(f"journal {name_of(journal)}", "dim")
+    is_program = click.get_current_context().obj == IS_PROGRAM
+    made = settings.Settings(
         machines=tuple(Path(folder) for folder in options.machines),
         journal=journal,
         tools=own_of(options),
         components=components_of(options),
-        workers=options.workers,
+        workers=1 if apart else options.workers,
         grace=options.grace,
         serves=concurrency is None,
         limits=settings.Limits() if concurrency is None else settings.Limits(at_once=concurrency),
+        command=own_processes.own_command() if is_program else (),
         trust=options.trust,
         tokens=() if options.token_file is None else settings.read_tokens(Path(options.token_file)),
         host=host,
@@ -210,6 +215,11 @@ def server_settings(
         ask_to=options.ask_to,
         face=face,
     )
+    if apart:
+        runs = hosted_runs.Runs(made, journal, machines.Machines(made, journal))
+        alone = hosted_workers.Workers(runs, lambda _, __: None, only_one=apart)
+        raise click.exceptions.Exit(alone.drive_one())
+    return made
 
 
 def _announce(machine: Machine, script: Script | None) -> None:

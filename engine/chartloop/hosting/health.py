@@ -104,7 +104,7 @@ class Health:
             yield "chartloop_runs_held", "gauge", "Runs that a worker has claimed.", held
             yield (
                 "chartloop_runs_parked", "gauge",
-                "Runs that no worker claims: five workers died, or they rest since an import.",
+                "Runs that no worker claims: processes died with them, or they were imported.",
                 parked,
             )  # fmt: skip
         workers = self._workers

@@ -118,6 +118,10 @@ class Settings:
     """People to whom each question of a run that this process drives is told, with a link for each:
     the `notifier` of the components gets it."""
     limits: Limits = field(default_factory=Limits)
+    command: tuple[str, ...] = ()
+    """What starts this program once more, for a run whose process has died: it is driven in a
+    process of its own. Empty for a program that has no such command: it drives the run itself,
+    while it drives nothing else."""
     face: str = "chartloop serve"
     """The name of the driver that a lease shows to others."""
 

@@ -12,6 +12,10 @@ The queue is the journal (`run.schedule`): a worker holds nothing that is not in
 process leaves claims and leases that end with it or lapse, and another one takes its runs up. A run
 that waits is handed back, and is due again when a message arrives or its wait ends.
 
+A run that has lapsed is driven in a process of its own (`own_processes`). A program that cannot be
+started again, because its tools are its own functions, drives it itself, while it drives nothing
+else.
+
 Belongs here: the loop of a worker. Never: HTTP, what a run does, what makes it due.
 """
 
@@ -19,7 +23,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
+import signal
 import threading
 import time
 from collections import Counter
@@ -27,13 +33,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError, UnknownRunError
+from chartloop.hosting.own_processes import FINISHED, NOTHING, OwnProcesses
 from chartloop.hosting.problems import problem_of
 from chartloop.hosting.questions import LOST, PROMPT, notice_of, tell_question
 from chartloop.hosting.runs import Runs
+from chartloop.hosting.settings import EVERY
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.fleet_calls import waits_long
@@ -44,7 +52,7 @@ from chartloop.run.lease_holder import RENEWALS
 from chartloop.run.loop import leave
 from chartloop.run.processes import this_process
 from chartloop.run.requests import StoredRequest
-from chartloop.run.schedule import Activation, Engine, Schedule, WorkerRow
+from chartloop.run.schedule import Activation, Claimed, Engine, Schedule, WorkerRow
 from chartloop.run.sync import by_hand
 from chartloop.run.tenants import tenant_of
 from chartloop.ui.view_model.orders import is_held
@@ -62,6 +70,11 @@ STUCK = 300.0
 turn up for a minute or two, and an action may block the loop for a while."""
 CUT = 2.0
 """Seconds that actions are given to end after their grace, when they are cancelled."""
+PATIENCE = 60.0
+"""Seconds that a run may wait to be driven alone while this process drives others. Then it claims
+no others until the run has had its turn."""
+PROBATION = 5.0
+"""Seconds after which a run that is driven alone, and has a new record, is driven beside others."""
 DRIVES_ON = ("answer", "cancel", "resume")
 """The messages whose sender orders their run to be driven."""
 _log = logging.getLogger(__name__)
@@ -73,7 +86,10 @@ Hear = Callable[[str, StreamEvent], None]
 class Workers:
     """The workers of a process and the runs that they drive. Safe from any thread."""
 
-    def __init__(self, runs: Runs, hear: Hear, engine: Engine | None = None) -> None:
+    def __init__(
+        self, runs: Runs, hear: Hear, engine: Engine | None = None, *, only_one: str = ""
+    ) -> None:
+        """`only_one` is the name of a process that drives one run that has lapsed."""
         self.runs = runs
         self.hear = hear
         self.journal: Journal = getattr(runs.journal, "grouped", runs.journal)
@@ -81,12 +97,15 @@ class Workers:
         self.schedule: Schedule = engine or self.journal
         """Who delivers due runs: an engine, or the journal's own table."""
         process = this_process()
-        self.id = f"{process.host}-{process.pid}-{secrets.token_hex(3)}"
+        self.id = only_one or f"{process.host}-{process.pid}-{secrets.token_hex(3)}"
         """The name of this process in claims, unique even if a host and a pid come again."""
         self.driven: set[str] = set()
         """The runs being driven."""
+        self.claims: dict[str, Activation] = {}
+        """The claims that were not handed back, by run."""
         self.finished: Counter[str] = Counter()
-        """The number of orders that this process has finished, by tenant."""
+        """The number of orders that this process has finished, by tenant. `EVERY` is for those of
+        runs in processes of their own."""
         self.made = 0
         """The number of records that this process has made."""
         self.lacks: dict[str, str] = {}
@@ -96,6 +115,22 @@ class Workers:
         whether that is known."""
         self.stopping = False
         """Whether no run is claimed any more."""
+        self.over = threading.Event()
+        """Set when the only run was driven, or nothing was there to claim."""
+        self.found_nothing = False
+        """Whether nothing was there to claim."""
+        self.apart = OwnProcesses(
+            runs.settings.command, self.id, self._ended_apart,
+            quiet=runs.settings.face == "chartloop mcp",
+        )  # fmt: skip
+        self.only_one = bool(only_one)
+        self._lock = threading.Lock()
+        self._claiming = 0
+        """The threads that are claiming runs to drive beside each other."""
+        self._alone = False
+        """Whether this process drives one run, or is about to, and nothing else."""
+        self._lapsed: float | None = None
+        """Since when a run is known to wait for that; None if none is."""
         self._stopped = threading.Event()
         self._keeper = threading.Thread(
             target=self._keep_alive, name="chartloop-keeper", daemon=True
@@ -126,6 +161,7 @@ class Workers:
         After `Settings.grace` seconds actions are cancelled: a paid call in flight is in doubt.
         """
         self.stopping = True
+        self.apart.stop()
         if self.engine is not None and self._workers:
             self.engine.stop(self.runs.settings.grace)
         for worker in self._workers:
@@ -134,12 +170,82 @@ class Workers:
         for worker in self._workers:
             if worker.ident is not None:
                 worker.join(max(0.1, end - time.monotonic()))
+        self.apart.close(end + CUT)  # they need as long, and a moment
+        for run_id, claimed in [*self.claims.items()]:  # its action blocks the loop of its worker
+            _log.warning("run `%s` was cut: a call in flight is in doubt", run_id)
+            with suppress(ChartloopError):
+                by_hand(self.runs.journal.hand_back(self.id, claimed, 0.0))
         self._stopped.set()
         if self._keeper.ident is not None:
             self._keeper.join(CUT)
             self._listener.join(CUT)
             if self.engine is not None:
                 self.engine.close()
+
+    def _ended_apart(self, finished: bool) -> None:
+        if finished:
+            self.finished[EVERY] += 1
+        self.wake()
+
+    # one run alone --------------------------------------------------------------------------------
+
+    def begin_claim(self) -> Literal["", "alone", "beside"]:
+        """Whether a worker may claim now, and what: a run to drive alone, or others.
+
+        `end_claim` must follow, unless it may not.
+        """
+        with self._lock:
+            busy = bool(self._claiming or self.claims)
+            now = time.monotonic()
+            if self._alone or (self.only_one and self.over.is_set()):
+                return ""
+            if not busy and (self.only_one or self._lapsed is not None):
+                self._alone = True
+                return "alone"
+            if self._lapsed is not None and now - self._lapsed > PATIENCE:
+                return ""
+            self._claiming += 1
+            return "beside"
+
+    def end_claim(self, how: str, claimed: Claimed) -> None:
+        """Take note of what a worker has claimed."""
+        with self._lock:
+            if how == "beside":
+                self._claiming -= 1
+                if claimed.lapsed and not self.apart.command:
+                    self._lapsed = self._lapsed or time.monotonic()
+            else:
+                self._alone, self._lapsed = bool(claimed.runs), None
+        if how == "beside" and claimed.lapsed:
+            if self.apart.command:
+                self.apart.start(claimed.lapsed)
+            elif not self.claims:
+                self.wake()
+
+    def end_run(self, claimed: Activation) -> None:
+        """Take note that a run was handed back."""
+        with self._lock:
+            self.claims.pop(claimed.request.run_id, None)
+            if claimed.alone:
+                self._alone = False
+                if self.only_one:
+                    self.over.set()
+        if not self.claims:
+            self.wake()
+
+    def drive_one(self) -> int:
+        """Drive the only run, until a signal says stop; gives the exit code of the process."""
+        stopped, parent = threading.Event(), os.getppid()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda _, __: stopped.set())
+        self.start()
+        # if its worker is gone, it hands the run back: somebody may have ended them both
+        while not (stopped.is_set() or self.over.wait(POLL)) and os.getppid() == parent:
+            pass
+        self.stop()
+        if self.finished:
+            return FINISHED
+        return NOTHING if self.found_nothing else 0
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on a worker's loop: for runs that are driven without an order."""
@@ -194,6 +300,9 @@ class Workers:
                     if lapses := time.monotonic() - kept > TTL / RENEWALS:
                         runner.run(self.keep())
                         kept = time.monotonic()
+                        if self.apart.any:
+                            listed = runner.run(self.schedule.workers())
+                            self.apart.end_silent({one.id for one in listed})
                     swept = runner.run(self.schedule.sweep(lost=lapses))
                     if take_ticks(self.runs.journal, self.runs.machines, self.lacks) or swept:
                         self.wake()
@@ -296,13 +405,25 @@ class _Worker(threading.Thread):
         room, lacks = self._runs.settings.limits.at_once - len(self._tasks), self._workers.lacks
         if room <= 0 or self._stopping:
             return
+        if not (how := self._workers.begin_claim()):
+            return
         can = {needs: not why for needs, why in [*lacks.items()]}
-        claimed = await self._workers.schedule.claim(self._workers.id, room, can)
+        alone, claimed = how == "alone", Claimed([], {}, None)
+        try:
+            claimed = await self._workers.schedule.claim(
+                self._workers.id, 1 if alone else room, can, alone=alone
+            )
+            for run in claimed.runs:
+                self._workers.claims[run.request.run_id] = run
+                task = self.loop.create_task(self._carry_out(run))
+                self._tasks.add(task)
+                task.add_done_callback(self._end)
+        finally:
+            self._workers.end_claim(how, claimed)
+        if self._workers.only_one and not (claimed.runs or claimed.unjudged):
+            self._workers.found_nothing = True
+            self._workers.over.set()
         self._following = claimed.following
-        for run in claimed.runs:
-            task = self.loop.create_task(self._carry_out(run))
-            self._tasks.add(task)
-            task.add_done_callback(self._end)
         for needs, run_id in claimed.unjudged.items():
             if (row := await self._journal.row(run_id)) is not None:
                 lacks[needs] = await asyncio.to_thread(self._runs.machines.lacks, row)
@@ -326,7 +447,7 @@ class _Worker(threading.Thread):
         self._workers.driven.add(request.run_id)
         try:
             try:
-                outcome, due = await self._drive(request, driven)
+                outcome, due = await self._drive(claimed, driven)
             except Exception as error:  # noqa: BLE001  stored as the outcome of the order
                 if isinstance(error, OSError) or getattr(error, "passes", False):
                     _log.info("run `%s` is driven later: %s", request.run_id, error)
@@ -347,6 +468,7 @@ class _Worker(threading.Thread):
         finally:
             self._workers.driven.discard(request.run_id)
             await self._hand_back(claimed, due)
+            self._workers.end_run(claimed)
 
     async def _order_late(self, request: StoredRequest, run: Run | None) -> None:
         """Place the order of a message that came while `request` was being settled.
@@ -381,9 +503,10 @@ class _Worker(threading.Thread):
             await asyncio.sleep(AGAIN)
 
     async def _drive(
-        self, request: StoredRequest, driven: _Driven
+        self, claimed: Activation, driven: _Driven
     ) -> tuple[Mapping[str, Any] | None, float | None]:
         """Drive the run for an order; the outcome, or None and when the run is due again."""
+        request = claimed.request
         run_id = request.run_id
         row = driven.row = await self._journal.row(run_id)
         if row is None:
@@ -394,7 +517,7 @@ class _Worker(threading.Thread):
         run.session.ports.questions = "stay"  # questions of MCP servers are answered over HTTP
         stop = run.listen(lambda event: self._workers.hear(run_id, event))
         try:
-            progress = await self._act(run, request)
+            progress = await self._act(run, claimed)
         finally:
             stop()
             await leave(run.session)
@@ -407,7 +530,7 @@ class _Worker(threading.Thread):
         held = is_held(run) and await self._drives_on(run) is None
         if request.kind != "run" or run.ended or held or progress.at_breakpoint:
             return _outcome(row, progress.records), _LATER
-        return None, 0.0 if self._stopping else row.wake_at
+        return None, 0.0 if self._stopping or progress.is_cleared else row.wake_at
 
     async def _tell(self, run: Run) -> bool:
         """Tell people what a run asks. False while that takes longer than `PROMPT`."""
@@ -432,14 +555,24 @@ class _Worker(threading.Thread):
             with suppress(ChartloopError):
                 await self._workers.schedule.enqueue(run.id)
 
-    async def _act(self, run: Run, request: StoredRequest) -> _Progress:
+    async def _act(self, run: Run, claimed: Activation) -> _Progress:
+        request, trusted = claimed.request, time.monotonic() + PROBATION
         if request.kind in ("take", "step"):
             record = await (run.aadvance() if request.kind == "take" else run.astep())
-            return _Progress(int(record is not None) + await self._finish_step(run), False)
+            return _Progress(int(record is not None) + await self._finish_step(run))
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
-        await run.arun(until=until, rest=lambda: self._stopping or waits_long(run.session))
-        return _Progress(run.session.tally.records - before, bool(run.breakpoints.hit))
+
+        def is_cleared() -> bool:
+            has_new = run.session.tally.records > before
+            return claimed.alone and has_new and time.monotonic() > trusted
+
+        await run.arun(
+            until=until,
+            rest=lambda: self._stopping or waits_long(run.session) or is_cleared(),
+        )
+        records = run.session.tally.records - before
+        return _Progress(records, bool(run.breakpoints.hit), is_cleared())
 
     async def _finish_step(self, run: Run) -> int:
         """Finish a step in which an MCP server asks a question: its call is open in this process.
@@ -476,7 +609,9 @@ _LATER = -1.0
 
 class _Progress(NamedTuple):
     records: int
-    at_breakpoint: bool
+    at_breakpoint: bool = False
+    is_cleared: bool = False
+    """Whether it was driven alone for long enough."""
 
 
 def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:

@@ -16,13 +16,18 @@ as has one with a single run.
 
 A claim saves work: two workers do not open one run. Leases and epochs keep two from driving it.
 
+When a process ends with runs, one of them may have ended it, and nobody knows which. So each has
+*lapsed*, and is from then on claimed to be driven `alone`, until it has a new record. A process
+that ends with a run that it had for itself was ended by this run, or by whoever ended the process:
+only that counts towards `LAPSES`, and it harms no other run.
+
 Belongs here: the records, the port, and that of a journal in memory. Never: tables, threads.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, NamedTuple, Protocol, Unpack
@@ -37,7 +42,8 @@ from chartloop.run.requests import StoredRequest
 from chartloop.run.tenants import covers, tenant_of
 
 LAPSES = 5
-"""The claims in a row that may lapse without a new record. After them the run is parked."""
+"""The processes that may end in a row with a run that each had for itself, without a new record.
+After them the run is parked."""
 
 RESTS = ("paused", "debugging")
 """The statuses of a run that does not go on by itself."""
@@ -55,6 +61,8 @@ class Activation(NamedTuple):
     request: StoredRequest
     wakes: int
     """How often it had become due when it was claimed: a later cause is not lost."""
+    alone: bool = False
+    """Whether it has lapsed, and so is to be driven in a process that drives nothing else."""
 
 
 class Claimed(NamedTuple):
@@ -67,6 +75,8 @@ class Claimed(NamedTuple):
     """When the next run becomes due, on the journal's clock; None for never."""
     waiting: Collection[str] = ()
     """Of the runs that an engine delivered, those that the worker may claim later."""
+    lapsed: int = 0
+    """The number of due runs that the worker can drive, but only alone."""
 
 
 class Resting(NamedTuple):
@@ -111,9 +121,10 @@ class Lapse(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A run that no worker claims: `LAPSES` of them died with it, or it rests since an import.
+    """A run that no worker claims: processes died with it, or it rests since an import.
 
-    One that rests has no lapses.
+    One that rests has no lapses. Else the first is that of a process which may have had other runs;
+    `LAPSES` more are of processes that the run had for itself.
     """
 
     run_id: str
@@ -197,6 +208,11 @@ class Depth(NamedTuple):
     """The version of the journal's tables; 0 for a journal that has none."""
 
 
+def is_parked(lapses: Sequence[object]) -> bool:
+    """Whether no worker claims a run any more that has lapsed like this."""
+    return len(lapses) > LAPSES
+
+
 def share_of(run_id: str, session: str) -> str:
     """The submitter whose runs take one turn after the other: the tenant, else the session.
 
@@ -213,11 +229,14 @@ class Schedule(Protocol):
         """Make a run due, even a parked one. False if it has no open request."""
         ...
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
         """Claim at most `limit` due runs: by priority, by turn, those due longest first.
 
         `can` tells, for each `StoredRequest.needs` that the worker has judged, whether it can drive
-        such runs. Others are never claimed.
+        such runs. Others are never claimed. With `alone`, only runs that have lapsed are, those
+        with the fewest lapses first; without it, only others.
         """
         ...
 
@@ -299,12 +318,16 @@ class _Place:
     worker: str = ""
     since: float = 0.0
     records: int = 0
-    """The run's records before the first of its lapses."""
+    """The run's records when it was claimed."""
     lapses: tuple[Lapse, ...] = ()
     priority: int = PRIORITY
     share: str = ""
     turn: int = 0
     """Its place among what is due; 0 for none yet."""
+
+    @property
+    def parked(self) -> bool:
+        return is_parked(self.lapses)
 
 
 class MemorySchedule(MemoryLeases):
@@ -348,9 +371,11 @@ class MemorySchedule(MemoryLeases):
         found, now, above = False, self._now(), [*ancestry(run_id)]
         for request, place in self._open():
             if request.run_id in above and not (left and place.worker):
-                found, place.lapses = True, () if left else place.lapses
+                found = True
+                if left:
+                    place.lapses = () if self._has_new(request, place) else place.lapses[:1]
                 place.wakes += 1
-                if len(place.lapses) < LAPSES and (place.due is None or place.due > now):
+                if not place.parked and (place.due is None or place.due > now):
                     place.due = now
                 self._changes += 1
         return found
@@ -362,12 +387,19 @@ class MemorySchedule(MemoryLeases):
     async def enqueue(self, run_id: str) -> bool:
         return self.wake(run_id, left=True)
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+    def _has_new(self, request: StoredRequest, place: _Place) -> bool:
+        """Whether the run has a record since it was claimed last."""
+        return self._count_records(request.run_id) > place.records
+
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
         now = self._now()
-        free = [
+        every = [
             (place.due, request, place) for request, place in self._open()
             if not place.worker and place.due is not None
         ]  # fmt: skip
+        free = [one for one in every if bool(one[2].lapses) is alone]
         due = sorted((one for one in free if one[0] <= now), key=itemgetter(0))
         first, last = dict[int, int](), dict[tuple[int, str], int]()
         for _, _, place in due:
@@ -379,18 +411,18 @@ class MemorySchedule(MemoryLeases):
             if not place.turn:
                 of = place.priority, place.share
                 place.turn = last[of] = 1 + max(last.get(of, 0), first.setdefault(of[0], 1) - 1)
-        due.sort(key=lambda one: (one[2].priority, one[2].turn))
+        due.sort(key=lambda one: (one[2].priority, len(one[2].lapses), one[2].turn))
         runs = list[Activation]()
         for _, request, place in due:
             if len(runs) < limit and (not request.needs or can.get(request.needs)):
                 place.worker, place.since = worker, now
-                if not place.lapses:
-                    place.records = self._count_records(request.run_id)
-                runs.append(Activation(request, place.wakes))
-        others = (request for _, request, _ in due if request.needs and request.needs not in can)
-        unjudged = {request.needs: request.run_id for request in others}
-        following = min((at for at, _, _ in free if at > now), default=None)
-        return Claimed(runs, unjudged, following)
+                place.records = self._count_records(request.run_id)
+                runs.append(Activation(request, place.wakes, alone))
+        left = [(r, p) for at, r, p in every if at <= now and not p.worker]
+        unjudged = {r.needs: r.run_id for r, _ in left if r.needs and r.needs not in can}
+        following = min((at for at, _, _ in every if at > now), default=None)
+        lapsed = sum(p.lapses != () and can.get(r.needs, not r.needs) for r, p in left)
+        return Claimed(runs, unjudged, following, lapsed=lapsed)
 
     async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
         if ttl > 0:
@@ -405,6 +437,7 @@ class MemorySchedule(MemoryLeases):
                 if due is None and (row := self.row_now(request.run_id)) is not None:
                     due = None if row.status in RESTS else self._now() + STRAY
                 place.due = due if place.wakes == run.wakes else self._now()
+                place.lapses = () if self._has_new(request, place) else place.lapses
                 self._changes += 1
 
     async def sweep(self, *, lost: bool = False) -> int:
@@ -413,13 +446,12 @@ class MemorySchedule(MemoryLeases):
         for request, place in self._open():
             if place.worker and place.worker not in self._workers:
                 swept += 1
-                new = self._count_records(request.run_id) > place.records
-                lapse = Lapse(place.worker, place.since, now)
+                before = () if self._has_new(request, place) else place.lapses
+                place.lapses = (*before, Lapse(place.worker, place.since, now))
                 place.worker, place.turn = "", 0
-                place.lapses = () if new else (*place.lapses, lapse)
-                place.due = now if len(place.lapses) < LAPSES else None
+                place.due = None if place.parked else now
                 self._changes += 1
-            elif lost and not place.worker and place.due is None and len(place.lapses) < LAPSES:
+            elif lost and not place.worker and place.due is None and not place.parked:
                 row, lease = self.row_now(request.run_id), self._leases.get(request.run_id)
                 died = lease is not None and lease.until <= now
                 if died and row is not None and row.status not in RESTS:
@@ -433,10 +465,10 @@ class MemorySchedule(MemoryLeases):
 
     async def backlog(self) -> Backlog:
         now, places = self._now(), [*self._open()]
-        free = [(r, p) for r, p in places if not p.worker and len(p.lapses) < LAPSES]
+        free = [(r, p) for r, p in places if not p.worker and not p.parked]
         due = [(p.due, r.needs) for r, p in free if p.due is not None and p.due <= now]
         holds = [Held(p.worker, r.run_id, p.since, p.priority) for r, p in places if p.worker]
-        parked = [Parked(r.run_id, p.lapses) for r, p in places if len(p.lapses) >= LAPSES]
+        parked = [Parked(r.run_id, p.lapses) for r, p in places if p.parked]
         return Backlog(
             len(due), min((at for at, _ in due), default=None), len(holds),
             len(free) - len(due), len(self._requests), parked,
@@ -478,10 +510,10 @@ class MemorySchedule(MemoryLeases):
     async def depth(self, of: str = "") -> Depth:
         now = self._now()
         places = [place for request, place in self._open() if covers(of, request.run_id)]
-        free = [p for p in places if not p.worker and len(p.lapses) < LAPSES]
+        free = [p for p in places if not p.worker and not p.parked]
         due = [p.due for p in free if p.due is not None and p.due <= now]
         return Depth(
             len(due), max((now - at for at in due), default=0.0),
             sum(bool(place.worker) for place in places),
-            sum(len(place.lapses) >= LAPSES for place in places),
+            sum(place.parked for place in places),
         )  # fmt: skip

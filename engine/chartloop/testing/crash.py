@@ -183,8 +183,10 @@ class CrashAt:
     async def enqueue(self, run_id: str) -> bool:
         return await self._write(lambda: self.journal.enqueue(run_id))
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
-        return await self._write(lambda: self.journal.claim(worker, limit, can))
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
+        return await self._write(lambda: self.journal.claim(worker, limit, can, alone=alone))
 
     async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
         self._live()  # not counted, as `renew`

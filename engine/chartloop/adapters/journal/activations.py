@@ -22,7 +22,6 @@ from chartloop.run.processes import Process, is_gone
 from chartloop.run.requests import StoredRequest
 from chartloop.run.schedule import (
     COUNTED,
-    LAPSES,
     RESTS,
     SOME,
     STRAY,
@@ -36,6 +35,7 @@ from chartloop.run.schedule import (
     Parked,
     Resting,
     WorkerRow,
+    is_parked,
     share_of,
 )
 from chartloop.run.tenants import MARK
@@ -70,7 +70,7 @@ PLACE_LATER = (
 PLACE_DUE = PLACE_LATER.replace("NULL)", f"{_turn('?', '?')})")
 _WAKE = (
     "UPDATE request SET wakes = wakes + 1, due = CASE WHEN parked THEN NULL "  # noqa: S608
-    "WHEN due < ? THEN due ELSE ? END, turn = CASE WHEN parked THEN NULL "
+    "WHEN due < ? THEN due ELSE ? END, turn = CASE WHEN parked OR lapses != '[]' THEN NULL "
     f"ELSE coalesce(turn, {_TURN}) END WHERE outcome IS NULL AND run_id {_LISTED}"
 )
 TAKE_TURNS = (
@@ -78,16 +78,17 @@ TAKE_TURNS = (
     f"{_turn('late.priority', 'late.share')} - 1 "
     "+ row_number() OVER (PARTITION BY priority, share ORDER BY due, id) AS turn "
     f"FROM (SELECT rowid AS id, priority, share, due FROM request WHERE {_DUE} AND turn IS NULL "
-    "ORDER BY due LIMIT 1000) AS late) AS given WHERE request.rowid = given.id"
+    "AND lapses = '[]' ORDER BY due LIMIT 1000) AS late) AS given WHERE request.rowid = given.id"
 )
-"""Gives turns to the runs whose time has come."""
-_TAKE_UP = f"UPDATE request SET parked = false, lapses = '[]' WHERE {_FREE} AND run_id {_LISTED}"  # noqa: S608
+"""Gives turns to the runs whose time has come, but for those that have lapsed."""
+_STOPPED = (
+    f"SELECT key, run_id, events, lapses FROM request WHERE {_FREE} "  # noqa: S608
+    f"AND (parked OR lapses != '[]') AND run_id {_LISTED}"
+)
+_TAKE_UP = f"UPDATE request SET parked = false, lapses = ? WHERE {_FREE} AND key = ? AND lapses = ?"  # noqa: S608
 NEWEST = "(SELECT coalesce(max(number), 0) FROM event)"
 _ORDER = "ORDER BY priority, turn, due LIMIT ?"
-_TAKE = (
-    "UPDATE request SET worker = ?, since = ?, "  # noqa: S608  constants
-    f"events = CASE lapses WHEN '[]' THEN {NEWEST} ELSE events END WHERE rowid IN "
-)
+_TAKE = f"UPDATE request SET worker = ?, since = ?, events = {NEWEST} WHERE rowid IN "  # noqa: S608  constants
 _TAKEN = f"RETURNING priority, turn, due, wakes, {REQUEST}"
 CLAIM = (
     f"{_TAKE} (SELECT due.rowid FROM json_each(?) AS able JOIN request AS due ON due.rowid IN "  # noqa: S608
@@ -96,11 +97,21 @@ CLAIM = (
 )
 """An index gives the first runs for each need; the first of these are claimed."""
 CLAIM_OF = (
-    f"{_TAKE} (SELECT rowid FROM request WHERE {_FREE} AND due <= ? AND needs {_LISTED} "  # noqa: S608
+    f"{_TAKE} (SELECT rowid FROM request WHERE {_DUE} AND lapses = '[]' AND needs {_LISTED} "  # noqa: S608
     f"AND run_id {_LISTED} ORDER BY priority, coalesce(turn, 0), due LIMIT ?) {_TAKEN}"
 )
+_LAPSED = f"{_DUE} AND turn IS NULL AND lapses != '[]'"
+"""Runs that have lapsed have no turn: an index finds them, and `CLAIM` does not see them."""
+CLAIM_ALONE = (
+    f"{_TAKE} (SELECT rowid FROM request WHERE {_LAPSED} AND needs {_LISTED} "  # noqa: S608
+    f"ORDER BY priority, length(lapses), due LIMIT ?) {_TAKEN.replace('turn', 'length(lapses)')}"
+)
+_SUSPECTS = (
+    f"SELECT needs, count(*), min(run_id) FROM (SELECT needs, run_id FROM request WHERE {_LAPSED} "  # noqa: S608
+    "LIMIT ?) AS lapsed GROUP BY needs"
+)
 _LEFT = (
-    f"SELECT run_id, needs, due FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
+    f"SELECT run_id, needs, due, lapses FROM request WHERE {_FREE} AND due IS NOT NULL "  # noqa: S608
     f"AND run_id {_LISTED}"
 )
 _NEEDED = f"SELECT min(needs) FROM request WHERE {_HAS_TURN}"  # noqa: S608
@@ -125,10 +136,13 @@ _NEXT = f"SELECT min(due) FROM request WHERE {_FREE} AND due IS NOT NULL"  # noq
 _DUE_LATER = (
     f"SELECT run_id, due, needs FROM request WHERE {_FREE} AND due > ? ORDER BY due LIMIT ?"  # noqa: S608
 )
-_LATER = f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL"  # noqa: S608
+_LATER = (
+    f"SELECT min(due) FROM request WHERE {_FREE} AND turn IS NULL "  # noqa: S608
+    "AND (lapses = '[]' OR due > ?)"
+)
 _HAND_BACK = (
     "UPDATE request SET worker = NULL, due = CASE wakes WHEN ? THEN ? ELSE ? END, "  # noqa: S608
-    f"turn = CASE wakes WHEN ? THEN NULL ELSE {_TURN} END "
+    f"turn = CASE WHEN wakes = ? OR lapses != '[]' THEN NULL ELSE {_TURN} END "
     "WHERE key = ? AND worker = ? AND outcome IS NULL"
 )
 _DEAD = "SELECT id, host, pid, place, born, until FROM worker"
@@ -204,9 +218,18 @@ class ScheduleRows:
         """Make a run and its ancestors due. `left`: by a driver, which takes up parked ones too."""
         runs, now = json.dumps([*ancestry(run_id)]), self.now()
         if left:
-            self.db.execute(_TAKE_UP, (runs,))
+            for key, of, events, lapses in self.db.execute(_STOPPED, (runs,)).fetchall():
+                # somebody has looked: the count begins again, and the suspicion stays
+                kept: list[Any] = [] if self._has_new(of, events) else json.loads(lapses)[:1]
+                self.db.execute(_TAKE_UP, (json.dumps(kept), key, lapses))
         free = " AND worker IS NULL" if left else ""
         return self.db.execute(_WAKE + free, (now, now, runs)).rowcount > 0
+
+    def _has_new(self, run_id: str, events: int | None) -> bool:
+        """Whether a run or a child of it has a record after this event."""
+        below = run_id + CHILD_MARK
+        tree = (events, run_id, below, below + "\U0010ffff")
+        return self.db.execute(_PROGRESS, tree).fetchone() is not None
 
     def enqueue(self, write: Enqueue) -> bool:
         """Make a run due, even a parked one."""
@@ -219,40 +242,48 @@ class ScheduleRows:
 
     def claim(self, write: ClaimRuns) -> Claimed:
         """Claim due runs that the worker can drive."""
-        _, worker, limit, can, only = write
+        _, worker, limit, can, only, alone = write
         able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
-        following, listed = None, json.dumps(able)
+        following, waits, listed = None, True, json.dumps(able)
         if only is None:
-            (following,) = self.db.execute(_LATER).fetchone()
-            if following is not None and following <= now:
+            (following,) = self.db.execute(_LATER, (0.0,)).fetchone()
+            if waits := following is not None and following <= now:
                 self.db.execute(TAKE_TURNS, (now,))
-                (following,) = self.db.execute(_LATER).fetchone()
-            found = self.db.execute(CLAIM, (worker, now, listed, limit, limit)).fetchall()
+                (following,) = self.db.execute(_LATER, (now,)).fetchone()
+            sql, given = (CLAIM_ALONE, (now, listed)) if alone else (CLAIM, (listed, limit))
+            found = self.db.execute(sql, (worker, now, *given, limit)).fetchall()
         else:
             given = worker, now, now, listed, json.dumps(only), limit
             found = self.db.execute(CLAIM_OF, given).fetchall()
         found.sort(key=lambda columns: (columns[0], columns[1] or 0, columns[2]))
         runs = [
-            Activation(request, wakes)
+            Activation(request, wakes, alone)
             for *_, wakes, columns in ((*row[:4], row[4:]) for row in found)
             for request in read_requests([columns])
         ]
+        suspects = self.db.execute(_SUSPECTS, (now, SOME)).fetchall() if waits else []
+        lapsed = sum(count for needs, count, _ in suspects if needs in able)
         if only is not None:
             left = self.db.execute(_LEFT, (json.dumps(only),)).fetchall()
             return Claimed(
-                runs, {n: run for run, n, due in left if n and n not in can and due <= now},
-                min((due for *_, due in left if due > now), default=None),
-                [run for run, needs, _ in left if can.get(needs, True)],
+                runs, {n: run for run, n, due, _ in left if n and n not in can and due <= now},
+                min((due for *_, due, _ in left if due > now), default=None),
+                [
+                    run for run, needs, due, lapses in left if can.get(needs, True)
+                    and (lapses == "[]" or due > now or (needs and needs not in can))
+                ],
+                lapsed,
             )  # fmt: skip
         unjudged: dict[str, str] = {}
         if len(found) < limit:
             needed = dict(self.db.execute(_NEEDS).fetchall())
+            if not needed.keys().isdisjoint(able):
+                following = now  # another worker has its row just now, and may die in it
+            needed |= {needs: run_id for needs, _, run_id in suspects}
             unjudged = {
                 needs: run_id for needs, run_id in needed.items() if needs not in ("", *can)
             }
-            if not needed.keys().isdisjoint(able):
-                following = now  # another worker has its row just now, and may die in it
-        return Claimed(runs, unjudged, following)
+        return Claimed(runs, unjudged, following, lapsed=lapsed)
 
     def keep(self, write: Keep) -> None:
         """List a worker as alive, or take it off the list."""
@@ -264,13 +295,19 @@ class ScheduleRows:
 
     def hand_back(self, write: HandBack) -> None:
         """Give up a claim, if the worker still has it."""
-        _, worker, (request, wakes), due = write
+        _, worker, (request, wakes, alone), due = write
         now = self.now()
         if (
             due is None
             and self.db.execute(_GOES_ON, (request.run_id, json.dumps(RESTS))).fetchone()
         ):
             due = now + STRAY
+        if alone:
+            sql = "SELECT events FROM request WHERE key = ? AND worker = ?"
+            claimed = self.db.execute(sql, (request.key, worker)).fetchone()
+            if claimed is not None and self._has_new(request.run_id, *claimed):
+                sql = "UPDATE request SET lapses = '[]' WHERE key = ? AND worker = ?"
+                self.db.execute(sql, (request.key, worker))
         rests = wakes if due is None or due > now else -1
         self.db.execute(_HAND_BACK, (wakes, due, now, rests, request.key, worker))
 
@@ -284,11 +321,9 @@ class ScheduleRows:
                 self.db.execute(sql, (id, until))
         orphans = self.db.execute(_ORPHANS).fetchall()
         for key, run_id, worker, since, events, lapses in orphans:
-            below = run_id + CHILD_MARK
-            tree = (events, run_id, below, below + "\U0010ffff")
-            new = self.db.execute(_PROGRESS, tree).fetchone() is not None
-            lapsed = [] if new else [*json.loads(lapses), [worker, since, now]]
-            parked = len(lapsed) >= LAPSES
+            before: list[Any] = [] if self._has_new(run_id, events) else json.loads(lapses)
+            lapsed = [*before, [worker, since, now]]
+            parked = is_parked(lapsed)
             given = None if parked else now, parked, json.dumps(lapsed), key, worker
             self.db.execute(_LAPSE, given)
         swept = len(orphans)

@@ -260,8 +260,10 @@ class JournalFace(ABC):
     async def enqueue(self, run_id: str) -> bool:
         return await self._perform(Enqueue(run_id))
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
-        return await self._perform(ClaimRuns("", worker, limit, can))
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
+        return await self._perform(ClaimRuns("", worker, limit, can, alone=alone))
 
     async def keep(self, worker: WorkerRow, *, ttl: float = TTL) -> None:
         await self._perform(Keep("", worker, ttl))

@@ -22,7 +22,7 @@ import re
 from itertools import count
 from typing import NamedTuple
 
-from chartloop.adapters.journal.activations import CLAIM, CLAIM_OF, NEWEST, TAKE_TURNS
+from chartloop.adapters.journal.activations import CLAIM, CLAIM_ALONE, CLAIM_OF, NEWEST, TAKE_TURNS
 from chartloop.adapters.journal.quotas import HOLD_RUN, LIMITS_OF
 from chartloop.adapters.journal.raw_rows import INSERT, KEEP_PAYLOAD
 from chartloop.adapters.journal.rows import BOUNDS, COPY, KEEP_NUMBER, PAYLOADS
@@ -55,9 +55,12 @@ _OWN = {
     .replace("json_each(?) AS able JOIN request AS due ON due.rowid IN", _EACH_ABLE)
     .replace("SELECT rowid FROM request", "SELECT rowid, priority, turn, due FROM request")
     .replace("LIMIT ?) ", "LIMIT ? FOR UPDATE SKIP LOCKED) AS due ", 1),
-    CLAIM_OF: CLAIM_OF.replace(NEWEST, "(SELECT newest FROM journal)").replace(
-        "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
-    ),
+    **{
+        claim: claim.replace(NEWEST, "(SELECT newest FROM journal)").replace(
+            "LIMIT ?", "LIMIT ? FOR UPDATE SKIP LOCKED"
+        )
+        for claim in (CLAIM_OF, CLAIM_ALONE)
+    },
     TAKE_TURNS: TAKE_TURNS.replace("LIMIT 1000", "LIMIT 1000 FOR UPDATE SKIP LOCKED"),
     LIMITS_OF: f"{LIMITS_OF} FOR UPDATE",
     HOLD_RUN: f"{HOLD_RUN} FOR NO KEY UPDATE",

@@ -126,10 +126,12 @@ class _SqliteFace(JournalFace):
             self._quiet = found or token, stamp, at
         return found
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
         # most news is no due run, and a write would lock the file
         nothing = await self._read("", Rows.nothing_due)
-        return nothing or await super().claim(worker, limit, can)
+        return nothing or await super().claim(worker, limit, can, alone=alone)
 
 
 def _stamp(log: str) -> tuple[int, int]:

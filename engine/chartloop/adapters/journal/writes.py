@@ -235,13 +235,14 @@ class Enqueue(NamedTuple):
 
 
 class ClaimRuns(NamedTuple):
-    """A worker's claim of due runs: of `only` these, if they are named."""
+    """A worker's claim of due runs: of `only` these, if they are named, or of lapsed ones."""
 
     run_id: str
     worker: str
     limit: int
     can: Mapping[str, bool]
     only: Sequence[str] | None = None
+    alone: bool = False
 
 
 class Keep(NamedTuple):

@@ -98,6 +98,8 @@ class DbosSchedule:
         """What the worker can drive."""
         self._needed: dict[str, str] = {}
         """What runs need that DBOS may have delivered to others in vain."""
+        self._lapsed = 0
+        """The runs to drive alone at the last claim."""
         self.working: set[str] = set()
         """The workflows of this process."""
         self._strays: set[str] = set()
@@ -183,17 +185,22 @@ class DbosSchedule:
     async def enqueue(self, run_id: str) -> bool:
         return await self._rows.enqueue(run_id)
 
-    async def claim(self, worker: str, limit: int, can: Mapping[str, bool]) -> Claimed:
+    async def claim(
+        self, worker: str, limit: int, can: Mapping[str, bool], *, alone: bool = False
+    ) -> Claimed:
+        if alone:  # whoever DBOS delivered it to has left it
+            return await self._rows.claim(worker, limit, can, alone=True)
         with self._lock:
             delivered = dict(self._delivered)
         able = ["", *(needs for needs, able in can.items() if able)]
         if more := [needs for needs in able if needs not in self._able]:  # in vain to others
             await asyncio.to_thread(execute, self._journal.address, FORGOTTEN, more, 0.0)
         self._able = able
-        if not delivered:
+        if not (delivered or self._lapsed):
             needed = {needs: run for needs, run in self._needed.items() if needs not in can}
             return Claimed([], needed, None)
         claimed = await self._rows.claim_of(worker, limit, can, [*delivered])
+        self._lapsed = claimed.lapsed
         taken = {run.request.run_id for run in claimed.runs}
         with self._lock:
             for run_id in delivered.keys() - set(claimed.waiting):

@@ -24,10 +24,21 @@ ONE, TWO = (WorkerRow(name, "chartloop worker", FAR, 4) for name in ("one", "two
 MACHINE, OTHER = "machine a", "machine b"
 
 
-def claim(do: Desk, worker: WorkerRow = ONE, limit: int = 9, **can: bool) -> list[Activation]:
+def claim(
+    do: Desk, worker: WorkerRow = ONE, limit: int = 9, *, alone: bool = False
+) -> list[Activation]:
     """Claim what is due, as a worker that is listed."""
     do(do.journal.keep(worker, ttl=30.0))
-    return do(do.journal.claim(worker.id, limit, can)).runs
+    claimed = do(do.journal.claim(worker.id, limit, {}, alone=alone)).runs
+    assert {run.alone for run in claimed} <= {alone}
+    return claimed
+
+
+def lapse(do: Desk, clock: ManualClock, *run_ids: str, alone: bool = False) -> None:
+    """Let the only worker die that holds these runs."""
+    assert {*runs_of(claim(do, alone=alone))} == {*run_ids}
+    clock.advance(31.0)
+    assert do(do.journal.sweep()) == len(run_ids)
 
 
 def runs_of(claimed: list[Activation]) -> list[str]:
@@ -109,7 +120,7 @@ class ScheduleCases:
         assert runs_of(claim(do)) == expected
         clock.advance(31.0)
         do(journal.sweep())
-        assert runs_of(claim(do, TWO)) == expected
+        assert runs_of(claim(do, TWO, alone=True)) == expected
 
     @pytest.mark.parametrize("other", ["acme:one", "single"])
     def test_a_submitter_with_many_runs_keeps_nobody_waiting(self, desk: Desk, other: str) -> None:
@@ -316,7 +327,7 @@ class ScheduleCases:
         clock.advance(20.0)  # `one` was kept for 30 s
         assert do(journal.sweep()) == 1
         assert [worker.id for worker in do(journal.backlog()).workers] == ["two"]
-        assert runs_of(claim(do, TWO)) == ["r"]
+        assert runs_of(claim(do, TWO, alone=True)) == ["r"]
         do(journal.hand_back("one", run, None))  # it lives after all, and has nothing to give
         assert do(journal.backlog()).held == 2
 
@@ -325,40 +336,141 @@ class ScheduleCases:
         claim(desk)
         desk(desk.journal.keep(ONE, ttl=0))
         assert desk(desk.journal.sweep()) == 1
-        assert runs_of(claim(desk, TWO)) == ["r"]
+        assert runs_of(claim(desk, TWO, alone=True)) == ["r"]
 
-    def test_a_run_that_workers_die_with_is_parked_until_somebody_takes_it_up(
+    def test_what_has_lapsed_is_claimed_alone_and_nothing_else_is(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do, journal = desk, desk.journal
+        order(do, "a", "b")
+        lapse(do, clock, "a", "b")
+        order(do, "new", needs=MACHINE)
+        assert claim(do) == []
+        given = do(journal.claim("one", 9, {MACHINE: True}))
+        assert (runs_of(given.runs), given.lapsed) == (["new"], 2)
+        assert runs_of(claim(do, limit=1, alone=True)) == ["a"]
+        assert claim(do, TWO) == []
+        assert runs_of(claim(do, TWO, alone=True)) == ["b"]
+        assert not do(journal.claim("two", 9, {})).lapsed
+        assert do(journal.backlog()).held == 3
+
+    @pytest.mark.parametrize("can", [{}, {MACHINE: False}, {MACHINE: True}])
+    def test_a_worker_drives_alone_only_what_it_can_drive(
+        self, desk: Desk, clock: ManualClock, can: dict[str, bool]
+    ) -> None:
+        do, journal = desk, desk.journal
+        order(do, "r", needs=MACHINE)
+        do(journal.keep(ONE, ttl=30.0))
+        do(journal.claim("one", 9, {MACHINE: True}))
+        clock.advance(31.0)
+        do(journal.sweep())
+        able, unjudged = can.get(MACHINE, False), {} if can else {MACHINE: "r"}
+        found = do(journal.claim("two", 9, can))
+        assert (found.runs, found.lapsed, found.unjudged) == ([], able, unjudged)
+        found = do(journal.claim("two", 9, can, alone=True))
+        assert (runs_of(found.runs), found.lapsed) == (["r"] if able else [], False)
+        assert found.unjudged == unjudged
+
+    @pytest.mark.parametrize("cause", CAUSES)
+    def test_whatever_makes_a_run_due_that_has_lapsed_it_is_claimed_alone(
+        self, desk: Desk, clock: ManualClock, cause: str
+    ) -> None:
+        do = desk
+        order(do, "r")
+        do.begin("r/a/1")
+        lapse(do, clock, "r")
+        (run,) = claim(do, alone=True)
+        do(do.journal.hand_back("one", run, None))
+        assert claim(do, alone=True) == []
+        CAUSES[cause](do)
+        assert claim(do) == []
+        assert runs_of(claim(do, alone=True)) == ["r"]
+
+    def test_a_run_that_lapsed_waits_for_its_time(self, desk: Desk, clock: ManualClock) -> None:
+        do = desk
+        order(do, "r")
+        lapse(do, clock, "r")
+        (run,) = claim(do, alone=True)
+        due = clock.now() + 60.0
+        do(do.journal.hand_back("one", run, due))
+        claimed = do(do.journal.claim("two", 9, {}))
+        assert (claimed.lapsed, claimed.following) == (0, due)
+        clock.advance(60.0)
+        assert runs_of(claim(do, alone=True)) == ["r"]
+
+    def test_those_that_lapsed_least_are_claimed_first(
+        self, desk: Desk, clock: ManualClock
+    ) -> None:
+        do = desk
+        order(do, "guilty")
+        for number in range(3):
+            lapse(do, clock, "guilty", alone=number > 0)
+        order(do, "innocent")
+        lapse(do, clock, "innocent")
+        assert runs_of(claim(do, alone=True)) == ["innocent", "guilty"]
+
+    @pytest.mark.parametrize("of", ["r", "r/a/1"])
+    def test_a_record_clears_a_run_that_lapsed(
+        self, desk: Desk, clock: ManualClock, of: str
+    ) -> None:
+        do = desk
+        order(do, "r")
+        do.begin("r/a/1")
+        lapse(do, clock, "r")
+        (run,) = claim(do, alone=True)
+        do.write(of, 0, [step(0)])
+        do(do.journal.hand_back("one", run, clock.now()))
+        assert not do(do.journal.claim("two", 0, {})).lapsed
+        assert runs_of(claim(do)) == ["r"]
+
+    def test_a_run_that_processes_die_with_is_parked_until_somebody_takes_it_up(
         self, desk: Desk, clock: ManualClock
     ) -> None:
         do, journal = desk, desk.journal
         order(do, "r")
-        for number in range(LAPSES):
-            (run,) = claim(do)
-            do(journal.hand_back("one", run, clock.now()))  # does not count
-            assert runs_of(claim(do)) == ["r"]
-            do.write("r", number, [intent(number)])  # a call that nobody comes back from
-            clock.advance(31.0)
-            assert do(journal.sweep()) == 1
-        do(journal.send("r", message()))
-        do(journal.sweep(lost=True))
-        assert claim(do) == []
-        (parked,) = do(journal.backlog()).parked
-        assert (parked.run_id, [lapse.worker for lapse in parked.lapses]) == ("r", ["one"] * LAPSES)
-        assert parked.lapses[0].until - parked.lapses[0].since == 31.0
-        assert do(journal.depth())[:4] == (0, 0.0, 0, 1)
-        assert do(journal.enqueue("r"))
-        assert runs_of(claim(do)) == ["r"]
+        for again in range(2):
+            for number in range(again, LAPSES + 1):
+                (run,) = claim(do, alone=number > 0)
+                do(journal.hand_back("one", run, clock.now()))  # does not count
+                assert runs_of(claim(do, alone=number > 0)) == ["r"]
+                head = LAPSES * again + number
+                do.write("r", head, [intent(head)])  # a call that nobody comes back from
+                clock.advance(31.0)
+                assert do(journal.sweep()) == 1
+            do(journal.send("r", message(f"m{again}")))
+            do(journal.sweep(lost=True))
+            assert claim(do) == claim(do, alone=True) == []
+            (parked,) = do(journal.backlog()).parked
+            died = [lapse.worker for lapse in parked.lapses]
+            assert (parked.run_id, died) == ("r", ["one"] * (LAPSES + 1))
+            assert parked.lapses[0].until - parked.lapses[0].since == 31.0
+            assert do(journal.depth())[:4] == (0, 0.0, 0, 1)
+            assert do(journal.enqueue("r"))  # the count begins again, and it stays alone
+            assert do(journal.backlog()).parked == []
+            assert claim(do) == []
+        assert runs_of(claim(do, alone=True)) == ["r"]
+
+    def test_deaths_of_neighbours_never_park_a_run(self, desk: Desk, clock: ManualClock) -> None:
+        """It has a record between any two of them, which clears it each time."""
+        do, journal = desk, desk.journal
+        order(do, "r")
+        for number in range(3 * LAPSES):
+            lapse(do, clock, "r")
+            (run,) = claim(do, alone=True)
+            do.write("r", number, [step(number)])
+            do(journal.hand_back("one", run, clock.now()))
         assert do(journal.backlog()).parked == []
+        assert runs_of(claim(do)) == ["r"]
 
     @pytest.mark.parametrize("of", ["r", "r/a/1"])
-    def test_a_record_ends_the_count_of_lapses(
+    def test_a_record_ends_the_count_of_lapses_but_not_the_suspicion(
         self, desk: Desk, clock: ManualClock, of: str
     ) -> None:
         do, journal = desk, desk.journal
         order(do, "r")
         do.begin("r/a/1")
         for number in range(2 * LAPSES):
-            assert runs_of(claim(do)) == ["r"]
+            assert runs_of(claim(do, alone=number > 0)) == ["r"]
             if number == LAPSES - 1:
                 do.write(of, 0, [step(0)])
             clock.advance(31.0)
