@@ -40,6 +40,7 @@ ROW = [
     "due",
     "tokens",
     "cost",
+    "parked",
     "moved_to",
     "successor",
 ]

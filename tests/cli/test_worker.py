@@ -111,7 +111,8 @@ def test_a_run_that_kills_its_workers_is_parked_and_resumed(place: Place) -> Non
         assert last.poll() is None
     assert len(place.effects()) == 1 + LAPSES
     said = place.call("runs")
-    assert f"`chartloop resume {run}` takes it up" in said
+    assert f"`chartloop resume {run}` drives it here" in said
+    assert "† parked" in said
     resume = ("resume", run, "--tools", "pay.py", "--journal", place.where)
     assert program(*resume, cwd=place.folder).code == -signal.SIGKILL
 

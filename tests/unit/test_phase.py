@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from chartloop.core.phase import (
     CONTINUED,
     ENDINGS,
+    OVER,
+    PARKED,
     PHASES,
     Phase,
     PhaseName,
     ending_of,
     phase_if_followed,
+    phase_if_parked,
     phase_of,
 )
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
@@ -80,9 +83,21 @@ def test_a_run_that_was_not_done_went_on_as_the_one_that_follows_it(name: str) -
     assert phase_if_followed(PHASES[name], "").name == name
 
 
+@pytest.mark.parametrize("name", PHASES)
+def test_a_parked_run_is_taken_up_by_nobody_unless_it_is_over_or_driven(name: str) -> None:
+    phase = PHASES[name]
+    parked = phase_if_parked(phase, True)
+    assert parked is (phase if phase in OVER else PARKED)
+    assert phase_if_parked(phase, True, driven=False) is parked
+    assert phase_if_parked(phase, True, driven=True) is phase
+    assert phase_if_parked(phase, False) is phase
+
+
 def test_every_phase_has_a_case_and_can_be_told_from_the_others() -> None:
     assert (
-        {*(case.phase for case in CASES), CONTINUED.name} == set(PHASES) == set(get_args(PhaseName))
+        {*(case.phase for case in CASES), CONTINUED.name, PARKED.name}
+        == set(PHASES)
+        == set(get_args(PhaseName))
     )
     for field in ("word", "sign", "about"):
         values = [getattr(phase, field) for phase in PHASES.values()]

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -54,6 +54,9 @@ def wanted_durability() -> Durability | None:
     """The value of `CHARTLOOP_DURABILITY`; None for the default. Raises `SetupError`."""
     wanted = os.environ.get("CHARTLOOP_DURABILITY")
     return known_durability(wanted, source="CHARTLOOP_DURABILITY") if wanted else None
+
+
+R = TypeVar("R", bound="RunOptions")
 
 
 def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
@@ -174,7 +177,7 @@ def remember(run: Run, machine: str, options: RunOptions) -> None:
     run.session.begun = stored_run.begun_with(begun, kept)
 
 
-def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
+def as_before(journal: Journal, row: RunRow, options: R) -> R:
     """Complete the options of this call by those that the run was started with.
 
     Except `--tools`, which runs code, `--api-base`, which receives keys, and `--notify`, whose

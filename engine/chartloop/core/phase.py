@@ -22,7 +22,7 @@ Colour = Literal["green", "orange", "violet", "red", "amber", "blue", "grey"]
 """The name of a colour; each face has a paint for it."""
 PhaseName = Literal[
     "done", "limited", "stopped", "gave_up", "failed", "waiting", "running", "unattended", "queued",
-    "sleeping", "paused", "stepped", "idle", "moved", "continued", "damaged",
+    "sleeping", "paused", "parked", "stepped", "idle", "moved", "continued", "damaged",
 ]  # fmt: skip
 
 
@@ -77,6 +77,10 @@ SLEEPING = Phase(
     "sleeping", "waits for a time", "blue", "◷", "It goes on by itself: a timer, or a back-off."
 )
 PAUSED = Phase("paused", "paused", "amber", "‖", "It rests until somebody resumes it.")
+PARKED = Phase(
+    "parked", "parked", "orange", "†",
+    "No worker takes it up: processes died with it, or it was imported. Resume it.",
+)  # fmt: skip
 STEPPED = Phase("stepped", "stepped by hand", "blue", "◆", "Somebody does one step at a time.")
 IDLE = Phase("idle", "not begun", "grey", "·", "It was created, and has done nothing yet.")
 MOVED = Phase("moved", "moved to another run", "grey", "→", "Another run continues it.")
@@ -91,7 +95,7 @@ PHASES: Mapping[str, Phase] = MappingProxyType(
         phase.name: phase
         for phase in (
             DONE, LIMITED, STOPPED, GAVE_UP, FAILED, WAITING, RUNNING, UNATTENDED, QUEUED,
-            SLEEPING, PAUSED, STEPPED, IDLE, MOVED, CONTINUED, DAMAGED,
+            SLEEPING, PAUSED, PARKED, STEPPED, IDLE, MOVED, CONTINUED, DAMAGED,
         )
     }
 )  # fmt: skip
@@ -165,6 +169,11 @@ def phase_of(
         return QUEUED
     by_status = {"idle": IDLE, "paused": PAUSED, "debugging": STEPPED}
     return by_status.get(status, UNATTENDED)
+
+
+def phase_if_parked(phase: Phase, parked: object, driven: bool | None = None) -> Phase:
+    """The phase of a run that no worker takes up if it is `parked`; a process may drive it."""
+    return PARKED if parked and not driven and phase not in OVER else phase
 
 
 def phase_if_followed(phase: Phase, followed: object) -> Phase:

@@ -57,6 +57,11 @@ class _Opened(NamedTuple):
     run: Run
 
 
+def _stamp(row: RunRow) -> tuple[object, ...]:
+    """What differs if the row of a run was written."""
+    return row.head, row.epoch, row.parked
+
+
 class OpenRuns:
     """Runs kept open for reading. Methods may block: call them from worker threads."""
 
@@ -69,7 +74,7 @@ class OpenRuns:
     def get(self, row: RunRow) -> Run:
         """The run as it is now, for reading: shared by all readers, never driven."""
         known = self._kept.get(row.run_id)
-        if known is not None and (known.row.head, known.row.epoch) == (row.head, row.epoch):
+        if known is not None and _stamp(known.row) == _stamp(row):
             return known.run
         run = self._follow(known, row) if known is not None else None
         if run is None:

@@ -183,7 +183,8 @@ class Runs:
             "follows": said_of(row)[1],
         }  # fmt: skip
         stand = by_hand(stand_of(self.journal, row))
-        return {**view.to_dict(), **marks, **self.driving(run_id), "phase": stand.phase.name}
+        stands = {"phase": stand.phase.name, "parked": row.parked}
+        return {**view.to_dict(), **marks, **self.driving(run_id), **stands}
 
     def past(self, run: Run, seq: int) -> Past:
         """The run at one of its records."""
@@ -478,8 +479,7 @@ class Runs:
             self._post(run, message, id)
             return {}
         if kind == "resume":
-            parked = by_hand(self.journal.backlog()).parked
-            if run.id in {one.run_id for one in parked}:
+            if self.row(run.id).parked is not None:
                 by_hand(self.journal.enqueue(run.id))
                 return {}
             if by_hand(self.journal.message(run.id, id)) is None:

@@ -158,7 +158,7 @@ def lines_of(run: RawRun) -> Iterator[str]:
 
 def _lines(run: RawRun) -> Iterator[str]:
     now, inside = run.chain.origin, set[str]()
-    head = {"run": run.row.run_id, **plain(run.row), "origin": now.hex()}
+    head = {"run": run.row.run_id, **plain(run.row.replace(parked=None)), "origin": now.hex()}
     yield to_json({**head, "chain": run.chain.end.hex()})
     for link in run.chain.links:
         notes, now = now[SIZE:], follow(now, link.event)

@@ -574,13 +574,17 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         return log.row if (log := self._logs.get(run_id)) else None
 
     async def row(self, run_id: str) -> RunRow | None:
-        return self.row_now(run_id)
+        return None if (row := self.row_now(run_id)) is None else self.with_parked(row)
+
+    def _rows(self) -> list[RunRow]:
+        return [self.with_parked(log.row) for log in [*self._logs.values()]]
 
     async def rows(self, *, limit: int | None = None, **wanted: Unpack[Wanted]) -> list[RunRow]:
         wanted.setdefault("children", True)
         filter = RunFilter(**wanted)
-        rows = (log.row for log in [*self._logs.values()][::-1])
-        matches = [row for row in rows if filter.fits(row)]  # equals: the last created first
+        matches = [
+            row for row in self._rows()[::-1] if filter.fits(row)
+        ]  # equals: the last created first
         matches.sort(key=lambda r: r.created, reverse=True)
         return matches[:limit]
 
@@ -588,11 +592,10 @@ class MemoryJournal(MemorySchedule, MemoryCrons, MemoryFleet):
         self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE, *,
         order: RunOrder = NEWEST_FIRST,
     ) -> RunPage:  # fmt: skip
-        rows = (log.row for log in [*self._logs.values()])
-        return page_of(rows, filter, cursor, limit, order)
+        return page_of(self._rows(), filter, cursor, limit, order)
 
     async def tally(self, filter: RunFilter, width: float) -> list[RunCount]:
-        return count_runs([log.row for log in [*self._logs.values()]], filter, width)
+        return count_runs(self._rows(), filter, width)
 
     async def tail(
         self, cursor: str = "", limit: int = EVENTS, *, size: int | None = None, run: str = ""

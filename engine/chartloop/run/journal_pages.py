@@ -69,6 +69,8 @@ class RunFilter(Value, frozen=True, gc=False):
     """The name of the phase in which it ended; empty if it has not."""
     followed: bool | None = None
     """Whether another run follows it: another attempt, or the next message."""
+    parked: bool | None = None
+    """Whether no worker takes it up any more."""
     search: str | None = None
     """A text in its task or its id, whatever the case of ASCII letters."""
     children: bool = False
@@ -85,6 +87,7 @@ class RunFilter(Value, frozen=True, gc=False):
                 or found in row.run_id.lower()
             )
             and (self.followed is None or self.followed is bool(row.successor))
+            and (self.parked is None or self.parked is (row.parked is not None))
             and (self.waiting is None or self.waiting is (row.question is not None))
             and _within(row.created, self.created_from, self.created_to)
             and _within(row.updated, self.updated_from, self.updated_to)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from chartloop.core.codec import written
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY
-from chartloop.core.phase import Phase, phase_if_followed, phase_of
+from chartloop.core.phase import Phase, phase_if_followed, phase_if_parked, phase_of
 from chartloop.core.records import Record
 from chartloop.core.values import Time, Value
 from chartloop.run.tenants import tenant_of
@@ -146,6 +146,9 @@ class RunRow(Value, frozen=True, gc=False):
     """In USD, likewise. None also if the models called have no known price."""
     successor: str = ""
     """The newest run that follows this one. Not stored here: it is that run's `follows`."""
+    parked: tuple[float, ...] | None = None
+    """When processes died with it, for a run that no worker takes up; none if it rests since an
+    import. None for all others. Not stored here: it is that of its request."""
 
     @property
     def tenant(self) -> str:
@@ -173,6 +176,7 @@ class RunRow(Value, frozen=True, gc=False):
             self.status, self.reason, ending=self.ending, asks=self.question is not None,
             wakes=self.wake_at is not None, driven=driven, queued=queued,
         )  # fmt: skip
+        phase = phase_if_parked(phase, self.parked is not None, driven)
         return phase_if_followed(phase, self.successor)
 
     def standing(self) -> Update:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from chartloop.core.phase import CONTINUED, DONE, ENDINGS, Phase
+from chartloop.core.phase import CONTINUED, DONE, ENDINGS, PARKED, Phase
 from chartloop.run.journal import Journal
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import RunRow
+from chartloop.run.lease import say_time
 
 
 class Stand(NamedTuple):
@@ -23,6 +24,8 @@ class Stand(NamedTuple):
     phase: Phase
     driver: str | None
     """The process that drives it now; None if none does."""
+    about: str = ""
+    """Why no worker takes it up, and how one will."""
 
 
 def in_phase(filter: RunFilter, name: str | None) -> RunFilter | None:
@@ -34,19 +37,21 @@ def in_phase(filter: RunFilter, name: str | None) -> RunFilter | None:
         return filter
     by_status = {
         "running": "running", "unattended": "running", "paused": "paused", "stepped": "debugging",
-        "idle": "idle", "moved": "moved", "damaged": "damaged",
+        "idle": "idle",
     }  # fmt: skip
     wanted: dict[str, Any] = {}
     if name in (ending.name for ending in ENDINGS):
         wanted = {"ending": name} | ({} if name == DONE.name else {"followed": False})
     elif name == CONTINUED.name:
         wanted = {"followed": True}
-    elif name == "waiting":
-        wanted = {"waiting": True}
-    elif name in by_status:
-        wanted = {"status": by_status[name]}
+    elif name in ("moved", "damaged"):
+        wanted = {"status": name}
     else:  # a worker is awaited from several statuses
-        wanted = {"ending": ""}
+        wanted = {"ending": "", "parked": name == PARKED.name}
+        if name == "waiting":
+            wanted["waiting"] = True
+        elif name in by_status:
+            wanted["status"] = by_status[name]
     for field, value in wanted.items():
         if getattr(filter, field) not in (None, value):
             return None
@@ -55,13 +60,22 @@ def in_phase(filter: RunFilter, name: str | None) -> RunFilter | None:
 
 async def stand_of(journal: Journal, row: RunRow) -> Stand:
     """How a run stands."""
-    if row.status not in ("idle", "running", "debugging"):
+    if row.parked is None and row.status not in ("idle", "running", "debugging"):
         return Stand(row.phase(), None)
     lease = await journal.living_lease(row.run_id)
     if lease is not None:
         return Stand(row.phase(driven=True), str(lease[1].driver))
+    if row.parked is not None:
+        return Stand(row.phase(), None, say_parked(row))
     asked = await journal.requests(row.run_id, open_only=True, limit=1)
     return Stand(row.phase(driven=False, queued=bool(asked)), None)
+
+
+def say_parked(row: RunRow) -> str:
+    """Why no worker takes up a parked run; empty for any other."""
+    if not row.parked:
+        return "" if row.parked is None else "it rests since it was imported"
+    return f"its process died {len(row.parked)} times, the last {say_time(row.parked[-1])}"
 
 
 async def stands_of(journal: Journal, rows: Iterable[RunRow]) -> dict[str, Stand]:

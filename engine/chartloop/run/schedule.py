@@ -338,6 +338,8 @@ class MemorySchedule(MemoryLeases):
         self._requests: dict[str, StoredRequest] = {}
         self._places: dict[str, _Place] = {}
         self._workers: dict[str, tuple[WorkerRow, float]] = {}
+        self._stopped: dict[str, list[str]] = {}
+        """The requests of each run that were ever parked."""
         self._changes: int = 0
 
     def row_now(self, run_id: str) -> RunRow | None:
@@ -351,6 +353,14 @@ class MemorySchedule(MemoryLeases):
     def _count_records(self, run_id: str) -> int:
         """The records of a run and its children."""
         raise NotImplementedError
+
+    def with_parked(self, row: RunRow) -> RunRow:
+        """The row with what its request says: `RunRow.parked`."""
+        for key in self._stopped.get(row.run_id, ()):
+            request, place = self._requests.get(key), self._places.get(key)
+            if request is not None and request.is_open and place is not None and place.parked:
+                return row.replace(parked=tuple(lapse.until for lapse in place.lapses))
+        return row
 
     def _open(self) -> Iterator[tuple[StoredRequest, _Place]]:
         """The open requests, with their activations."""
@@ -450,6 +460,8 @@ class MemorySchedule(MemoryLeases):
                 place.lapses = (*before, Lapse(place.worker, place.since, now))
                 place.worker, place.turn = "", 0
                 place.due = None if place.parked else now
+                if place.parked:
+                    self._stopped.setdefault(request.run_id, []).append(request.key)
                 self._changes += 1
             elif lost and not place.worker and place.due is None and not place.parked:
                 row, lease = self.row_now(request.run_id), self._leases.get(request.run_id)

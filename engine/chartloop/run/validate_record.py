@@ -75,6 +75,9 @@ def _question(row: RunRow) -> object:
 def _fits(column: str, value: object) -> bool:
     if column == "question":
         return value is None or isinstance(value, OpenQuestion)
+    if column == "parked":
+        died = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ("",)
+        return value is None or all(map(is_number, died))
     if column == "tokens":
         return value is None or (type(value) is int and is_number(value))
     default = _DEFAULTS.get(column, "")

@@ -22,13 +22,16 @@ from chartloop.run.schedule import share_of
 from chartloop.run.succession import follows_as
 from chartloop.run.tenants import refuse_stranger
 
-NAMES = RunRow.__struct_fields__[:-1]
+NAMES = RunRow.__struct_fields__[:-2]
 FOLLOWERS = "FROM run AS s WHERE s.parent = run.run_id AND s.follows != ''"
 COLUMNS = (
-    f"{', '.join(NAMES)}, "
-    f"coalesce((SELECT s.run_id {FOLLOWERS} ORDER BY s.rowid DESC LIMIT 1), '') AS successor"
+    f"{', '.join(NAMES)}, "  # noqa: S608  constants
+    f"coalesce((SELECT s.run_id {FOLLOWERS} ORDER BY s.rowid DESC LIMIT 1), '') AS successor, "
+    "(SELECT q.lapses FROM request AS q WHERE q.run_id = run.run_id AND q.outcome IS NULL "
+    "AND q.parked LIMIT 1) AS parked"
 )
-"""The columns of a `RunRow`: the stored ones, and the run that follows it."""
+"""The columns of a `RunRow`: the stored ones, the run that follows it, and the lapses of its
+request if that is parked."""
 INSERT_RUN = (
     f"INSERT INTO run ({', '.join(NAMES)}, origin, chain) "  # noqa: S608
     f"VALUES ({', '.join('?' * len(NAMES))}, ?, ?) ON CONFLICT DO NOTHING"
@@ -149,7 +152,7 @@ class RawRows(ABC):
         row = run.row
         if row.follows and (newest := self.follower(row)) is not None:  # both were made: it stays
             row = row.replace(follows=follows_as(row.follows, newest.run_id))
-        columns = (*row.to_tuple()[:-4], question, row.tokens, row.cost)
+        columns = (*row.to_tuple()[:-5], question, row.tokens, row.cost)
         created = db.execute(INSERT_RUN, (*columns, run.chain.origin, run.chain.end))
         if created.rowcount == 0:
             raise duplicate_run_error(run_id)

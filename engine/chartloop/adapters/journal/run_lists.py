@@ -14,7 +14,7 @@ from typing import Any
 from chartloop.adapters.journal.raw_rows import COLUMNS, FOLLOWERS, NAMES
 from chartloop.adapters.journal.texts import UNREAD, read_text
 from chartloop.adapters.journal.writes import Columns, Connection, Stored, stored_text
-from chartloop.core.phase import phase_if_followed, phase_of
+from chartloop.core.phase import phase_if_followed, phase_if_parked, phase_of
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.journal_pages import (
     RunCount,
@@ -79,6 +79,7 @@ RESTING_BY = (
 
 NO_CHILD = f"instr(run_id, '{CHILD_MARK}') = 0"
 _FOLLOWED = f"EXISTS (SELECT 1 {FOLLOWERS})"
+_PARKED = "run_id IN (SELECT run_id FROM request WHERE outcome IS NULL AND parked)"
 _RUN_ID, _QUESTION = map(NAMES.index, ("run_id", "question"))
 _KEYS: Mapping[Sort, str] = {
     "started": "created", "duration": "(updated - created)", "steps": "steps",
@@ -136,15 +137,15 @@ class ListRows:
         sql = (
             "SELECT CAST((created - ?) / ? AS INTEGER), status, reason, ending, "  # noqa: S608
             f"question IS NOT NULL, wake_at IS NOT NULL, "
-            f"ending NOT IN ('', 'done') AND {_FOLLOWED}, count(*) FROM run {where} "
-            "GROUP BY 1, 2, 3, 4, 5, 6, 7"
+            f"ending NOT IN ('', 'done') AND {_FOLLOWED}, {_PARKED}, count(*) FROM run {where} "
+            "GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
         )
         counts = Counter[tuple[int, str]]()
-        for span, status, reason, ending, asks, wakes, followed, runs in self.db.execute(
+        for span, status, reason, ending, asks, wakes, followed, parked, runs in self.db.execute(
             sql, (filter.created_from or 0.0, width, *values)
         ).fetchall():
             phase = phase_of(status, reason, ending=ending, asks=bool(asks), wakes=bool(wakes))
-            phase = phase_if_followed(phase, followed)
+            phase = phase_if_followed(phase_if_parked(phase, parked), followed)
             counts[span, phase.name] += runs
         return [RunCount(*key, runs) for key, runs in sorted(counts.items())]
 
@@ -162,9 +163,8 @@ class ListRows:
 
         own = "+" if filter.waiting else ""
         for column, wanted in filter.columns():
-            test(f"{own}{column} = ?", wanted)
-            if column in _SELDOM and wanted:
-                test(f"{own}{column} != ''")
+            seldom = f" AND {own}{column} != ''" if column in _SELDOM and wanted else ""
+            test(f"{own}{column} = ?{seldom}", wanted)
         if filter.prefix:
             own = "+" if filter.waiting or filter.parent else ""
             test(f"{own}run_id >= ?", filter.prefix)
@@ -172,8 +172,9 @@ class ListRows:
                 test(f"{own}run_id < ?", end)
         if filter.waiting is not None:
             test("question IS NOT NULL" if filter.waiting else "question IS NULL")
-        if filter.followed is not None:
-            test(_FOLLOWED if filter.followed else f"NOT {_FOLLOWED}")
+        for sql, fits in ((_PARKED, filter.parked), (_FOLLOWED, filter.followed)):
+            if fits is not None:
+                test(sql if fits else f"NOT {sql}")
         for column, sign, at in (
             ("created", ">=", filter.created_from), ("created", "<", filter.created_to),
             ("updated", ">=", filter.updated_from), ("updated", "<", filter.updated_to),
@@ -189,14 +190,16 @@ class ListRows:
 
 
 def row_of(columns: Columns) -> RunRow:
-    """The row of a run. The question is JSON text."""
-    stored = columns[_QUESTION]
-    if stored is None:
+    """The row of a run. The question and the lapses are JSON texts."""
+    stored, lapses = columns[_QUESTION], columns[-1]
+    if stored is lapses is None:
         return as_row(columns)
     question: Any = stored
-    with contextlib.suppress(*UNREAD):  # `as_row` reports the invalid value
-        question = json.loads(read_text(stored))
-    return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 :]))
+    parked: Any = lapses
+    with contextlib.suppress(*UNREAD):  # `as_row` reports an invalid value
+        question = None if stored is None else json.loads(read_text(stored))
+        parked = None if lapses is None else tuple(end for _, _, end in json.loads(lapses))
+    return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 : -1], parked))
 
 
 def beyond(prefix: str) -> str | None:

@@ -363,7 +363,7 @@ class Writer:
             row = row.replace(message=brief(self.text(row.message)))
         question = row.question
         text = None if question is None else self.stored(self.document(question.to_mapping()))
-        before = row.to_tuple()[: -4 if isinstance(row, RunRow) else -3]
+        before = row.to_tuple()[: -5 if isinstance(row, RunRow) else -3]
         return (*before, text, row.tokens, row.cost)
 
     def lines(self, events: Iterable[Event]) -> list[Line]:

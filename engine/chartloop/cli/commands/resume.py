@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import secrets
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import console, parameters
-from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.journal_access import as_before, find_run, machine_of, name_of, open_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import load_machine
 from chartloop.cli.migrate import judge_run, refusal, row_under
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.core.errors import StatusError
+from chartloop.core.units import say_count
 
 with at_first_use(__name__):
     from chartloop.cli import drive, run_factory
-    from chartloop.run import inbox, migrate, succession, sync
+    from chartloop.run import inbox, journal_pages, migrate, phases, retention, succession, sync
     from chartloop.run import journal as journals
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.run.journal import Journal, RunRow
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ResumeOptions(RunOptions):
+    """The options of `resume`."""
+
+    parked: bool = option(
+        "--parked", is_flag=True,
+        help="Let workers take up all runs that are parked: their processes died again and again.",
+    )  # fmt: skip
+    tenant: str | None = option(
+        "--tenant", metavar="NAME", help="With --parked: only runs of this tenant."
+    )
+    yes: bool = option("--yes", is_flag=True, help="With --parked: do not ask.")
 
 
 @click.command(
@@ -31,6 +48,7 @@ Examples:
   chartloop resume last
   chartloop resume 3kf --tools tools.py
   chartloop resume 3kf --machine my.yaml --use-new-file
+  chartloop resume --parked
 
 \b
 The machine is the one that the run was started with, from the journal. A recorded model call is
@@ -44,9 +62,13 @@ For a run that has ended, the result is printed again, with its exit code.
 A run that another process drives is refused with exit code 6; `chartloop pause` asks that process
 to pause it. If the process has ended, the run continues at once; if it was on another computer,
 30 seconds after it last renewed its lease.
+
+\b
+With --parked nothing is driven here: workers take the runs up, each in a process of its own.
 """
 )
-@parameters.run_argument
+@click.argument("run", required=False, shell_complete=completion.runs)
+@parameters.options_of(ResumeOptions)
 @click.option(
     "--machine",
     "file",
@@ -65,9 +87,16 @@ to pause it. If the process has ended, the run continues at once; if it was on a
 @parameters.notify_option
 @parameters.watch_options
 @parameters.format_option("text", "json", "jsonl")
-@pass_options(RunOptions)
-def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) -> None:
+@pass_options(ResumeOptions)
+def resume(run: str | None, file: str | None, use_new_file: bool, options: ResumeOptions) -> None:
     """Continue an interrupted, paused or answered run."""
+    if options.parked:
+        if run or file:
+            raise click.UsageError("--parked is for all runs that are parked: name none")
+        _take_up_parked(options)
+        return
+    if run is None:
+        raise click.UsageError("name a run: chartloop resume RUN, or give --parked")
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
     journal = open_journal(options)
@@ -102,6 +131,32 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
     _wake(opened, journal)
     drive.drive(opened, options, interrupts, script)
     raise click.exceptions.Exit(drive.tell(opened, options, interrupts))
+
+
+def _take_up_parked(options: ResumeOptions) -> None:
+    """Let workers take up all runs that are parked because processes died with them."""
+    journal = open_journal(options)
+    wanted = journal_pages.RunFilter(parked=True, tenant=options.tenant, children=True)
+
+    async def every() -> list[RunRow]:
+        return [row async for row in retention.every_run(journal, wanted)]
+
+    rows = sync.by_hand(every())
+    chosen = [row for row in rows if row.parked]
+    for row in chosen:
+        console.say(console.plain(f"{row.run_id}: {phases.say_parked(row)}"))
+    if chosen and not options.yes:
+        count = say_count(len(chosen), "run")
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise click.UsageError(f"this would resume {count}: confirm with --yes")
+        click.confirm(f"resume {count} of {name_of(journal)}?", abort=True, err=True)
+    taken = [row.run_id for row in chosen if sync.by_hand(journal.enqueue(row.run_id))]
+    if options.is_json:
+        console.result(console.as_json({"resumed": taken}))
+    console.say(f"{say_count(len(taken), 'run')} resumed, for workers to take up")
+    if rest := len(rows) - len(chosen):
+        way = "`chartloop journal import FILE --go-on`"
+        console.say(f"{say_count(rest, 'run')} left that came by an import: {way}", "dim")
 
 
 def _successor(journal: Journal, row: RunRow, file: str | None, options: RunOptions) -> RunRow:

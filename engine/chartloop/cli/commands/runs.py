@@ -15,7 +15,7 @@ from chartloop.cli.options import AGE, FilterOptions, at_least, option, pass_opt
 from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.core.errors import UnknownRunError
-from chartloop.core.phase import CONTINUED, PHASES, Phase
+from chartloop.core.phase import CONTINUED, PARKED, PHASES, Phase
 from chartloop.core.units import say_count, say_elapsed, say_some
 from chartloop.core.visible import cut
 from chartloop.run.journal_pages import SORTS, Sort
@@ -269,7 +269,7 @@ def _public(row: RunRow) -> dict[str, Any]:
         "question": None if asked is None else asked.text,
         "answers": None if asked is None else asked.answers,
         "due": None if asked is None else asked.due, "tokens": row.tokens, "cost": row.cost,
-        "moved_to": row.moved_to or None, "successor": row.successor or None,
+        "parked": row.parked, "moved_to": row.moved_to or None, "successor": row.successor or None,
     }  # fmt: skip
 
 
@@ -283,7 +283,9 @@ def _table(rows: list[RunRow], now: float, stands: Mapping[str, Stand]) -> list[
         phase = _phase(row, stands)
         asked = row.question
         said = row.message or ("" if row.reason == "completed" else row.reason)
-        if asked is not None:
+        if phase is PARKED:
+            said = phases.say_parked(row)
+        elif asked is not None:
             said = f"(wait {asked.wait}) {asked.text}" if asked.wait else asked.text
         elif row.moved_to or phase is CONTINUED:
             said = f"now {row.moved_to or row.successor}"

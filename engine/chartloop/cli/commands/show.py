@@ -196,6 +196,8 @@ def _how_it_stands(result: Result, stand: Stand) -> str:
         return f"{said}: {result.moved_to}"
     if stand.driver:
         return f"{said}, {stand.driver}"
+    if stand.about:
+        return f"{said}: {stand.about}"
     return said if result.reason in (None, "completed") else f"{said}: {result.reason}"
 
 

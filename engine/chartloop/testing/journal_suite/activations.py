@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chartloop.run.journal import InboxMessage, Move, RunRow, Update
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
@@ -62,6 +63,18 @@ def rest(do: Desk, worker: WorkerRow = ONE, due: float | None = None) -> None:
 def message(msg_id: str = "m") -> InboxMessage:
     """A message to a run."""
     return InboxMessage(msg_id, 2.0, {"kind": "pause"})
+
+
+def check_parked(do: Desk, died: tuple[float, ...] | None) -> None:
+    """What rows, lists and counts say of the only run of a journal."""
+    row, phase = do(do.journal.row("r")), "idle" if died is None else "parked"
+    assert row is not None
+    assert (row.parked, row.phase().name) == (died, phase)
+    for parked in (False, True):
+        wanted, fits = RunFilter(parked=parked), parked is (died is not None)
+        assert do(do.journal.page(wanted)).rows == [row] * fits
+        counted = do(do.journal.tally(wanted, 1e12))
+        assert [(one.phase, one.runs) for one in counted] == [(phase, 1)] * fits
 
 
 CAUSES: dict[str, Callable[[Desk], Any]] = {
@@ -445,8 +458,10 @@ class ScheduleCases:
             assert (parked.run_id, died) == ("r", ["one"] * (LAPSES + 1))
             assert parked.lapses[0].until - parked.lapses[0].since == 31.0
             assert do(journal.depth())[:4] == (0, 0.0, 0, 1)
+            check_parked(do, tuple(lapse.until for lapse in parked.lapses))
             assert do(journal.enqueue("r"))  # the count begins again, and it stays alone
             assert do(journal.backlog()).parked == []
+            check_parked(do, None)
             assert claim(do) == []
         assert runs_of(claim(do, alone=True)) == ["r"]
 

@@ -240,6 +240,7 @@ def say_parked(backlog: Backlog) -> Iterator[str]:
             continue
         died = ", ".join(f"{lapse.worker} {say_time(lapse.until)}" for lapse in parked.lapses)
         yield (
-            f"run {parked.run_id} is parked: its workers died without a new record ({died}); "
-            f"`chartloop resume {parked.run_id}` takes it up"
+            f"run {parked.run_id} is parked: its processes died without a new record ({died}); "
+            f"`chartloop resume {parked.run_id}` drives it here, `chartloop resume --parked` lets "
+            "workers take up all that are"
         )

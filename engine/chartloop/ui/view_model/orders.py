@@ -164,7 +164,7 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
         refused["step"] = refused["run"] = "The run waits for an answer"
     if run.ended or not run.answers:
         refused["answer"] = "The run waits for no answer"
-    if not is_held(run):
+    if not is_held(run) and run.session.row.parked is None:
         refused["resume"] = "Nobody has paused the run"
     if records < 2:
         refused["back"] = "There is nothing to take back"

@@ -4,8 +4,8 @@
 
 import { get, post, runPath } from "./api.js";
 import { h, text, ticked } from "./parts.js";
-import { canRetry, isLiving } from "./runs.js";
-import { count, money } from "./words.js";
+import { canRetry, isLiving, isParked } from "./runs.js";
+import { count, money, parkedWords } from "./words.js";
 
 const AT_ONCE = 4; // requests
 const SHOWN = 12; // runs that are named in a dialog
@@ -15,6 +15,14 @@ export async function cancelRuns(list) {
   if (!rows.length) return list.app.fail(new Error("Tick runs that have not ended."));
   const words = `Cancel ${runs(rows.length)}? Each stops before its next action, for good.`;
   confirm(list, "Cancel runs", [text("p", words), named(rows)], `Cancel ${runs(rows.length)}`, rows, (row) => post(`${runPath(row.run)}/cancel`, {}));
+}
+
+/** A worker drives each alone until it has a new record: one that ends its process again harms no other. */
+export async function resumeRuns(list) {
+  const rows = list.ticked(isParked);
+  const words = `Resume ${runs(rows.length)}? A worker takes each up, in a process of its own. A call in doubt may be made again, where the file says so.`;
+  const about = ({ parked, ...row }) => ({ ...row, about: parkedWords(parked) });
+  confirm(list, "Resume parked runs", [text("p", words), named(rows.map(about))], `Resume ${runs(rows.length)}`, rows, (row) => post(`${runPath(row.run)}/resume`, {}));
 }
 
 /** The plan of each is read first: which calls would be paid again stands beside the button. */

@@ -15,7 +15,7 @@ import { Repair, wayUp } from "./repair.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
 import { Timeline, named } from "./timeline.js";
-import { ago, count, money, span } from "./words.js";
+import { ago, count, money, parkedWords, span } from "./words.js";
 
 const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
@@ -590,8 +590,9 @@ function typed(value) {
 }
 
 /** Whether somebody drives it: a run that could go on may also rest. */
-function activity({ driver, request }) {
+function activity({ driver, request, parked }) {
   if (driver) return "working…";
+  if (parked) return parkedWords(parked);
   return request?.open ? "waits for a worker…" : "nothing drives it now";
 }
 

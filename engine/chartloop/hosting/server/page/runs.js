@@ -3,12 +3,12 @@
 //
 // Belongs here: rows, filters, what happened when. Never: a run by itself, how a run stands (`PHASES`).
 
-import { cancelRuns, retryRuns } from "./batch.js";
+import { cancelRuns, resumeRuns, retryRuns } from "./batch.js";
 import { get, isLive, post, query, runPath } from "./api.js";
 import { now } from "./clock.js";
 import { PHASES, h, showPhase, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
-import { ago, asks, count, left, moment, money, span, unmarked } from "./words.js";
+import { ago, asks, count, left, moment, money, parkedWords, span, unmarked } from "./words.js";
 
 const PAGE = 50;
 const LARGEST = 500; // runs that the server gives at once
@@ -89,10 +89,11 @@ class Runs {
     this.compare = h("button", { type: "button", on: { click: () => this.openCompare() } });
     this.cancel = h("button", { type: "button", on: { click: () => cancelRuns(this) } });
     this.retry = h("button", { type: "button", on: { click: () => retryRuns(this) } });
+    this.resume = h("button", { type: "button", on: { click: () => resumeRuns(this) } });
     this.bar = h("div", { className: "when-bar", attrs: { role: "group", "aria-label": "Runs by the time of their start" } });
     const table = h("table", { className: "runs" }, this.buildHeads(), this.body);
     this.showChosen();
-    const batch = h("div", { className: "batch", attrs: { role: "toolbar", "aria-label": "The ticked runs" } }, this.compare, this.cancel, this.retry);
+    const batch = h("div", { className: "batch", attrs: { role: "toolbar", "aria-label": "The ticked runs" } }, this.compare, this.cancel, this.retry, this.resume);
     const title = h("div", { className: "title" }, text("h1", "Runs"), batch);
     return h("div", { className: "page" }, title, this.buildStart(), this.buildFilters(), this.bar, h("div", { className: "cl-scroll" }, table), this.empty, this.more);
   }
@@ -361,7 +362,7 @@ class Runs {
     if (row.driver) cells.phase.title = `driven by ${row.driver}`;
     cells.state.textContent = row.phase === "done" ? "" : row.at;
     const ended = row.message || (row.reason === "completed" ? "" : row.reason);
-    cells.reason.textContent = row.question ? asks(row.question).join("\n") : row.moved_to || row.phase === "continued" ? `→ ${row.moved_to || row.successor}` : unmarked(ended ?? "");
+    cells.reason.textContent = row.phase === "parked" ? parkedWords(row.parked) : row.question ? asks(row.question).join("\n") : row.moved_to || row.phase === "continued" ? `→ ${row.moved_to || row.successor}` : unmarked(ended ?? "");
     cells.due.textContent = "";
     cells.begun.title = moment(row.created);
     cells.took.title = `last record ${moment(row.updated)}`;
@@ -435,6 +436,9 @@ class Runs {
     const living = this.ticked(isLiving).length;
     const ended = this.ticked(canRetry).length;
     say(this.cancel, living ? `Cancel ${count(living)}…` : "Cancel…", living > 0, `Tick runs that have not ended: ${CHOOSING}`);
+    const parked = this.ticked(isParked).length;
+    say(this.resume, `Resume ${count(parked)}…`, true, "");
+    this.resume.hidden = !parked;
     say(this.retry, ended ? `Try ${count(ended)} again…` : "Try again…", ended > 0, `Tick runs that failed, gave up or reached a limit: ${CHOOSING}`);
     this.all.checked = this.rows.size > 0 && this.chosen.size === this.rows.size;
     this.all.indeterminate = this.chosen.size > 0 && !this.all.checked;
@@ -468,6 +472,7 @@ class Runs {
 }
 
 export const isLiving = ({ phase }) => PHASES[phase]?.over === false;
+export const isParked = ({ phase }) => phase === "parked";
 export const canRetry = ({ phase }) => PHASES[phase]?.retried === true;
 
 /** Epoch seconds as a field of local time has them. */

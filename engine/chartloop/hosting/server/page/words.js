@@ -27,6 +27,8 @@ export function ago(at) {
 
 export const left = (due) => (due <= now() ? "no time left" : `${span(due - now())} left`);
 export const count = (number) => (number ?? 0).toLocaleString("en");
+/** Why no worker takes up a parked run, by when processes died with it. */
+export const parkedWords = (died) => (died.length ? `its process died ${count(died.length)} times, the last ${moment(died.at(-1))}` : "it rests since it was imported");
 export const moment = (at) => new Date(at * 1000).toLocaleString();
 
 export function money(usd) {
