@@ -59,7 +59,8 @@ class OwnProcesses:
         with self._lock:
             now = time.monotonic()
             new = sum(now - begun < CLAIMS for begun in self._threads.values())
-            for _ in range(min(waiting - new, AT_ONCE - len(self._threads))):
+            room = 0 if self._stops.is_set() else AT_ONCE - len(self._threads)
+            for _ in range(min(waiting - new, room)):
                 thread = threading.Thread(target=self._watch, name="chartloop-apart", daemon=True)
                 self._threads[thread] = now
                 thread.start()

@@ -246,7 +246,7 @@ class ScheduleRows:
         able, now = ["", *(needs for needs, able in can.items() if able)], self.now()
         following, waits, listed = None, True, json.dumps(able)
         if only is None:
-            (following,) = self.db.execute(_LATER, (0.0,)).fetchone()
+            (following,) = self.db.execute(_LATER, (-1.0,)).fetchone()
             if waits := following is not None and following <= now:
                 self.db.execute(TAKE_TURNS, (now,))
                 (following,) = self.db.execute(_LATER, (now,)).fetchone()

@@ -361,6 +361,10 @@ class ScheduleCases:
         assert claim(do) == []
         given = do(journal.claim("one", 9, {MACHINE: True}))
         assert (runs_of(given.runs), given.lapsed) == (["new"], 2)
+        (*both,) = claim(do, alone=True)
+        for run in both:
+            do(journal.hand_back("one", run, 0.0))  # at once: its worker stops
+        assert do(journal.claim("one", 9, {})).lapsed == 2
         assert runs_of(claim(do, limit=1, alone=True)) == ["a"]
         assert claim(do, TWO) == []
         assert runs_of(claim(do, TWO, alone=True)) == ["b"]
