@@ -66,6 +66,9 @@ BODIES: dict[str, Any] = {
         "task": "t", "agent_settings": {"max_tokens": 5, "temperature": 0.5},
     },
     "/agent/complete_text": {"prompt": "t", "settings": {"max_tokens": 5}},
+    "/limits": {"scope": "agent:a", "what": "cost", "per": "day", "most": 5.0},
+    "/limits/settle": {"run": "r", "call": "c", "cost": 1.0, "tokens": 5},
+    "/agent/execute/stream": {"task": "t", "stopping_conditions": {"max_iterations": 1}},
     "/agent/execute": {
         "task": "t", "stopping_conditions": {"max_iterations": 1, "timeout_seconds": 5.0},
     },
@@ -178,6 +181,16 @@ def unchanged(gated: Served) -> Iterator[str]:
     yield run.id
     assert len(gated.get("/runs?limit=500")["runs"]) >= runs
     assert len(gated.get(f"/runs/{run.id}/records")["records"]) == len(run.records)
+
+
+def test_every_route_that_takes_a_body_is_here(gated: Served) -> None:
+    paths: dict[str, Any] = gated.get("/openapi.json")["paths"]
+    taking = {
+        path.replace("{run_id}", "{run}") for path, of in paths.items() if of.keys() - {"get"}
+    }
+    # the body of a link's answer is that of an answer; a link alone opens it
+    assert taking - BODIES.keys() == {"/answer", "/schedules/{name}/{order}"}
+    assert "requestBody" not in paths["/schedules/{name}/{order}"]["post"]
 
 
 @pytest.mark.parametrize("cell", CELLS)

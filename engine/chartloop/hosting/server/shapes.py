@@ -23,7 +23,7 @@ TENANT = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
 SCOPE = rf"^(fleet|(agent|session|model):.+|tenant:{TENANT[1:-1]})$"
 Text = Annotated[str, Field(max_length=LONGEST)]
 Short = Annotated[str, Field(max_length=1_000)]
-Amount = Annotated[float, Field(ge=0, le=LARGEST)]
+Amount = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Moment = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 """A time in epoch seconds."""
 RunId = Annotated[str, Field(pattern=NAME)]
@@ -229,7 +229,7 @@ class LimitBody(Body):
     """`fleet`, `tenant:NAME`, `agent:NAME`, `session:NAME` or `model:NAME`."""
     what: What
     per: Per
-    most: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] | None = None
+    most: Amount | None = None
     """The most; null removes the limit."""
 
 
@@ -243,9 +243,9 @@ class SettleBody(Body):
     run: Short
     call: Short
     """Its key, as `GET /fleet` has it."""
-    cost: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)] = 0.0
+    cost: Amount = 0.0
     """In USD."""
-    tokens: Annotated[int, Field(ge=0, le=10**15)] = 0
+    tokens: Annotated[int, Field(ge=0, le=LARGEST)] = 0
 
 
 class EmptyBody(Body):
