@@ -15,6 +15,7 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS as OF_FILES
 from chartloop.run.fleet import FleetLimit
 from chartloop.run.journal import Event, Move, RunRow, WholeRun
 from chartloop.run.lease import Driver
@@ -44,6 +45,8 @@ machines:
       wait: {on: {ok: done}}
       done: {stop: completed}
 """
+VERSION = OF_FILES[-1].number
+"""The version of the tables, the same in both databases."""
 TABLES = {
     "run": "*", "event": "run_id, seq, epoch, type, record, at, digest, data",
     "inbox": "run_id, msg_id, at, data, seq", "blob": "*", "event_blob": "*", "snapshot": "*",
@@ -321,11 +324,11 @@ def test_an_interrupted_import_is_repeated(sh: Shell, full: Path) -> None:
 
 
 def test_migrate_says_what_it_did(sh: Shell) -> None:
-    assert "tables of version 5 made" in sh("journal", "migrate").err
+    assert f"tables of version {VERSION} made" in sh("journal", "migrate").err
     again = sh("journal", "migrate")
-    assert (again.code, "tables of version 5 up to date" in again.err) == (0, True)
+    assert (again.code, f"tables of version {VERSION} up to date" in again.err) == (0, True)
     found = sh("journal", "migrate", "--format", "json").json
-    assert found == {"before": 5, "after": 5, "schedule": "table", "restored": None}
+    assert found == {"before": VERSION, "after": VERSION, "schedule": "table", "restored": None}
     (sh.folder / "text.db").write_text("no database, but a text of some length" * 20)
     wrong = sh("journal", "migrate", "--journal", "text.db")
     assert (wrong.code, "is not a journal" in wrong.err) == (2, True)

@@ -9,6 +9,7 @@ import pytest
 from chartloop import load
 from chartloop.adapters.journal.opening import journal_of, migrate_tables
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS as OF_FILES
 from chartloop.core.errors import JournalTooOld, JournalUnavailable, UnknownRunError
 from chartloop.run.journal import Journal
 from chartloop.run.recorded import check_chain
@@ -18,6 +19,8 @@ from tests.cli.test_journal import contents, move_house
 from tests.copying import exported, full_journal, move_all
 from tests.postgres import NEEDED, Cluster
 
+VERSION = OF_FILES[-1].number
+"""The version of the tables, the same in both databases."""
 pytestmark = [*NEEDED]
 
 
@@ -82,14 +85,14 @@ def test_the_tables_are_made_by_one_role_and_used_by_another(
     denied = sh("journal", "migrate", "--journal", worker)
     assert (denied.code, len(denied.err.splitlines())) == (2, 2)
     assert "the role may not do this" in denied.err
-    assert "tables of version 5 made" in sh("journal", "migrate", "--journal", url).err
+    assert f"tables of version {VERSION} made" in sh("journal", "migrate", "--journal", url).err
     postgres.execute(
         f"GRANT USAGE ON SCHEMA {schema} TO hand; "
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO hand"
     )
     for role in (worker, url):
         again = sh("journal", "migrate", "--journal", role)
-        assert (again.code, "tables of version 5 up to date" in again.err) == (0, True)
+        assert (again.code, f"tables of version {VERSION} up to date" in again.err) == (0, True)
     load("agent").start("x", journal=worker, script=["Hi."], run_id="r").run()
     by_hand(journal_of(worker).close())
 
