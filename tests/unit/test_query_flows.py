@@ -263,6 +263,14 @@ def test_an_answer_shows_the_way() -> None:
     assert found.draw().bundle()
 
 
+def test_what_a_person_accepts_is_named_where_anything_may_send() -> None:
+    asked = machine(LOOP, approve="{tools: [mail]}")
+    found = asked.query("no flow untrusted to out")
+    assert found.word == "yes"
+    assert found.reason.endswith("on no path, besides calls of `mail`, which a person accepts")
+    assert "besides" not in machine(line("do: infer")).query("no flow untrusted to out").reason
+
+
 CHILD = """{
     model: {name: scripted}, tools: [%s], limits: {steps: 5},
     rules: [{when: run.steps >= limits.steps, stop: steps_limit}],
@@ -299,6 +307,9 @@ def test_a_child_is_on_the_way(tools: str, states: str, word: str) -> None:
         ("no flow private to ask", "`ask`"),
         ("no flow private to mail unless nowhere", "no state `nowhere`"),
         ("no flow private mail", "is not a query"),
+        ("no flow input:tsk to mail", "no input `tsk`"),
+        ("no flow input:vars.v to mail", "no input `vars.v`"),
+        ("no flow input:memory.n to mail", "no input `memory.n`"),
     ],
 )
 def test_what_is_no_query(text: str, said: str) -> None:

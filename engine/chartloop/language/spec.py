@@ -32,6 +32,8 @@ EndWord = Literal["completed", "error", "by_reason"]
 
 RETURN = "return"
 """The target of an edge that returns to the point where a detour interrupted the run."""
+INPUTS = ("task", "answer", "messages", "tasks")
+"""What a run may be given, besides variables and memory blocks."""
 HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
 

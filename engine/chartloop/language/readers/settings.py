@@ -18,7 +18,7 @@ from chartloop.language.file import file
 from chartloop.language.readers.declarations import whole
 from chartloop.language.readers.reader import Reader, items
 from chartloop.language.readers.servers import refuse_collisions, tools_named
-from chartloop.language.spec import HIGHEST, Deviation, Ignore
+from chartloop.language.spec import HIGHEST, INPUTS, Deviation, Ignore
 from chartloop.language.tool_lock import matches
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
@@ -105,10 +105,6 @@ def read_inputs(
         for name, given in shape.items()
         if (meant := reader.name(("inputs", name), name, known, "input", "CL201", key=True))
     }
-
-
-INPUTS = ("task", "answer", "messages", "tasks")
-"""What a run may be given, besides variables and memory."""
 
 
 def _use(given: file.DataShape) -> DataUse:

@@ -87,7 +87,7 @@ class Questions:
         try:
             if query.form == "no flow":
                 label = query.a.name if query.a.sort == "label" else ""
-                return answer_flow(query, self.flow(query.unless, label), approved=self._approved)
+                return answer_flow(query, self.flow(query.unless, label), approved=self._accepted)
             if query.form != "each":
                 return search(query)
             below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
@@ -135,6 +135,11 @@ class Questions:
         tools = () if approve is None else approve.tools
         asked = {t: self.ask(f"each tool:{t} after its own {ACCEPT}", cancels=False) for t in tools}
         return frozenset(tool for tool, found in asked.items() if found)
+
+    @cached_property
+    def _accepted(self) -> frozenset[str]:
+        """These tools, with those of child machines."""
+        return self._approved.union(*(child._accepted for child in self._children.values()))
 
     @cached_property
     def _children(self) -> Mapping[str, Questions]:

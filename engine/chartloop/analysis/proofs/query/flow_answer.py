@@ -24,7 +24,7 @@ ASSUMED = (
 
 
 def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> Answer:
-    """Answer a query of the form `no flow`."""
+    """Answer a query of the form `no flow`. `approved`: tools that may send what is accepted."""
     assert query.b is not None
     aim, source = _aim(query.b), query.a
     wanted: Callable[[Source], bool] = lambda s: (  # noqa: E731
@@ -43,7 +43,12 @@ def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> An
             name = _whom(undeclared)
             said = f"nothing is declared for {name}, which may be given {_what(source)}"
             return _found(query, flow, undeclared, said)
-    kept = ", besides calls that a person accepts" if query.b.name in approved else ""
+    kept = ""
+    if query.b.name in approved:
+        kept = ", besides calls that a person accepts"
+    elif query.b.sort == "out" and approved:
+        tools = ", ".join(f"`{tool}`" for tool in sorted(approved))
+        kept = f", besides calls of {tools}, which a person accepts"
     reason = f"{_what(source)} reaches {_to(query.b)} on no path{kept}"
     return Answer(query.text, True, reason, assumptions=ASSUMED)
 

@@ -17,6 +17,7 @@ from chartloop.core.position import DECISIONS
 from chartloop.core.specs import LABELS
 from chartloop.language.expression import ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
+from chartloop.language.spec import INPUTS
 from chartloop.machine.build import Chart
 from chartloop.machine.in_doubt import decides
 
@@ -100,7 +101,9 @@ def _no_flow(text: str, chart: Chart, a: str, b: str, unless: str | None) -> Que
     if a in LABELS:
         source = Atom("label", a)
     elif a.startswith("input:"):
-        source = Atom("input", a.removeprefix("input:"))
+        spec = chart.spec
+        blocks = (f"memory.{name}" for name in spec.memory)
+        source = _atom(a, chart, {**known, "input": [*INPUTS, *spec.vars, *blocks]})
     else:
         source = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
     target = Atom("out", "out") if b == "out" else _atom(b, chart, {
@@ -128,7 +131,7 @@ def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:
 def _atom(word: str, chart: Chart, known: dict[Sort, list[str]] | None = None) -> Atom:
     sort, colon, name = word.partition(":")
     known = names_of(chart) if known is None else known
-    if colon and sort in SORTS:
+    if colon and (sort in SORTS or sort == "input"):
         if name in known[sort]:
             return Atom(sort, name)
         hint = nearest(name, known[sort], otherwise=_list_names(known[sort]))
