@@ -262,7 +262,7 @@ class ScheduleCases:
         order(desk, "late", needs="tools", at=now + 90)
         order(desk, "soon", at=now + 30)
         order(desk, "due", "held", "settled", at=now)
-        order(desk, "asks")
+        order(desk, "asks", status="paused")
         claim(desk, TWO, limit=4)
         for key, due in (("asks", None), ("due", now)):
             (request,) = desk(desk.journal.requests(key=f"of-{key}"))
