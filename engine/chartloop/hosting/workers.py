@@ -185,6 +185,7 @@ class Workers:
     def _ended_apart(self, finished: bool) -> None:
         if finished:
             self.finished[EVERY] += 1
+            self.made += 1
         self.wake()
 
     # one run alone --------------------------------------------------------------------------------
