@@ -185,6 +185,9 @@ CASES = [
          + SEND + ", next: done}\n", "no flow untrusted to mail", "unknown"),
     Case("a-declared-answer", '  s0: {on: {yes: {to: s1, data: {note: str}, set: {vars.v: last.answer.note}}}}\n  s1: {'
          + SEND + ", next: done}\n", "no flow untrusted to mail", "yes", {"inputs": "{answer: {from: trusted}}"}),
+    Case("notify-sends-the-task", line("do: notify, with: {text: It is done.}"), "no flow private to out", "no",
+         {"inputs": "{task: {reads: private}}"}),
+    Case("notify-sends-the-task-alone", line(GET, "do: notify, with: {text: It is done.}"), "no flow untrusted to out", "yes"),
     Case("notify-sends", line(GET, 'do: notify, with: {text: "{{ vars.v }}"}'), "no flow untrusted to out", "no"),
     Case("screened", screened("receive call_tools", BY), "no flow untrusted to mail", "yes"),
     Case("screened-by-the-model", screened("receive call_tools", "look_for: orders, clears: [untrusted]"),

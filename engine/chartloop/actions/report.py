@@ -166,7 +166,7 @@ def save_run(ctx: Context) -> Outcome:
 
 @action(
     work=False, traits=BY_FIELDS, result=_TEXT, suspends=False, uses="notifier",
-    reads=(), data={"sends": "out"},
+    reads="task", data={"sends": "out"},
 )  # fmt: skip
 async def notify(ctx: Context, text: str = "") -> Outcome:
     """Sends a notice to the terminal, to a webhook, or to your own notifier.
