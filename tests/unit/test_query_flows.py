@@ -50,6 +50,12 @@ def context_reader(_ctx: Context, text: str) -> str:
     return text
 
 
+@tool(data={"sends": "out"})
+def mail_all(_ctx: Context, note: str) -> str:
+    """Send whatever the run holds."""
+    return note
+
+
 @action(effect="pure")
 def own(ctx: Context) -> str:
     """Do something."""
@@ -62,7 +68,7 @@ def said(ctx: Context) -> str:
     return ctx.facts.last.text
 
 
-TOOLS = [fetch, crm, mail, judge, silent, context_reader, own, said]
+TOOLS = [fetch, crm, mail, judge, silent, context_reader, mail_all, own, said]
 
 
 def machine(states: str, **more: str) -> Machine:
@@ -174,6 +180,12 @@ CASES = [
          SEND), "no flow untrusted to mail unless s1", "no"),
     Case("a-tool-that-reads-all", line(GET, call("context_reader", "x", "w"), call("mail", "{{ vars.w }}")),
          "no flow untrusted to mail", "no"),
+    Case("a-tool-that-is-given-all", line(GET, "do: tool, with: {name: mail_all, arguments: {note: hi}}"),
+         "no flow untrusted to mail_all", "no"),
+    Case("a-tool-that-is-given-all-and-approved", LOOP, "no flow untrusted to out", "no",
+         {"tools": "[fetch, mail_all]", "approve": "{tools: [mail_all]}"}),
+    Case("a-tool-that-is-given-all-of-a-harmless-run", line("do: tool, with: {name: mail_all, arguments: {note: hi}}"),
+         "no flow untrusted to mail_all", "yes", {"inputs": "{task: {from: trusted}, tasks: {from: trusted}}"}),
     Case("own-action", line(GET, "do: own, save: {vars.w: result}", call("mail", "{{ vars.w }}")),
          "no flow private to mail", "unknown"),
     Case("own-action-that-declares", line(GET, "do: said, save: {vars.w: result}", call("mail", "{{ vars.w }}")),

@@ -279,14 +279,14 @@ class Movements:
     def _call(self, held: _Held, tool: ToolSpec, origins: Origins) -> Origins:
         """Hand data to a tool; returns what may come out of it besides that."""
         use = self.spec.use_of(tool)
-        approved = tool.name in self._approved
-        held.sent.append(Sent(f"tool:{tool.name}", NONE if approved else origins, use))
         more: set[Cell] = set()
-        if tool.wants_context and not tool.server:
-            more |= {*self.cells}
-        elif tool.memory:
+        if tool.memory:
             more |= {c for c in self.cells if c.startswith("memory.")}
-        return held.read(more) | {Source(f"tool `{tool.name}`", use)}
+        # a `Context` is the whole run, of which a person who accepts the call sees nothing
+        whole = held.read(self.cells) if tool.wants_context and not tool.server else NONE
+        given = NONE if tool.name in self._approved else origins
+        held.sent.append(Sent(f"tool:{tool.name}", given | whole, use))
+        return held.read(more) | whole | {Source(f"tool `{tool.name}`", use)}
 
     def _child(
         self, held: _Held, child: Passed, origins: Origins, *, passed: Origins, shared: StateSpec
