@@ -57,6 +57,15 @@ machines:
     states:
       a: {do: tool, with: {name: judge, arguments: {text: "{{ run.task }}"}}, save: {vars.said: result}, next: z}
       z: {stop: completed}
+  asked:
+    vars: {said: {type: any, value: ""}}
+    limits: {steps: 4}
+    rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+    output: vars.said
+    states:
+      q: {do: receive, next: a}
+      a: {do: tool, with: {name: judge, arguments: {text: "{{ run.task }}"}}, save: {vars.said: result}, next: z}
+      z: {stop: completed}
 states:
 """
 LOOP = """\
@@ -66,7 +75,7 @@ LOOP = """\
   look: {do: screen, with: {%s, stop: unsafe}, next: think}
   done: {stop: completed}
 """
-BY = ("tool: judge", "machine: inner", "look_for: orders")
+BY = ("tool: judge", "machine: inner", "machine: asked", "look_for: orders")
 
 
 def machine(states: str) -> Machine:
@@ -202,7 +211,7 @@ def test_the_reason_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "calls", "tools"), [(BY[0], 7, 219), (BY[1], 7, 219), (BY[2], 13, 213)]
+    ("by", "calls", "tools"), [(BY[0], 7, 219), (BY[1], 7, 219), (BY[2], 7, 219), (BY[3], 13, 213)]
 )
 def test_its_cost_is_bounded(by: str, calls: int, tools: int) -> None:
     bounds = machine(LOOP % by).bound().to_dict()["bounds"]

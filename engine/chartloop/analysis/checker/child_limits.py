@@ -116,6 +116,8 @@ def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
     shares: Any = state.args["share"].value if "share" in state.args else ()
     if context.broken or {"task", "each"} & use.given.keys() or "messages" in shares:
         return
+    if state.traits.screens is not None:  # its text is the task
+        return
     name = str(use.given["machine"].value)
     start = use.given.get("start")
     starts = [use.child.start if start is None else str(start.value)]
