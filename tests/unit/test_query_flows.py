@@ -314,6 +314,29 @@ def test_a_child_is_on_the_way(tools: str, states: str, word: str) -> None:
     assert found.word == word, found.reason
 
 
+KID = """{kid: {
+    inputs: {task: {from: trusted}},
+    states: {hello: {do: tool, with: {name: mail, arguments: {text: hello}}, next: ok},
+             raw: {do: tool, with: {name: mail, arguments: {text: "{{ run.task }}"}}, next: ok},
+             ok: {stop: completed}}}}"""
+
+
+@pytest.mark.parametrize(
+    ("how", "word"),
+    [
+        ("do: run_machine, with: {machine: kid, task: '{{ vars.v }}', start: raw}", "no"),
+        ("do: run_machine, with: {machine: kid, task: hi, start: raw}", "yes"),
+        ("do: run_machines, with: {children: {one: {machine: kid, task: hi}, "
+         "two: {machine: kid, task: '{{ vars.v }}', start: raw}}}", "no"),
+    ],
+)  # fmt: skip
+def test_a_child_is_followed_from_each_state_at_which_it_is_started(how: str, word: str) -> None:
+    made = machine(line(GET, how), machines=KID, ignore="[{code: CL304, at: kid, reason: started}]")
+    for target in ("mail", "out"):
+        found = made.query(f"no flow untrusted to {target}")
+        assert found.word == word, found.reason
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

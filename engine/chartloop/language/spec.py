@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from chartloop.core.errors import EMPTY_KINDS, NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY, Failure, wire_name
@@ -495,6 +495,15 @@ class MachineSpec:
                 return tuple(self.machines)
             case "one" | "several":
                 return tuple(dict.fromkeys(state.named_machines))
+
+    def starts_of(self, name: str) -> Iterator[str]:
+        """Yield the states, besides its own start, at which this machine starts a child."""
+        for state in self.states.values():
+            if state.traits.runs in ("one", "several"):
+                several = state.args["children"].value.values() if "children" in state.args else ()
+                for given in cast("tuple[Mapping[str, Given], ...]", (state.args, *several)):
+                    if "start" in given and given["machine"].value == name:
+                        yield str(given["start"].value)
 
     @property
     def authored(self) -> MachineSpec:

@@ -87,15 +87,6 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
     return None if child is None else _Use(path, child, given)
 
 
-def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
-    """Yield the states at which a machine starts a child of this name, other than its start."""
-    for state in spec.states.values():
-        for use in _uses(spec, state):
-            start = use.given.get("start")
-            if start is not None and spec.machines.get(name) is use.child:
-                yield str(start.value)
-
-
 def embedding_in(spec: MachineSpec, name: str) -> Embedding:
     """Return how a machine runs a child of this name: its start states and shared data."""
     shared = frozenset[Supply]()
@@ -104,7 +95,7 @@ def embedding_in(spec: MachineSpec, name: str) -> Embedding:
             if spec.machines.get(name) is use.child and "share" in state.args:
                 words = cast("list[str]", state.args["share"].value)
                 shared |= frozenset(_SHARES[word] for word in words if word in _SHARES)
-    return Embedding(frozenset(starts_of(spec, name)), shared)
+    return Embedding(frozenset(spec.starts_of(name)), shared)
 
 
 _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}

@@ -61,7 +61,7 @@ class Routes(GraphBuilder):
 
     def __init__(
         self, chart: Chart, world: World, counting: Counting, start: str = "",
-        most: int = MOST_ROUTES,
+        most: int = MOST_ROUTES, *, starts: Iterable[str] = (),
     ) -> None:  # fmt: skip
         super().__init__(counting.first, most)
         self.chart = chart
@@ -79,7 +79,8 @@ class Routes(GraphBuilder):
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
-        self.entries = (start,) if start else self.spec.entries
+        every = (*self.spec.entries, *starts)
+        self.entries = (start,) if start else tuple(dict.fromkeys(every))
         """The states at which runs begin."""
         for name in self.entries:
             self.entry = name

@@ -15,7 +15,7 @@ never happens there never happens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from heapq import heappop, heappush
 from typing import Any
@@ -49,11 +49,13 @@ class Questions:
     """Queries of one machine, whose graph is built once. `limits`: only for runs with these.
 
     `effort`: the most events that a search may look at; an answer that needs more is unknown.
+    `starts`: the states besides its own start at which a parent starts it.
     """
 
     def __init__(
-        self, chart: Chart, limits: Mapping[str, Any] | None = None, effort: int = EFFORT
-    ) -> None:
+        self, chart: Chart, limits: Mapping[str, Any] | None = None, effort: int = EFFORT,
+        starts: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.chart = chart
         self._effort = effort
         counting = Counting(chart.spec)
@@ -64,7 +66,7 @@ class Questions:
         self._flows: dict[tuple[str, str], DataFlow] = {}
         self._passed: dict[str, Passed] = {}
         try:
-            self.routes = Routes(chart, World(limits or {}, counters, {}), counting)
+            self.routes = Routes(chart, World(limits or {}, counters, {}), counting, starts=starts)
             if counters:
                 self._open = _open_routes(self.routes)
         except TooLarge as error:
@@ -143,8 +145,11 @@ class Questions:
 
     @cached_property
     def _children(self) -> Mapping[str, Questions]:
-        chart = self.chart
-        return {n: Questions(chart.child(n), effort=self._effort) for n in chart.spec.machines}
+        chart, spec = self.chart, self.chart.spec
+        return {
+            n: Questions(chart.child(n), effort=self._effort, starts=spec.starts_of(n))
+            for n in spec.machines
+        }
 
 
 def _open_routes(routes: Routes) -> frozenset[int]:
