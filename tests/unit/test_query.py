@@ -365,6 +365,30 @@ def test_a_rule_whose_stop_is_put_off_has_happened(rule: str) -> None:
     assert not answer.holds
 
 
+WHILE = """
+chartloop: 1
+machine: while_it_goes_on
+rules:
+  - {when: signals.continued, %s}
+  - {when: run.visits.go_on >= 2, stop: steps_limit}
+states:
+  go_on: {do: continue_run, with: {times: 9}, next: work}
+  work: {do: nothing, next: %s}
+"""
+
+
+@pytest.mark.parametrize("what", ["signal: custom", "stop: custom"])
+@pytest.mark.parametrize("then", ["go_on", "work"])
+def test_a_rule_that_holds_while_a_continuation_is_in_force_may_raise(what: str, then: str) -> None:
+    machine = built(WHILE % (what, then))
+    raised = machine.query("reach reason:custom")
+    assert raised.holds
+    assert machine.query("reach edge:rules.0").holds
+    run = machine.start("t")
+    run.run(until="work")
+    assert run.facts.signals.top == "custom"
+
+
 LOSING = """
 chartloop: 1
 machine: losing

@@ -44,7 +44,7 @@ from chartloop.machine.abstract.signals import (
     longest_wait,
     raised_after,
 )
-from chartloop.machine.abstract.thresholds import Now, World
+from chartloop.machine.abstract.thresholds import ANY, Now, World
 from chartloop.machine.build import Chart
 from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS, ORDER
 
@@ -207,7 +207,7 @@ class Routes(GraphBuilder):
             r.id for r in self.spec.rules
             if r.kind == "stop" and (bool(near & set(r.before)) if r.before
                                      else general and (not r.at or state in r.at))
-            and self.world.verdict(r.when) is not False
+            and self.world.verdict(r.when, ANY) is not False
         )  # fmt: skip
         if ids or raised:
             stops = Place(BEGIN, stopping=True, stops=ids, raised=raised)

@@ -68,6 +68,8 @@ class Below(NamedTuple):
 
 
 USUAL = Now()
+ANY = Now(continued=None)
+"""At places before and while a continuation is in force: what it defers may stop the run later."""
 _SIGNALS = {"signals.count", "signals.top", "signals.reasons"}
 _FROM_NOW = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
 

@@ -21,6 +21,7 @@ from chartloop.machine.abstract.failures import sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.machine.abstract.signals import carried_out, raised_after, signalled_behind
+from chartloop.machine.abstract.thresholds import ANY
 from chartloop.machine.in_doubt import decides
 from chartloop.machine.transition_table import END_ERROR
 
@@ -100,7 +101,8 @@ class Happenings:
         for rule in self._signalling:
             near = not into or into in rule.before
             at = evaluated and (not rule.at or here in rule.at)
-            if (near if rule.before else at) and self.routes.world.verdict(rule.when) is not False:
+            may = self.routes.world.verdict(rule.when, ANY) is not False
+            if may and (near if rule.before else at):
                 yield Happening("reason", rule.signal, sure=False)
                 yield Happening("edge", rule.id, sure=False)
 
