@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 LARGEST = 10**15
 """The most that a limit of a caller may be, in whatever unit."""
 WHOLE = 2**63 - 1
-"""The largest whole number in other values, with either sign: 64 bits."""
+"""The largest whole number in other values but a tool's arguments, with either sign: 64 bits."""
 FINITE = math.nextafter(math.inf, 0)
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|\d{19}|[eE]\+?\d{3}")
@@ -60,7 +60,7 @@ def read_strictly(text: str) -> Any:
         return found
 
     def whole(digits: str) -> int | float:
-        return int(digits) if len(digits) <= 20 else math.inf  # Python reads no more than 4,300
+        return int(digits) if len(digits) <= 309 else math.inf  # Python reads no more than 4,300
 
     def constant(word: str) -> float:
         odd.append(word)
@@ -94,7 +94,8 @@ def unfits(value: Any, at: str = "") -> Iterator[Unfit]:
                 stack.append((at + pointer(name), below))
         elif isinstance(one, (list, tuple)):
             stack += [(at + pointer(n), below) for n, below in enumerate(cast("list[Any]", one))]
-        elif type(one) in (int, float) and not abs(one) <= (WHOLE if type(one) is int else FINITE):
-            yield Unfit(
-                at, f"a number is finite, and a whole one at most {WHOLE:,}", is_number=True
-            )
+        elif type(one) in (int, float):
+            of_tool = "/arguments/" in at  # as a model wrote it: an account may be a number
+            if not abs(one) <= (WHOLE if type(one) is int and not of_tool else FINITE):
+                why = f"a number is finite, and a whole one at most {WHOLE:,}"
+                yield Unfit(at, why, is_number=True)
