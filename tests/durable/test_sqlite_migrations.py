@@ -195,7 +195,7 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
     )
     assert row.to_tuple()[15:] == (
         "", 5, 1.0, 3.0, "", "", "", "", OpenQuestion("1", "Ship it?", {"yes": {}}, "old", "ask"), 12,
-        0.5, "",
+        0.5, "", None,
     )  # fmt: skip
     assert by_hand(journal.events("old")) == [
         Event(0, "record", 1.0, Record(0, "", Input("start", at=1.0, started=1.0, data={"task": "x"}), next="think", status="running"), {}, 1),

@@ -326,8 +326,8 @@ KID = """{kid: {
     [
         ("do: run_machine, with: {machine: kid, task: '{{ vars.v }}', start: raw}", "no"),
         ("do: run_machine, with: {machine: kid, task: hi, start: raw}", "yes"),
-        ("do: run_machines, with: {children: {one: {machine: kid, task: hi}, "
-         "two: {machine: kid, task: '{{ vars.v }}', start: raw}}}", "no"),
+        (("do: run_machines, with: {children: {one: {machine: kid, task: hi}, "
+         "two: {machine: kid, task: '{{ vars.v }}', start: raw}}}"), "no"),
     ],
 )  # fmt: skip
 def test_a_child_is_followed_from_each_state_at_which_it_is_started(how: str, word: str) -> None:

@@ -91,7 +91,7 @@ def fleet_view(found: FleetRows, served: Collection[str] | None = None) -> Json:
             {
                 "run": one.run_id,
                 "since": one.lapses[-1].until if one.lapses else None,
-                "why": f"{say_count(len(one.lapses), 'worker')} died with it, without a new record"
+                "why": f"its process died {len(one.lapses)} times, without a new record"
                 if one.lapses else "it rests since it was imported",
             }
             for one in backlog.parked
