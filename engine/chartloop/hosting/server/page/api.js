@@ -48,6 +48,7 @@ function headers(more = {}) {
 }
 
 async function send(path, options) {
+  const asked = token.get();
   let answer;
   try {
     answer = await fetch(path, { cache: "no-store", ...options });
@@ -63,7 +64,7 @@ async function send(path, options) {
   } catch {
     // an answer of something in between, a proxy say
   }
-  throw new Problem(answer.status, body);
+  throw Object.assign(new Problem(answer.status, body), { stale: asked !== token.get() });
 }
 
 export async function get(path, signal) {

@@ -173,7 +173,7 @@ class App {
   fail(error, resend = null) {
     if (error.name === "AbortError") return;
     if (!(error instanceof Problem)) console.error(error);
-    if (error.status === 401) return this.askToken();
+    if (error.status === 401) return this.askToken(error);
     if (error.status === 0 && !error.again && this.unsent) return; // that it is away is said already
     this.away = error.status === 0;
     this.unsent = Boolean(error.again);
@@ -211,7 +211,7 @@ class App {
   }
 
   showLink(state, why) {
-    if (why?.status === 401) return this.askToken();
+    if (why?.status === 401) return this.askToken(why);
     this.isAway = state === "away";
     if (!this.isAway && this.away && !this.unsent) this.hush(); // no notice outlives its cause
     this.page?.link?.();
@@ -234,7 +234,9 @@ class App {
     }, SETTLE);
   }
 
-  askToken() {
+  /** `stale`: the answer is to a request that was sent before the token was given. */
+  askToken({ stale }) {
+    if (stale) return;
     const secret = h("input", { type: "password", autocomplete: "off", attrs: { "aria-label": "Token" } });
     const enter = (event) => {
       event.preventDefault();
