@@ -125,7 +125,7 @@ def test_a_stopped_worker_that_goes_on_before_the_next_has_written(pair: str, fl
     fleet.arm("before-record", signal.SIGSTOP)
     until(fleet.stopped)
     (first,) = fleet.stopped()
-    fleet.arm("after-acquire", signal.SIGSTOP)
+    fleet.arm("apart:after-acquire", signal.SIGSTOP)  # the run has lapsed
     fleet.lapse(first)
     until(lambda: len(fleet.stopped()) == 2)
     before = lengths(fleet)

@@ -65,7 +65,7 @@ MUTANTS = [
     ),
     Mutant(
         "no-turns", "adapters/journal/activations.py",
-        '_ORDER = "ORDER BY priority, turn, due LIMIT ?"', '_ORDER = "ORDER BY priority, due LIMIT ?"',
+        '_ORDER = "ORDER BY priority, turn, due LIMIT ?"', '_ORDER = "ORDER BY priority, due, rowid LIMIT ?"',
         "test_postgres.py::TestPostgres::test_a_submitter_with_many_runs_keeps_nobody_waiting",
     ),
     Mutant(
