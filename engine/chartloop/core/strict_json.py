@@ -19,7 +19,7 @@ WHOLE = 2**63 - 1
 FINITE = math.nextafter(math.inf, 0)
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 _ODD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|\d{19}|[eE]\+?\d{3}")
-"""What a text has somewhere if it holds any of these; then it may."""
+"""A text without a match holds none of these, so its value need not be walked."""
 
 
 def pointer(*path: object) -> str:

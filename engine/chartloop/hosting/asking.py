@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 
+from chartloop.core.strict_json import pointer
 from chartloop.hosting.problems import Refusal
 from chartloop.run.reader import READERS
 
@@ -157,11 +158,11 @@ def _cut(value: Any, longest: int, at: str, cuts: list[dict[str, Any]]) -> Any:
     before = len(cuts)
     if isinstance(value, list):
         items = cast("list[Any]", value)[:most]
-        return [_cut(one, longest, f"{at}/{n}", cuts) for n, one in enumerate(items)]
+        return [_cut(one, longest, at + pointer(n), cuts) for n, one in enumerate(items)]
     if not isinstance(value, dict):
         return value
     kept = {
-        name: _cut(one, longest, f"{at}/{name.replace('~', '~0').replace('/', '~1')}", cuts)
+        name: _cut(one, longest, at + pointer(name), cuts)
         for name, one in list(cast("dict[str, Any]", value).items())[:most]
     }
     if "digest" in kept and len(cuts) > before:
@@ -170,7 +171,7 @@ def _cut(value: Any, longest: int, at: str, cuts: list[dict[str, Any]]) -> Any:
 
 
 def text_at(value: Any, at: str) -> str | None:
-    """The text at a JSON pointer; None if there is none."""
+    """The text at a JSON pointer, or None."""
     for part in at.split("/")[1:]:
         try:
             name = part.replace("~1", "/").replace("~0", "~")

@@ -294,7 +294,7 @@ class Reserve(NamedTuple):
 
 
 class SettleCall(NamedTuple):
-    """What a model call has used, None if nobody knows. Without `head`, one in doubt."""
+    """The usage of a model call; None if it is unknown. Without `head`, one in doubt."""
 
     run_id: str
     key: str
