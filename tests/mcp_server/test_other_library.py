@@ -50,9 +50,8 @@ def test_pydantic_ai_runs_a_machine_as_its_tool(machines: Path, tmp_path: Path) 
         transport = StdioTransport(
             sys.executable, ["-m", "chartloop", "mcp", *arguments], cwd=str(tmp_path)
         )
-        agent = Agent(
-            FunctionModel(model), toolsets=[MCPToolset(transport, elicitation_handler=person)]
-        )
+        server = MCPToolset(transport, elicitation_handler=person, init_timeout=60)
+        agent = Agent(FunctionModel(model), toolsets=[server])
         async with agent:
             return (await agent.run("How urgent is this mail?")).output
 
