@@ -378,6 +378,14 @@ class ToolSpec:
     data: DataUse = UNSAID
     """What it does with data."""
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of its arguments, by name, as the schema writes them."""
+        fields: Mapping[str, Any] = self.parameters.get("properties", {})
+        return {
+            n: f["default"] for n, f in fields.items() if isinstance(f, Mapping) and "default" in f
+        }
+
     def for_model(self) -> dict[str, Any]:
         """The tool in the format of chat APIs."""
         return {

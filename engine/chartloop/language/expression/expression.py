@@ -188,10 +188,11 @@ _DEEPEST: Mapping[str, int] = {"vars": 2, "limits": 2}
 
 def may_fail(root: Node) -> bool:
     """Whether evaluating the tree may raise one of `GUARD_ERRORS`."""
-    return any(_fails(node) for node in walk(root))
+    return any(fails_itself(node) for node in walk(root))
 
 
-def _fails(node: Node) -> bool:
+def fails_itself(node: Node) -> bool:
+    """Whether evaluating the node may raise, given the values of its parts."""
     match node:
         case Const():
             return False

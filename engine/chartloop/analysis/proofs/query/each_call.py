@@ -15,10 +15,12 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from chartloop.analysis.proofs.guards.implication import Implication, implies
 from chartloop.analysis.proofs.query.query_answer import Answer
-from chartloop.analysis.proofs.query.query_text import Query
+from chartloop.analysis.proofs.query.query_text import Query, condition_of_calls
 from chartloop.core.approvals import ACCEPT
 from chartloop.language.approval import ACTION
+from chartloop.language.expression import Expression, ExpressionFault
 from chartloop.language.expression.syntax import read as read_expression
 from chartloop.language.spec import Approve, MachineSpec
 
@@ -52,19 +54,17 @@ def _of_machine(query: Query, spec: MachineSpec, search: Callable[[Query], Answe
     if approve is None or tool not in approve.tools:
         loose = f"only `approve: {{tools: [{tool}]}}` ties an answer to the calls that it is for"
         return _searched(query, search, loose)
-    gap = _gap(query, spec, approve)
+    gap, shown = _gap(query, spec, approve), None
+    if not gap and approve.when is not None:
+        left_out = _compare(query, spec, approve.when)
+        if left_out.holds is None:
+            return Answer(query.text, None, left_out.reason, assumptions=ASSUMED)
+        gap, shown = left_out.reason, left_out.arguments
     if gap:
         found = _searched(query, search, gap)
-        return found if found.holds is None else replace(found, reason=f"{found.reason}: {gap}")
-    if approve.when is not None and not (query.when and _are_equal(query.when, approve.when.text)):
-        held = approve.when.text
-        if query.when:
-            reason = f"`approve` holds back the calls with `{held}`; ask with that very condition"
-            return Answer(query.text, None, reason, assumptions=ASSUMED)
-        ask = f"ask `each tool:{tool} when {held} after its own {ACCEPT}`"
-        found = search(query)
-        reason = f"{found.reason}: `approve` holds back only those with `{held}`; {ask}"
-        return replace(found, holds=False, reason=reason, assumptions=_assumed(found))
+        if found.holds is None:
+            return found
+        return replace(found, reason=f"{found.reason}: {gap}", arguments=shown)
     calls = f"each call of {query.a}" + (f" with `{query.when}`" if query.when else "")
     again = ", again once a person changed them" if approve.edit else ""
     reason = (
@@ -72,6 +72,29 @@ def _of_machine(query: Query, spec: MachineSpec, search: Callable[[Query], Answe
         f"own `{ACCEPT}`"
     )
     return Answer(query.text, True, reason, assumptions=ASSUMED)
+
+
+def _compare(query: Query, spec: MachineSpec, held: Expression) -> Implication:
+    """Whether `approve` holds back all calls that the query asks about, and if not, why."""
+    tool, asked = query.a.name, query.when
+    try:
+        condition = condition_of_calls(asked or "True", spec, tool)
+    except ExpressionFault as fault:
+        return Implication(None, reason=f"`{asked}` is not a condition here: {fault.message}")
+    if condition is None:
+        if asked and _are_equal(asked, held.text):
+            return Implication(True)
+        why = f"not all arguments of `{tool}` have a known type; ask with that very condition"
+        return Implication(
+            None, reason=f"`approve` holds back the calls with `{held.text}`, and {why}"
+        )
+    found = implies(condition if asked else None, held, spec.registry.tools[tool])
+    if found.holds is None:
+        reason = f"`approve` holds back the calls with `{held.text}`: {found.reason}"
+        return found._replace(reason=reason)
+    ask = "" if asked else f"; ask `each tool:{tool} when {held.text} after its own {ACCEPT}`"
+    gap = f"`approve` holds back only those with `{held.text}`{ask}; not one with `{found.reason}`"
+    return found._replace(reason="" if found.holds else gap)
 
 
 def _searched(query: Query, search: Callable[[Query], Answer], loose: str) -> Answer:

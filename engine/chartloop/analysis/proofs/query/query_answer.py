@@ -56,6 +56,8 @@ class Answer(Report):
     """The assumptions of the answer, in words."""
     unless: tuple[str, ...] = ()
     """The reasons for which a caller could stop a run so that the answer no longer holds."""
+    arguments: Mapping[str, Any] | None = None
+    """Of `each`: the arguments of a call that is asked about and needs no answer."""
 
     def __bool__(self) -> bool:
         return self.holds is True
@@ -66,6 +68,7 @@ class Answer(Report):
             "query": self.query, "holds": self.holds, "reason": self.reason,
             "witness": list(self.witness), "edges": list(self.edges),
             "assumptions": list(self.assumptions), "unless": list(self.unless),
+            "arguments": self.arguments,
         }  # fmt: skip
 
     @property

@@ -15,9 +15,12 @@ from chartloop.core.approvals import ACCEPT
 from chartloop.core.errors import RunError, nearest
 from chartloop.core.position import DECISIONS
 from chartloop.core.specs import LABELS
-from chartloop.language.expression import ExpressionFault
+from chartloop.core.types import BOOL
+from chartloop.language.approval import call_type
+from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.syntax import read as read_expression
-from chartloop.language.spec import INPUTS
+from chartloop.language.readers.reader import NULLABLE
+from chartloop.language.spec import INPUTS, MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.in_doubt import decides
 
@@ -30,6 +33,8 @@ FORMS = (
     "no flow LABEL to TOOL", "no flow LABEL to TOOL unless STATE",
 )  # fmt: skip
 LONGEST = 500
+UNKNOWN_TYPE = "CL110"
+"""The code of a condition on an argument whose type is not known."""
 _WORD = r"(?P<{}>[^\s,;]+)"
 _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"reach {_WORD.format('a')}", "reach"),
@@ -121,11 +126,35 @@ def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:
     known["event"] = list(dict.fromkeys((*known["event"], ACCEPT)))
     call = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
     answer = _atom(f"event:{b.removeprefix('event:')}", chart, known)
+    faults: list[ExpressionFault] = []
+    for spec in chart.spec.family():
+        try:
+            condition_of_calls(when or "True", spec, call.name)
+        except ExpressionFault as fault:
+            faults.append(fault)
+        else:
+            return Query(text, "each", call, answer, when or "")
+    raise QueryFault(f"`{when}` is not a condition: {faults[0].message}", hint=faults[0].hint)
+
+
+def condition_of_calls(text: str, spec: MachineSpec, tool: str) -> Expression | None:
+    """The condition of a query on the calls of a tool, as a machine reads it.
+
+    None if the types of the tool's arguments are not known. Raises `ExpressionFault`.
+    """
+    read_expression(text)
+    known = spec.registry.tools.get(tool)
+    if known is None or "properties" not in known.parameters:
+        return None
+    extra = {"call": call_type({tool: known.parameters})}
+    defines = {name: one.text for name, one in spec.define.items()}
+    guards = spec.registry.guards
     try:
-        read_expression(when or "True")
+        return parse(text, Scope(spec.roots, defines, guards, NULLABLE, extra=extra), want=BOOL)
     except ExpressionFault as fault:
-        raise QueryFault(f"`{when}` is not a condition: {fault.message}", hint=fault.hint) from None
-    return Query(text, "each", call, answer, when or "")
+        if fault.code == UNKNOWN_TYPE:
+            return None
+        raise
 
 
 def _atom(word: str, chart: Chart, known: dict[Sort, list[str]] | None = None) -> Atom:
