@@ -234,14 +234,12 @@ def loading() -> Figures:
 
 
 def checking() -> Figures:
-    """`chartloop check`, with z3 where it is installed: usual and hard files, of CPU seconds."""
+    """`chartloop check`: usual and hard files, of CPU seconds."""
     usual, texts = many_states(), (hard(), decisions(), forks(), detours(), complete())
-    examine(usual, prove=True)
-    spent = [cpu(lambda text=text: examine(text, prove=True)) / 1e6 for text in texts]
+    examine(usual)
+    spent = [cpu(lambda text=text: examine(text)) / 1e6 for text in texts]
     return {
-        "check, ms": statistics.median(
-            cpu(lambda: examine(usual, prove=True)) / 1000 for _ in range(9)
-        ),
+        "check, ms": statistics.median(cpu(lambda: examine(usual)) / 1000 for _ in range(9)),
         "hard, s": spent[0],
         "decisions, s": spent[1],
         "forks, s": spent[2],

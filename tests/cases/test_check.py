@@ -7,8 +7,7 @@ is right) or ``hidden`` (behind another part of the file). Its first lines say w
     #   under: b
     #   says: state `b` is never reached
 
-`under` is what the caret stands under. ``# expects: nothing`` says that nothing is to be found,
-``# needs: z3`` that intervals do not settle it.
+`under` is what the caret stands under. ``# expects: nothing`` says that nothing is to be found.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from chartloop import guard, tool
 from chartloop.api import examine
 from chartloop.core.codes import CODES
 from chartloop.core.specs import ActionSpec, Effect
-from chartloop.extras import install
 
 HERE = Path(__file__).parent / "check"
 FILES = sorted(HERE.glob("*.yaml"))
@@ -70,19 +68,14 @@ def expected(path: Path) -> list[Expected]:
     return [Expected(*found) for found in LATER.findall(path.read_text("utf-8"))]
 
 
-def said(path: Path, *, prove: bool = False) -> list[Expected]:
+def said(path: Path) -> list[Expected]:
     """What is found in a file."""
     tools = [*OWN, *TOOLS.get(path.name[:5], ())]
-    found = examine(path.read_text("utf-8"), tools=tools, prove=prove).findings
+    found = examine(path.read_text("utf-8"), tools=tools).findings
     return [
         Expected(f.code, f.at, f.place.text[f.place.column - 1 :][: f.place.width], f.message)
         for f in found
     ]
-
-
-def needs_z3(path: Path) -> bool:
-    """Whether a file says so."""
-    return "# needs: z3\n" in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -95,10 +88,7 @@ def test_a_file_has_what_its_first_lines_say(path: Path) -> None:
     assert (code in codes) == (kind != "nearly")
     assert ("# expects: nothing\n" in path.read_text("utf-8")) == (not codes)
 
-    assert said(path) == ([] if needs_z3(path) else wanted)
-    # A solver finds what intervals leave open, and nothing else.
-    pytest.importorskip("z3", reason=f"needs z3: {install('prove')}")
-    assert said(path, prove=True) == wanted
+    assert said(path) == wanted
 
 
 def test_every_finding_has_its_three() -> None:

@@ -21,7 +21,6 @@ from chartloop.actions.declare import specs_of
 from chartloop.analysis.checker import Report, examine
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim, Prover
-from chartloop.analysis.proofs.guards.z3_solver import Z3
 from chartloop.api import lifecycle
 from chartloop.core.errors import Finding
 from chartloop.core.facts import Facts, sections
@@ -29,7 +28,6 @@ from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
 from chartloop.core.records import Input
 from chartloop.core.types import BOOL, COUNT, INT, STR, struct
-from chartloop.extras import install
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.load import load
 from chartloop.language.spec import MachineSpec, path_in_file
@@ -40,8 +38,6 @@ from chartloop.machine.evolve import evolve
 from tests.laws.test_machine_laws import drive
 from tests.strategies import happenings, machines, ticks
 from tests.support import actions
-
-SOLVER = pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
 
 # guards -------------------------------------------------------------------------------------
 
@@ -137,19 +133,6 @@ def test_what_is_refuted_holds_for_no_values(drawn: list[tuple[str, bool]]) -> N
     answer = Prover(World()).ask([Claim(e.root, h) for e, h in claims], values=True)
     if answer.possible is False:
         assert not any(_holds(claims, facts) for facts in _WORLDS)
-
-
-@SOLVER
-@given(_claims)
-@settings(max_examples=40, deadline=None)
-def test_a_solver_agrees_with_every_value(drawn: list[tuple[str, bool]]) -> None:
-    claims = _asked(drawn)
-    asked = [Claim(e.root, h) for e, h in claims]
-    found = Z3().possible(asked, World())
-    if found is False:
-        assert not any(_holds(claims, facts) for facts in _WORLDS)
-    if found is True:  # what is written as arithmetic and words only has no other meaning there
-        assert Prover(World()).ask(asked).possible is not False
 
 
 @given(_claims)

@@ -8,11 +8,9 @@ import pytest
 
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim, Prover
-from chartloop.analysis.proofs.guards.z3_solver import Z3
 from chartloop.core.facts import sections
 from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, INT, STR, Type, struct
-from chartloop.extras import install
 from chartloop.language.expression import Scope, parse
 
 COUNT = Type("int", nonneg=True)
@@ -126,35 +124,3 @@ def test_what_takes_too_much_work_is_left_open() -> None:
     assert ask(hard, "vars.x < 0", "vars.y < 0", prover=prover) is None
     assert [*prover.unsettled] == ["here"]
     assert ask(hard, "vars.x < 0", "vars.y < 0") is False
-
-
-@pytest.mark.extra("z3", install=install("prove"))  # noqa: S610 - no Django
-class TestSolver:
-    """What z3 settles of what intervals leave open."""
-
-    @pytest.mark.parametrize(
-        "case",
-        [
-            q("vars.x * vars.x < 0", can=False),
-            q("vars.x * vars.x == 2", can=False),
-            q("vars.x * vars.x == 4", can=True),
-            q("vars.x * vars.x + 1 == 2 * vars.x and vars.x != 1", can=False),
-            q("run.steps % 4 == 1 and run.steps % 2 == 0", can=False),
-            q("(run.steps + vars.x) / 2 >= 4 and run.steps + vars.x < 8", can=False),
-            q("vars.x == 0 or 10 / vars.x > 2", "~vars.x != 0", can=True),
-            q('last.text.startswith("ab")', '~"a" in last.text', can=False),
-            q('last.text.startswith("ab")', '~"c" in last.text', can=True),
-        ],
-        ids=lambda case: " & ".join(case.texts),
-    )
-    def test_question(self, case: Question) -> None:
-        assert ask(*case.texts, prover=Prover(World(), Z3())) is case.possible
-
-    def test_a_question_that_is_too_large_is_not_asked(self) -> None:
-        large = " and ".join(f"vars.x * vars.y > {n}" for n in range(45))
-        claims = [Claim(parse(large, SCOPE, want=BOOL).root)] * 3
-        assert Z3().possible(claims, World()) is None
-
-    def test_a_registered_guard_is_nobodys_to_answer(self) -> None:
-        guard = parse("is_sound(vars.s)", SCOPE, want=BOOL)
-        assert Z3().possible([Claim(guard.root)], World()) is None

@@ -124,8 +124,14 @@ def test_the_answer_is_plain_data_and_lists_what_it_takes_for_granted() -> None:
         ("each buy after accept", "each TOOL after its own EVENT"),
         ("each buy when after its own accept", "each TOOL after its own EVENT"),
         ("each buy when call. > 1 after its own accept", "is not a condition"),
-        ("each buy when call.arguments.cal == 'x' after its own accept", "did you mean `call.arguments.call`"),
-        ("each buy when call.arguments.call > 1 after its own accept", "is not a condition: str is not"),
+        (
+            "each buy when call.arguments.cal == 'x' after its own accept",
+            "did you mean `call.arguments.call`",
+        ),
+        (
+            "each buy when call.arguments.call > 1 after its own accept",
+            "is not a condition: str is not",
+        ),
     ],
 )
 def test_what_is_no_such_query(text: str, says: str) -> None:

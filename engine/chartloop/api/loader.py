@@ -13,7 +13,6 @@ from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
 from chartloop.analysis.checker import describe_unsettled
 from chartloop.analysis.checker import examine as examine_chart
-from chartloop.analysis.proofs.guards.z3_solver import solver
 from chartloop.api.bounds import AT_CHECK
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
@@ -111,14 +110,13 @@ def _bound_data(machine: Machine) -> dict[str, Any]:
 
 def examine(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None, assume: bool = False, prove: bool = False,
+    define: Mapping[str, str] | None = None, assume: bool = False,
     plugins: Iterable[str] = (),
 ) -> Examined:  # fmt: skip
     """Like `find_faults`, with the guards left unsettled.
 
     `assume` accepts undeclared names of tools, actions and guards: such a machine can only be
-    read. `prove` uses z3, if the extra `prove` is installed, for guards that intervals do not
-    settle. Loading never does, so that what loads does not depend on an extra.
+    read.
     """
     text, name, folder = _text_of(source)
     own = (
@@ -129,23 +127,19 @@ def examine(
     )
     registry = with_own(specs_of(*own))
     registry = assuming(registry) if assume else registry
-    return examine_text(
-        text, name, registry, find=child_file, define=define, folder=folder, prove=prove
-    )
+    return examine_text(text, name, registry, find=child_file, define=define, folder=folder)
 
 
 def examine_text(
     text: str, name: str, registry: Registry, *, find: Find,
-    define: Mapping[str, str] | None = None, folder: Path | None = None, prove: bool = False,
+    define: Mapping[str, str] | None = None, folder: Path | None = None,
 ) -> Examined:  # fmt: skip
     """Like `examine`, for a text that is already read; `find` returns the files of its children."""
     loaded = load_text(text, name, registry, define=define, find=find)
     if loaded.spec is None:
         return Examined(None, loaded.findings, (), name)
     chart = Chart(loaded.spec, lifecycle())
-    report = examine_chart(
-        chart, loaded.tainted, solver=solver() if prove else None, broken=not loaded.ok
-    )
+    report = examine_chart(chart, loaded.tainted, broken=not loaded.ok)
     findings = [*loaded.findings, *report.findings]
     findings = sorted(
         set(findings),
@@ -213,15 +207,13 @@ def check(
 ) -> Findings:  # fmt: skip
     """Find all mistakes of a file, or of a machine's file; nothing is run.
 
-    For the arguments see `load`; a machine needs none. With the extra `prove`, z3 examines the
-    guards of a file that intervals do not settle.
+    For the arguments see `load`; a machine needs none.
     """
     if isinstance(source, Machine):
         return source.check()
     examined = examine(
-        source, tools=tools, actions=actions, guards=guards, define=define, prove=True,
-        plugins=plugins,
-    )  # fmt: skip
+        source, tools=tools, actions=actions, guards=guards, define=define, plugins=plugins
+    )
     notes = examined.machine.check().notes if examined.machine is not None else ()
     return Findings(examined.findings, notes)
 

@@ -39,11 +39,9 @@ from chartloop.analysis.checker.trust import check_trust
 from chartloop.analysis.checker.unsatisfiable import check_never
 from chartloop.analysis.checker.unused import check_unused
 from chartloop.analysis.checker.waits import check_detours, check_waits
-from chartloop.analysis.proofs.guards.prover import Solver
-from chartloop.analysis.proofs.guards.z3_solver import solver
 from chartloop.core.errors import Finding
 from chartloop.core.units import say_count
-from chartloop.extras import install
+from chartloop.extras import install as install
 from chartloop.language.file.unreadable import Unread
 from chartloop.machine.build import Chart
 
@@ -60,19 +58,13 @@ class Report:
 def describe_unsettled(places: Sequence[str]) -> str:
     """Describe the undecided part of a check; empty if everything was decided."""
     guards = [place for place in places if place != LOOPS]
-    lines = [_describe_guards(guards)] if guards else []
+    which = ", ".join(guards[:3]) + (", …" if len(guards) > 3 else "")
+    count = say_count(len(guards), "guard")
+    lines = [f"whether {count} can hold is not known ({which})"] if guards else []
     if len(guards) < len(places):
         given_up = "the search for loops that no budget cuts was given up"
         lines.append(f"{given_up}; `bound` searches longer")
     return ", ".join(lines)
-
-
-def _describe_guards(places: Sequence[str]) -> str:
-    count = say_count(len(places), "guard")
-    which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
-    if solver() is None:
-        return f"whether {count} can hold is not known without z3 ({which}): {install('prove')}"
-    return f"whether {count} can hold is not known ({which})"
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
@@ -84,17 +76,16 @@ def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
 
 
 def examine(
-    chart: Chart, tainted: Unread | None = None, *, solver: Solver | None = None,
-    embedding: Embedding = ALONE, broken: bool = False,
+    chart: Chart, tainted: Unread | None = None, *, embedding: Embedding = ALONE,
+    broken: bool = False,
 ) -> Report:  # fmt: skip
     """Check a machine and its children, and report what could not be settled.
 
-    `solver` answers questions that intervals leave open. `embedding`: how a parent starts the
-    machine. `broken`: reading the file found errors.
+    `embedding`: how a parent starts the machine. `broken`: reading the file found errors.
     """
     unread = tainted or Unread()
     outside = unread.outside()
-    context = CheckContext(chart, outside, embedding=embedding, solver=solver, broken=broken)
+    context = CheckContext(chart, outside, embedding=embedding, broken=broken)
     knowledge = Knowledge(context)
     check_structure(context)
     check_forks(context)
@@ -130,7 +121,7 @@ def examine(
         inline = child.base  # a child of another file was read without errors
         inner = unread.inside(f"machines.{name}") if inline else None
         use = embedding_in(chart.spec, name)
-        below = examine(chart.child(name), inner, solver=solver, embedding=use, broken=broken)
+        below = examine(chart.child(name), inner, embedding=use, broken=broken)
         findings += below.findings
         unsettled += below.unsettled
     return Report(tuple(findings), tuple(unsettled))

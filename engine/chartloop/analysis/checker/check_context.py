@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.checker.effects import Effects
 from chartloop.analysis.proofs.guards.domains import World
-from chartloop.analysis.proofs.guards.prover import Prover, Solver
+from chartloop.analysis.proofs.guards.prover import Prover
 from chartloop.core.codes import finding
 from chartloop.core.digraph import Digraph
 from chartloop.core.errors import Finding, Place
@@ -49,15 +49,13 @@ class CheckContext:
     """A chart, its graphs, and the findings so far."""
 
     def __init__(
-        self, chart: Chart, unread: Unread, *, embedding: Embedding = ALONE,
-        solver: Solver | None = None, broken: bool = False,
-    ) -> None:  # fmt: skip
+        self, chart: Chart, unread: Unread, *, embedding: Embedding = ALONE, broken: bool = False
+    ) -> None:
         self.chart = chart
         self.broken = broken
         """Whether a part of the file could not be read."""
         self.starts, self.shared = embedding
         self.starts |= {*chart.spec.resume_at}
-        self._solver = solver
         self.spec = chart.spec
         self.unread = unread
         self.findings: list[Finding] = []
@@ -133,7 +131,7 @@ class CheckContext:
             "last.action": frozenset({"", *(s.action.name for s in acting if s.action)}),
             "last.state": frozenset({"", *(s.name for s in acting)}),
         }
-        return Prover(World(words), self._solver)
+        return Prover(World(words))
 
     @cached_property
     def as_written(self) -> World:

@@ -57,5 +57,5 @@ def check(machines: tuple[str, ...], options: RunOptions) -> None:
 def _check(source: str, options: RunOptions) -> Examined:
     locate(source)
     own = own_of(options)
-    examined = api.examine(source, tools=own, define=dict(options.define), prove=True)
+    examined = api.examine(source, tools=own, define=dict(options.define))
     return examined._replace(findings=tuple(with_tools_hint(examined.findings, options)))

@@ -178,10 +178,6 @@ _EXTRAS = (
         "no anywidget: pictures and tables, but no `panel(run)`",
     ),
     _Extra(
-        "proofs", "z3-solver", "prove",
-        "no z3: guards that intervals cannot settle stay open in `chartloop check`",
-    ),
-    _Extra(
         "telemetry", "opentelemetry-api", "otel",
         "no opentelemetry: no spans and metrics (`CHARTLOOP_OTEL=1`, `OpenTelemetry`)",
     ),

@@ -1,8 +1,7 @@
 """One question: can these guards hold, and those not hold, at the same moment?
 
 First the literals are compared with each other, which takes microseconds. If that does not refute
-them, a search for facts with which the real guards hold follows. What neither settles goes to a
-solver, if there is one. If that fails too, the answer is unknown.
+them, a search for facts with which the real guards hold follows. What neither settles is unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from itertools import pairwise, product
 from math import ceil, floor, inf, isfinite, prod
 from random import Random
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from chartloop.analysis.proofs.guards.decide import (
     PER_QUESTION,
@@ -52,20 +51,11 @@ class Answer(NamedTuple):
     """Facts with which the claims hold; empty if there was no search or no result."""
 
 
-class Solver(Protocol):
-    """A port for questions that intervals do not settle."""
-
-    def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
-        """Whether the claims can hold together; None if it takes too long."""
-        ...
-
-
 class Prover:
     """Answers questions about the guards of one machine, and records those that stay open."""
 
-    def __init__(self, world: World, solver: Solver | None = None, *, work: int = ALL) -> None:
+    def __init__(self, world: World, *, work: int = ALL) -> None:
         self.world = world
-        self.solver = solver
         self.unsettled: dict[str, None] = {}
         """The places of guards with an unknown answer, each once and in order."""
         self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
@@ -91,7 +81,7 @@ class Prover:
         try:
             store = self._literals(claims, world)
         except (TooMuch, RecursionError):
-            return Answer(self.solver.possible(claims, world) if self.solver else None)
+            return Answer(None)
         if store is None:
             return Answer(False)
         sure = _independent(store)
@@ -99,9 +89,7 @@ class Prover:
             facts = _values(claims, store, world)
             if facts is not None:
                 return Answer(True, facts)
-        if sure:
-            return Answer(True)
-        return Answer(self.solver.possible(claims, world) if self.solver else None)
+        return Answer(True if sure else None)
 
     def _literals(self, claims: tuple[Claim, ...], world: World) -> Store | None:
         """The literals of the claims; None if refuted. Raises `TooMuch` if it takes too long."""
