@@ -193,4 +193,6 @@ def _validated(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | None:
         parsed = sound_data(spec.parse(call.arguments))
     except Exception:  # noqa: BLE001  the application's own types may raise anything
         return None
-    return {**spec.defaults, **parsed} if isinstance(parsed, dict) else None
+    fields: Mapping[str, Any] = spec.parameters.get("properties", EMPTY)
+    defaults = {n: f["default"] for n, f in fields.items() if "default" in f}
+    return {**defaults, **parsed} if isinstance(parsed, dict) else None

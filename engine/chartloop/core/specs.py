@@ -380,8 +380,8 @@ class ToolSpec:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The defaults of its arguments, by name, as the schema writes them."""
-        fields: Mapping[str, Any] = self.parameters.get("properties", {})
+        """The defaults in its schema, by argument. A server may fill in other ones than it says."""
+        fields: Mapping[str, Any] = {} if self.server else self.parameters.get("properties", {})
         return {
             n: f["default"] for n, f in fields.items() if isinstance(f, Mapping) and "default" in f
         }

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from chartloop.language.expression.tree import Arith, Const, Element, Field, Negative, Node
 from chartloop.language.json_schema.least_value import NoLeastValueError, least_value
+from chartloop.language.json_schema.validator import ServerSchema
 from chartloop.language.json_schema.walk import resolve
 
 TRIES = 20_000
@@ -52,8 +53,21 @@ def part_of(schema: Any, root: Mapping[str, Any]) -> tuple[Mapping[str, Any], bo
             nullable |= len(others) < len(ways)
             schema = others[0] if len(others) == 1 else {}
         else:
-            return part, nullable or "null" in cast("Sequence[str]", part.get("type", ()))
+            words: list[Any] = [*part.get("enum", ()), part.get("const", 0)]
+            return part, nullable or None in words or "null" in part.get("type", ())
     return {}, True
+
+
+def has_wrong_default(root: Mapping[str, Any], name: str) -> bool:
+    """Whether an argument has a default that is not valid; it is filled in all the same."""
+    part = root.get("properties", {}).get(name, {})
+    return "default" in part and bool(ServerSchema(_whole(part, root)).faults(part["default"]))
+
+
+def _whole(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a schema with what its references lead to."""
+    named = {word: root[word] for word in ("$defs", "definitions") if word in root}
+    return {**named, **(part if isinstance(part, Mapping) else {"enum": []})}
 
 
 def proposed_arguments(
@@ -117,7 +131,7 @@ class _Proposals:
         else:
             kinds: Any = part.get("type", "object" if "properties" in part else "")
             for kind in cast("list[str]", kinds if isinstance(kinds, list) else [kinds]):
-                yield from islice(self._of_kind(kind, part), 200)
+                yield from islice(self._of_kind(kind, part), 250)
         if nullable:
             yield None
 
@@ -134,14 +148,10 @@ class _Proposals:
                 yield from self.words
                 yield from ("a" * size for size in self._sizes(part))
             case "array":
-                items = list(islice(self.values(part.get("items", {})), 30)) or [
-                    self.least(part.get("items", {}))
-                ]
-                for size in self._sizes(part):
-                    # lists of one value, and of two that alternate
-                    yield from ([item] * size for item in items)
-                    if size > 1:
-                        yield from (([a, b] * size)[:size] for a, b in pairwise(items))
+                items = list(islice(self.values(part.get("items", {})), 16))
+                for item, other in pairwise([*items, *items[:1]]):
+                    yield from ([item] * size for size in self._sizes(part))
+                    yield [item, other]
             case "object":
                 yield from self.objects(part, INNER)
             case _:
@@ -170,8 +180,7 @@ class _Proposals:
 
     def least(self, schema: Any) -> Any:
         """The least value that fits a schema."""
-        named = {word: self.root[word] for word in ("$defs", "definitions") if word in self.root}
-        return least_value({**named, **schema} if isinstance(schema, Mapping) else {})
+        return least_value(_whole(schema, self.root))
 
 
 def _plain_between(low: float, high: float) -> float:

@@ -17,13 +17,17 @@ of them: it is not known here which values a run can reach, so a difference that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
-from chartloop.analysis.proofs.guards.boundaries import part_of, proposed_arguments
+from chartloop.analysis.proofs.guards.boundaries import (
+    has_wrong_default,
+    part_of,
+    proposed_arguments,
+)
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.formula import key
 from chartloop.analysis.proofs.guards.prover import Claim, Prover
@@ -41,35 +45,39 @@ from chartloop.language.expression import (
 )
 from chartloop.language.expression.compile import function
 from chartloop.language.expression.expression import fails_itself
+from chartloop.language.expression.runtime import Function
 from chartloop.language.expression.tree import (
     Choice,
+    Compare,
     Const,
     Each,
     Fact,
+    Field,
     Local,
     Logic,
     Node,
     Not,
     Opaque,
+    Step,
     children,
     path_of,
     walk,
 )
 from chartloop.language.json_schema.least_value import NoLeastValueError
-from chartloop.language.json_schema.validator import UnusableSchemaError, Validator
+from chartloop.language.json_schema.validator import ServerSchema, UnusableSchemaError
 
-Verdict: TypeAlias = bool | Literal["fails"] | None
-"""The value of a condition for given arguments; None if it depends on more than these."""
+Walk: TypeAlias = Callable[[Node], Iterator[Node]]
+Verdict: TypeAlias = bool | Literal["fails"]
 _ALWAYS = Const(BOOL, "True", True)
 _ANY_WORLD = World()
-_LENGTH = {
-    "minLength": ">=", "maxLength": "<=", "minItems": ">=", "maxItems": "<=",
-}  # fmt: skip
 _BOUNDS = {
-    "minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<",
-    "enum": "in", "const": "==", **_LENGTH,
+    "minimum": ("", "{0} >= {1!r}"), "exclusiveMinimum": ("", "{0} > {1!r}"),
+    "maximum": ("", "{0} <= {1!r}"), "exclusiveMaximum": ("", "{0} < {1!r}"),
+    "minLength": ("string", "len({0}) >= {1!r}"), "maxLength": ("string", "len({0}) <= {1!r}"),
+    "minItems": ("array", "len({0}) >= {1!r}"), "maxItems": ("array", "len({0}) <= {1!r}"),
+    "enum": ("", "{0} in {1!r}"), "const": ("", "{0} == {1!r}"),
 }  # fmt: skip
-"""The keywords of a schema that are conditions, as operators."""
+"""The keywords of a schema that are conditions: on which type of data, and as text."""
 
 
 class Implication(NamedTuple):
@@ -116,53 +124,58 @@ def _compare(
     if conclusion is None or (premise is not None and are_equal(premise, conclusion)):
         return Implication(True)
     first, second = _ALWAYS if premise is None else premise.root, conclusion.root
+    read = [*walk(first), *walk(second)]
     given, known = _schema_facts(tool)
-    met = (first, *(_errors(first, given) if "fails" in meets else ()))
-    held = (second, *_errors(_always_evaluated(second), given))
+    met = (first, *(_failures(first, given) if "fails" in meets else ()))
+    held = (second, *_failures(second, given, _surely_evaluated))
     claims = [Claim(Logic(BOOL, "", "or", met)), Claim(Logic(BOOL, "", "or", held), holds=False)]
-    if Prover(_ANY_WORLD).ask([*claims, *map(Claim, known)]).possible is False:
+    fields = [n for n in read if isinstance(n, Field) and path_of(n.base) == "call.arguments"]
+    names = [*dict.fromkeys(field.step.name for field in fields)]
+    if tool.parameters.get("additionalProperties") is False:
+        unknown = [f for f in fields if f.step.name not in tool.parameters.get("properties", {})]
+        known += map(_failure, unknown)
+    proof = Prover(_ANY_WORLD).ask([*claims, *map(Claim, known)])
+    if proof.possible is False and not any(has_wrong_default(tool.parameters, n) for n in names):
         return Implication(True)
-    meets_first, meets_second = _judge(first, given), _judge(second, given)
+    outside: dict[str, Sequence[bool | None]] = {}
+    evaluate = [function(_cut(node, given, outside)) for node in (first, second)]
 
     def differ(arguments: Mapping[str, Any]) -> bool:
-        facts = SimpleNamespace(
-            call={"name": tool.name, "arguments": {**tool.defaults, **arguments}}
-        )
-        return meets_first(facts) in meets and meets_second(facts) is False
+        """Whether the calls differs, whatever the values of what is outside of it are."""
+        call = {"name": tool.name, "arguments": {**tool.defaults, **arguments}}
+        for values in product(*outside.values()):
+            there = {n: v for n, v in zip(outside, values, strict=True) if v is not None}
+            facts = SimpleNamespace(call=call, outside=there)
+            if (
+                _verdict(evaluate[0], facts) not in meets
+                or _verdict(evaluate[1], facts) is not False
+            ):
+                return False
+        return True
 
-    read = [*walk(first), *walk(second)]
     try:
-        accepts = Validator(tool.parameters)
-        for arguments in proposed_arguments(read, tool.parameters):
+        accepts = ServerSchema(tool.parameters)
+        for arguments in proposed_arguments(read, tool.parameters) if len(outside) < 4 else ():
             if differ(arguments) and not accepts.faults(arguments):
                 parsed = _parsed(tool, arguments)
                 if parsed is not None and differ(parsed):
-                    return Implication(False, arguments, _shown(arguments, read))
+                    shown = (f"{n} = {visible_json(arguments[n])}" for n in names if n in arguments)
+                    return Implication(False, arguments, ", ".join(shown) or "any arguments")
     except (NoLeastValueError, UnusableSchemaError) as error:
         return Implication(None, reason=f"no arguments of `{tool.name}` could be made: {error}")
-    outside = [n.path if isinstance(n, Fact) else n.name for n in read if _is_outside(n)]
-    if outside:
-        names = "`, `".join(dict.fromkeys(outside))
-        return Implication(None, reason=f"it may depend on `{names}`, whose values are not known")
+    others = [n.name if isinstance(n, Opaque) else n.path for n in read if _is_outside(n)]
+    if others:
+        listed = "`, `".join(dict.fromkeys(others))
+        return Implication(None, reason=f"it may depend on `{listed}`, which no call decides")
     return Implication(None, reason="neither a proof was found, nor arguments that show otherwise")
 
 
-def _shown(arguments: Mapping[str, Any], read: Iterable[Node]) -> str:
-    """The arguments that some nodes read, as text: ``usd = 500``."""
-    paths = [path_of(node) or "" for node in read]
-    return ", ".join(
-        f"{name} = {visible_json(value)}" for name, value in arguments.items()
-        if f"call.arguments.{name}" in paths
-    ) or "any arguments"  # fmt: skip
-
-
 def _parsed(tool: ToolSpec, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments as a condition reads them; None if the tool refuses them."""
+    """The arguments as a gate reads them; None if the tool refuses them."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - needed only for a `no`
+
     try:
-        parsed = tool.parse(json.dumps(arguments))
-        return json.loads(
-            json.dumps(parsed, default=lambda v: getattr(v, "model_dump", v.__dict__.copy)())
-        )
+        return to_jsonable_python(tool.parse(json.dumps(arguments)), by_alias=True)
     except Exception:  # noqa: BLE001  the application's own types may raise anything
         return None
 
@@ -174,22 +187,23 @@ def _schema_facts(tool: ToolSpec) -> tuple[set[str], list[Node]]:
     """The paths of the arguments that each call has, and what the schema says of their values."""
     scope = Scope({}, extra={"call": call_type({tool.name: tool.parameters})})
     given, texts = {"call", "call.name", "call.arguments"}, [f"call.name == {tool.name!r}"]
-    todo: list[tuple[str, Any]] = [("call.arguments", tool.parameters)]
+    todo: list[tuple[str, str, Any]] = [("call.arguments", "call.arguments", tool.parameters)]
     while todo:
-        path, schema = todo.pop()
+        path, text, schema = todo.pop()
         part, nullable = part_of(schema, tool.parameters)
-        for word, op in _BOUNDS.items():
-            if word in part:
-                value = f"len({path})" if word in _LENGTH else path
-                texts.append(
-                    (f"{path} is None or " if nullable else "") + f"{value} {op} {part[word]!r}"
-                )
-        for name, inner in () if nullable else part.get("properties", {}).items():
-            if name in part.get("required", ()) or (
-                path == "call.arguments" and name in tool.defaults
-            ):
+        unless = f"{text} is None or " if nullable else ""
+        for word in part.keys() & _BOUNDS.keys():
+            kind, condition = _BOUNDS[word]
+            if not kind or kind in part.get("type", kind):
+                texts.append(unless + condition.format(text, part[word]))
+        if nullable:
+            continue
+        texts += [f"{text} is not None"] if part.keys() & {"type", "enum", "const"} else []
+        for name, inner in part.get("properties", {}).items():
+            filled = path == "call.arguments" and name in tool.defaults
+            if filled or name in part.get("required", ()):
+                todo.append((f"{path}.{name}", f"{text}[{name!r}]", inner))
                 given.add(f"{path}.{name}")
-                todo.append((f"{path}.{name}", inner))
     known: list[Node] = []
     for text in texts:
         with suppress(ExpressionFault):
@@ -197,21 +211,50 @@ def _schema_facts(tool: ToolSpec) -> tuple[set[str], list[Node]]:
     return given, known
 
 
-def _errors(node: Node, given: Collection[str]) -> list[Node]:
-    """What may make it fail, each as a fact of its own: an argument that is missing, a division."""
-    found = [n for n in walk(node) if fails_itself(n) and path_of(n) not in given]
-    found = [
-        n for n in found if isinstance(n, Each) or not any(isinstance(m, Local) for m in walk(n))
-    ]
-    names = dict.fromkeys(f"{key(n, _ANY_WORLD)} fails" for n in found)
-    return [Fact(BOOL, name, name, ()) for name in names]
+def _failures(node: Node, given: Collection[str], evaluated: Walk = walk) -> list[Node]:
+    """The ways in which a condition fails: an argument is missing, a number divided by 0, ...
+
+    Each has a fact of its own, that a part fails once it is evaluated. `evaluated`: which parts
+    of a comparison are.
+    """
+    if isinstance(node, Not):
+        return _failures(node.part, given, evaluated)
+    out: list[Node] = []
+    if isinstance(node, Logic):
+        for number, part in enumerate(node.parts):
+            before = node.parts[:number]
+            if node.op == "or":
+                before = tuple(Not(BOOL, "", one) for one in before)
+            ways = _failures(part, given, evaluated)
+            out += [Logic(BOOL, "", "and", (*before, way)) for way in ways]
+        return out
+    for part in evaluated(node):
+        of_loop = not isinstance(part, Each) and any(isinstance(n, Local) for n in walk(part))
+        if fails_itself(part) and path_of(part) not in given and not of_loop:
+            out.append(_failure(part))
+    return out
 
 
-def _always_evaluated(node: Node) -> Node:
-    """The part of a condition that is evaluated for every call."""
-    while isinstance(node, (Logic, Not, Choice)):
-        node = node.test if isinstance(node, Choice) else children(node)[0]
-    return node
+def _failure(part: Node) -> Fact:
+    name = f"{key(part, _ANY_WORLD)} fails"
+    return Fact(BOOL, name, name, ())
+
+
+def _surely_evaluated(node: Node) -> Iterator[Node]:
+    """The parts of a condition that are evaluated for every call."""
+    yield node
+    inner = children(node)
+    match node:
+        case Choice(test=test):
+            inner = (test,)
+        case Logic():
+            inner = inner[:1]
+        case Compare(links=links):
+            inner = inner[: 1 if any(link.absent is not None for link in links) else 2]
+        case _:
+            pass
+    for child in inner:
+        yield from _surely_evaluated(child)
 
 
 # the search ---------------------------------------------------------------------------------
@@ -221,41 +264,27 @@ def _is_outside(node: Node) -> TypeGuard[Fact | Opaque]:
     return isinstance(node, Opaque) or (isinstance(node, Fact) and node.path != "call")
 
 
-def _judge(node: Node, given: Collection[str]) -> Callable[[Any], Verdict]:
-    """A function that evaluates a condition as the engine does, given the facts of `call` alone."""
-    if not any(map(_is_outside, walk(node))):
-        compiled = function(node)
+def _cut(node: Node, given: Collection[str], outside: dict[str, Sequence[bool | None]]) -> Node:
+    """The condition, with a variable in place of each part that reads more than the call.
 
-        def evaluate(facts: Any) -> Verdict:
-            try:
-                return compiled(facts, no_oracle) is not False
-            except GUARD_ERRORS:
-                return "fails"
-
-        return evaluate
+    `outside` gets the possible values of these variables; None: evaluating the part fails.
+    """
     match node:
         case Not(part=part):
-            inner = _judge(part, given)
-            return lambda facts: not v if isinstance(v := inner(facts), bool) else v
-        case Logic(op=op, parts=parts):
-            judges = [_judge(part, given) for part in parts]
-            certain = [not _errors(part, given) for part in parts]
-            return partial(_judge_all, op == "and", judges, certain)
+            return node._replace(part=_cut(part, given, outside))
+        case Logic(parts=parts):
+            return node._replace(parts=tuple(_cut(part, given, outside) for part in parts))
+        case _ if any(map(_is_outside, walk(node))):
+            name = key(node, _ANY_WORLD)
+            outside[name] = (True, False, None) if _failures(node, given) else (True, False)
+            return Fact(BOOL, name, name, (Step("outside", False), Step(name, True)))
         case _:
-            return lambda _: None
+            return node
 
 
-def _judge_all(
-    every: bool, judges: Sequence[Callable[[Any], Verdict]], certain: Sequence[bool], facts: Any
-) -> Verdict:
-    """The value of `and` (`every`) or `or`; `certain` are the parts that cannot fail."""
-    out: Verdict = every
-    for judge, sure in zip(judges, certain, strict=True):
-        value = judge(facts)
-        if value is None and sure:
-            out = None
-        elif value is None or (value == "fails" and out is None):
-            return None
-        elif value is not every:
-            return value
-    return out
+def _verdict(evaluate: Function, facts: Any) -> Verdict:
+    """The value of a condition, read as the engine does."""
+    try:
+        return evaluate(facts, no_oracle) is not False
+    except GUARD_ERRORS:
+        return "fails"
