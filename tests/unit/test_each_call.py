@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from chartloop import api, load, tool
 from chartloop.analysis.proofs.query import QueryFault
 from tests.gated import built_gated
 
@@ -103,6 +104,107 @@ def test_each_call(case: Case) -> None:
     assert str(found).startswith(case.says)
     assert " → ".join(found.witness) == case.path
     assert (case.says == NO_CALL) == (ASSUMED not in found.assumptions)
+
+
+@tool
+def refund(order: str, usd: float) -> str:
+    """Pay a customer back."""
+    return f"{usd} for {order}"
+
+
+class Gate(NamedTuple):
+    """The condition of a gate, the calls that are asked about, and the answer."""
+
+    id: str
+    gate: str
+    asked: str
+    says: str
+    arguments: dict[str, Any] | None = None
+
+
+OWN_ACCEPT = "no: tool `refund` can be executed with no event `accept` of its own: `approve` holds back only those with"
+USD = "call.arguments.usd"
+GATES = [
+    Gate("wider", f"{USD} > 50", f"{USD} > 100", "yes: `approve` shows the arguments"),
+    Gate("narrower", f"{USD} > 1000", f"{USD} > 100", f"{OWN_ACCEPT} `{USD} > 1000`; not one with `usd = 500`", {"order": "", "usd": 500}),
+    Gate("none", "", f"{USD} > 100", "yes: `approve` shows the arguments"),
+    Gate("none-is-asked", f"{USD} > 100", "", f"{OWN_ACCEPT} `{USD} > 100`; ask `each tool:refund when {USD} > 100 after its own accept`; not one with `usd = 50`", {"order": "", "usd": 50}),
+    Gate("every-call", f"{USD} > 5 or {USD} <= 5", "", "yes: `approve` shows the arguments"),
+    Gate("a-definition", f"strict or {USD} > 100", f"{USD} > 100 or vars.most > 501", "yes: `approve` shows the arguments"),
+    Gate("a-definition-is-asked", f"{USD} > 100", "strict", f"unknown: `approve` holds back the calls with `{USD} > 100`: it may depend on `vars.most`"),
+    Gate("a-variable", f"{USD} > vars.most", f"{USD} > 100", f"unknown: `approve` holds back the calls with `{USD} > vars.most`: it may depend on `vars.most`"),
+    Gate("a-variable-in-both", f"{USD} > vars.most or {USD} > 9", f"{USD} > vars.most", "yes: `approve` shows the arguments"),
+    Gate("a-variable-for-smaller-ones", f"{USD} > 1000 or {USD} > 100 and vars.most > 5", f"{USD} > 10", OWN_ACCEPT),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["machine", "child"])
+@pytest.mark.parametrize("case", GATES, ids=lambda case: case.id)
+def test_each_call_that_meets_a_condition(case: Gate, where: str) -> None:
+    body = {
+        "model": {"name": "scripted"}, "tools": ["refund"], "vars": {"most": 100},
+        "define": {"strict": "vars.most > 500"},
+        "approve": {"tools": ["refund"], **({"when": case.gate} if case.gate else {})},
+        "states": {
+            "think": {"do": "infer", "next": "act"}, "act": {"do": "call_tools", "next": "done"},
+            "done": {"stop": "completed"},
+        },
+    }  # fmt: skip
+    text: dict[str, Any] = {"chartloop": 1, "machine": "m", **body}
+    if where == "child":
+        runs = {"do": "run_machine", "with": {"machine": "c", "task": "x"}, "next": "done"}
+        text = {
+            **text,
+            "machines": {"c": body},
+            "states": {"run": runs, "done": {"stop": "completed"}},
+        }
+        text |= {"tools": [], "model": {"name": "scripted"}}
+        del text["approve"]
+    when = f"when {case.asked} " if case.asked else ""
+    found = load(json.dumps(text), tools=[refund]).query(
+        f"each tool:refund {when}after its own accept"
+    )
+    assert str(found).replace("child machine `c`: ", "").startswith(case.says)
+    assert case.arguments is None or found.arguments == case.arguments
+    assert (found.holds is False) == (found.arguments is not None)
+
+
+def test_a_condition_is_read_by_the_machine_that_makes_the_call() -> None:
+    """What the machine that asks has defined may not be there in its child, or mean less."""
+    child = {
+        "model": {"name": "scripted"}, "tools": ["refund"],
+        "approve": {"tools": ["refund"], "when": f"{USD} > 100"},
+        "states": {
+            "think": {"do": "infer", "next": "act"}, "act": {"do": "call_tools", "next": "done"},
+            "done": {"stop": "completed"},
+        },
+    }  # fmt: skip
+    text = {
+        "chartloop": 1, "machine": "m", "vars": {"most": 1}, "machines": {"c": child},
+        "define": {"strict": "vars.most > 500"},
+        "states": {
+            "run": {"do": "run_machine", "with": {"machine": "c", "task": "x"}, "next": "done"},
+            "done": {"stop": "completed"},
+        },
+    }  # fmt: skip
+    asking = load(json.dumps(text), tools=[refund])
+    assert asking.query(f"each tool:refund when {USD} > 500 after its own accept")
+    for word in ("strict", "vars.most > 5"):
+        found = asking.query(f"each tool:refund when {word} after its own accept")
+        assert found.holds is None
+        assert f"`{word}` is not a condition here" in found.reason
+
+
+def test_without_the_tools_the_condition_of_the_gate_is_the_only_one_that_is_known() -> None:
+    """Nothing is known of the arguments, so other conditions are not compared."""
+    text = machine(ACT, head=f"approve: {{tools: [buy], when: {USD} > 100}}")
+    questions = api.examine(text, assume=True).machine
+    assert questions is not None
+    assert questions.query(f"each tool:buy when ({USD} > 100) after its own accept")
+    for when in ("", f"when {USD} > 200 "):
+        found = questions.query(f"each tool:buy {when}after its own accept")
+        assert found.holds is None
+        assert "ask with that very condition" in found.reason
 
 
 def test_the_answer_is_plain_data_and_lists_what_it_takes_for_granted() -> None:

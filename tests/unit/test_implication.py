@@ -343,7 +343,15 @@ class Edge(NamedTuple):
     says: str = ""
 
 
-def edge_of(id: str, schema: Data, premise: str | None, conclusion: str, holds: bool | None, says: str = "", **more: Any) -> Edge:
+def edge_of(
+    id: str,
+    schema: Data,
+    premise: str | None,
+    conclusion: str,
+    holds: bool | None,
+    says: str = "",
+    **more: Any,
+) -> Edge:
     """An edge with a tool that requires an `x` of this schema."""
     return Edge(id, tool_of({"x": schema}, **more), premise, conclusion, holds, says)
 
@@ -472,7 +480,13 @@ KEPT = [
     Kept("failed-and-is-tested-now", ".x.k > 100", '"k" in .x and .x.k > 50', False, None),
     Kept("fails-later", '"k" in .x and .x.k > 50', ".x.k > 40", None, True),
     Kept("fails-in-both", ".y > 1 and .x.k > 50", ".y > 0 and .x.k > 40", True, True),
-    Kept("fails-in-a-part-that-is-not-evaluated", ".x.k > 1", "(1 if .y > 0 else .x.k) > 1", False, False),
+    Kept(
+        "fails-in-a-part-that-is-not-evaluated",
+        ".x.k > 1",
+        "(1 if .y > 0 else .x.k) > 1",
+        False,
+        False,
+    ),
     Kept("fails-in-a-chain-that-ends-before", ".x.k > 5", "0 < .y < .x.k", False, False),
     Kept("failed-behind-another", ".y > 5 and .x.k > 100", ".y > 5", True, True),
     Kept("no-division-any-more", "100 / .y > 5", ".y != 0 and 100 / .y > 5", False, None),

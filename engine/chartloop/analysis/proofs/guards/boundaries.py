@@ -28,6 +28,8 @@ INNER = 60
 """The most values of an object within the arguments."""
 DEEPEST = 8
 """The most references that are followed to a schema."""
+LARGEST = 1e15
+"""The largest number; beside it hundredths are lost."""
 LONGEST = 1_000
 """The longest text or list."""
 _SIZES = ("minLength", "maxLength", "minItems", "maxItems")
@@ -87,17 +89,14 @@ class _Proposals:
         self.root = root
         self.names = {n.step.name for n in read if isinstance(n, Field)}
         self.names |= {n.key for n in read if isinstance(n, Element) and isinstance(n.key, str)}
-        values = dict.fromkeys(
-            n.value for n in read if isinstance(n, Const) and type(n.value) is not bool
-        )
-        numbers = [v for v in values if isinstance(v, (int, float))]
+        values = dict.fromkeys(n.value for n in read if isinstance(n, Const))
+        numbers = [v for v in values if type(v) in (int, float)]
         if any(isinstance(n, Negative) for n in read):
             numbers += [-n for n in numbers]
         if any(isinstance(n, Arith) for n in read) and len(numbers) < 9:
-            pairs = list(product(numbers, repeat=2))
-            numbers += [a + b for a, b in pairs] + [a - b for a, b in pairs]
-            numbers += [a * b for a, b in pairs] + [a / b for a, b in pairs if b]
-        self.numbers = numbers
+            for a, b in list(product(numbers, repeat=2)):
+                numbers += (a + b, a - b, a * b, a / (b or 1))
+        self.numbers = [n for n in numbers if abs(n) < LARGEST]
         words = [v for v in values if isinstance(v, str)]
         self.words = [*words, "other", "", *(a + b for a, b in product(words[:6], repeat=2))]
         for word in words:
@@ -105,23 +104,17 @@ class _Proposals:
 
     def objects(self, part: Mapping[str, Any], most: int) -> Iterator[dict[str, Any]]:
         """Objects of a schema."""
-        names: list[str] = []
-        choices: list[list[Any]] = []
-        required = part.get("required", ())
+        required, choices = part.get("required", ()), dict[str, list[Any]]()
         for name, schema in part.get("properties", {}).items():
             if name in self.names:
-                found = list(self.values(schema))
-                choices.append(found if name in required else [*found, _ABSENT])
+                absent = [] if name in required else [_ABSENT]
+                choices[name] = [*self.values(schema), *absent]
             elif name in required:
-                choices.append([self.least(schema)])
-            else:
-                continue
-            names.append(name)
-        if not names and part.get("additionalProperties") is not False:
-            names = [*self.names, *self.words][:6]
-            choices = [[_ABSENT, *self.values(part.get("additionalProperties", {}))] for _ in names]
-        for values in _combinations(choices, most):
-            yield {n: v for n, v in zip(names, values, strict=True) if v is not _ABSENT}
+                choices[name] = [self.least(schema)]
+        if not choices and (free := part.get("additionalProperties", {})) is not False:
+            choices = {n: [_ABSENT, *self.values(free)] for n in [*self.names, *self.words][:6]}
+        for values in combinations([*choices.values()], most):
+            yield {n: v for n, v in zip(choices, values, strict=True) if v is not _ABSENT}
 
     def values(self, schema: Any) -> Iterator[Any]:
         """Values for a schema, likely ones first."""
@@ -154,6 +147,8 @@ class _Proposals:
                     yield [item, other]
             case "object":
                 yield from self.objects(part, INNER)
+                with suppress(NoLeastValueError):
+                    yield self.least({**part, "minProperties": 1})
             case _:
                 yield from (*self.words[:3], *self.numbers[:3], True, None)
 
@@ -165,7 +160,7 @@ class _Proposals:
     def _numbers(self, part: Mapping[str, Any], *, whole: bool) -> Iterator[float]:
         """Numbers between two boundaries, plain ones if possible, then those next to each one."""
         written = [part[word] for word in _NUMBERS if type(part.get(word)) in (int, float)]
-        bounds = sorted({0, *self.numbers, *written})
+        bounds = sorted(n for n in {0, *self.numbers, *written} if abs(n) < LARGEST)
         reach = [max(4, 3 * abs(bounds[end])) for end in (0, -1)]
         ends = [bounds[0] - reach[0], *bounds, bounds[-1] + reach[1]]
         found = [_plain_between(a, b) for a, b in pairwise(ends)]
@@ -195,7 +190,7 @@ def _plain_between(low: float, high: float) -> float:
     return middle
 
 
-def _combinations(choices: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:
+def combinations(choices: Sequence[Sequence[Any]], most: int) -> Iterator[tuple[Any, ...]]:
     """Yield all combinations, or the first and a random sample with a fixed seed."""
     if prod(map(len, choices)) <= most:
         yield from product(*choices)

@@ -135,25 +135,24 @@ def _compare(
         unknown = [f for f in fields if f.step.name not in tool.parameters.get("properties", {})]
         known += map(_failure, unknown)
     proof = Prover(_ANY_WORLD).ask([*claims, *map(Claim, known)])
-    if proof.possible is False and not any(has_wrong_default(tool.parameters, n) for n in names):
-        return Implication(True)
     outside: dict[str, Sequence[bool | None]] = {}
-    evaluate = [function(_cut(node, given, outside)) for node in (first, second)]
+    sides = [function(_cut(node, given, outside)) for node in (first, second)]
 
     def differ(arguments: Mapping[str, Any]) -> bool:
-        """Whether the calls differs, whatever the values of what is outside of it are."""
+        """Whether only the first condition is met, whatever the values outside of the call are."""
         call = {"name": tool.name, "arguments": {**tool.defaults, **arguments}}
         for values in product(*outside.values()):
             there = {n: v for n, v in zip(outside, values, strict=True) if v is not None}
             facts = SimpleNamespace(call=call, outside=there)
-            if (
-                _verdict(evaluate[0], facts) not in meets
-                or _verdict(evaluate[1], facts) is not False
-            ):
+            one, other = (_verdict(side, facts) for side in sides)
+            if one not in meets or other is not False:
                 return False
         return True
 
     try:
+        wrong = any(has_wrong_default(tool.parameters, name) for name in names)
+        if proof.possible is False and not wrong:
+            return Implication(True)
         accepts = ServerSchema(tool.parameters)
         for arguments in proposed_arguments(read, tool.parameters) if len(outside) < 4 else ():
             if differ(arguments) and not accepts.faults(arguments):
@@ -195,7 +194,9 @@ def _schema_facts(tool: ToolSpec) -> tuple[set[str], list[Node]]:
         for word in part.keys() & _BOUNDS.keys():
             kind, condition = _BOUNDS[word]
             if not kind or kind in part.get("type", kind):
-                texts.append(unless + condition.format(text, part[word]))
+                value = part[word]
+                words = [v for v in value if v is not None] if word == "enum" else value
+                texts.append(unless + condition.format(text, words))
         if nullable:
             continue
         texts += [f"{text} is not None"] if part.keys() & {"type", "enum", "const"} else []

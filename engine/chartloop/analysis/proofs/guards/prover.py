@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise, product
-from math import ceil, floor, inf, isfinite, prod
-from random import Random
+from itertools import pairwise
+from math import ceil, floor, inf, isfinite
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from chartloop.analysis.proofs.guards.boundaries import combinations
 from chartloop.analysis.proofs.guards.decide import (
     PER_QUESTION,
     ZERO,
@@ -164,7 +164,7 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
     except (RecursionError, AssertionError):
         return None
     trial = _Facts(facts)
-    for values in _sample_choices(choices):
+    for values in combinations(choices, TRIES):
         trial.set(values)
         try:
             if all(bool(fn(trial.root, no_oracle)) == holds for fn, holds in guards):
@@ -173,17 +173,6 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         except GUARD_ERRORS:
             continue
     return None
-
-
-def _sample_choices(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield combinations of values: all, or the first and a random sample with a fixed seed."""
-    if prod(map(len, choices)) <= TRIES:
-        yield from product(*choices)
-        return
-    yield tuple(values[0] for values in choices)
-    chance = Random(len(choices))  # noqa: S311 - not a secret
-    for _ in range(TRIES):
-        yield tuple(chance.choice(values) for values in choices)
 
 
 def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:

@@ -81,20 +81,18 @@ def _compare(query: Query, spec: MachineSpec, held: Expression) -> Implication:
         condition = condition_of_calls(asked or "True", spec, tool)
     except ExpressionFault as fault:
         return Implication(None, reason=f"`{asked}` is not a condition here: {fault.message}")
-    if condition is None:
-        if asked and _are_equal(asked, held.text):
-            return Implication(True)
-        why = f"not all arguments of `{tool}` have a known type; ask with that very condition"
-        return Implication(
-            None, reason=f"`approve` holds back the calls with `{held.text}`, and {why}"
-        )
-    found = implies(condition if asked else None, held, spec.registry.tools[tool])
-    if found.holds is None:
-        reason = f"`approve` holds back the calls with `{held.text}`: {found.reason}"
-        return found._replace(reason=reason)
-    ask = "" if asked else f"; ask `each tool:{tool} when {held.text} after its own {ACCEPT}`"
-    gap = f"`approve` holds back only those with `{held.text}`{ask}; not one with `{found.reason}`"
-    return found._replace(reason="" if found.holds else gap)
+    holds = f"`approve` holds back the calls with `{held.text}`"
+    if condition is not None:
+        found = implies(condition if asked else None, held, spec.registry.tools[tool])
+        if found.holds is False:
+            ask = f"; ask `each tool:{tool} when {held.text} after its own {ACCEPT}`"
+            reason = f"`approve` holds back only those with `{held.text}`{'' if asked else ask}"
+            return found._replace(reason=f"{reason}; not one with `{found.reason}`")
+        return found if found.holds else found._replace(reason=f"{holds}: {found.reason}")
+    if asked and _are_equal(asked, held.text):
+        return Implication(True)
+    why = f"not all arguments of `{tool}` have a known type; ask with that very condition"
+    return Implication(None, reason=f"{holds}, and {why}")
 
 
 def _searched(query: Query, search: Callable[[Query], Answer], loose: str) -> Answer:
