@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice, product
 
 from chartloop.core.types import BOOL
 from chartloop.language.approval import call_type, calling_states, expand, names_for
-from chartloop.language.expression import Expression
+from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.tree import Opaque
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
@@ -37,8 +40,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
         known = reader.registry.tools
         schemas = {n: known[n].parameters for n in named if n in known}
         if reader.registry.assumed and not all("properties" in s for s in schemas.values()):
-            text = str(shape.when)  # of tools that are not here, no argument has a type
-            when = Expression(text, BOOL, Opaque(BOOL, text, "when", ()))
+            when = _read_untyped(str(shape.when), scope, named)
         else:
             extra = {"call": call_type(schemas)}
             when = reader.guard(("approve", "when"), shape.when, replace(scope, extra=extra))
@@ -49,6 +51,30 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)
+
+
+_ARGUMENT = re.compile(r"\bcall\.arguments\.(\w+)")
+_TYPES = ({"type": "number"}, {"type": "string"}, {"type": "boolean"},
+          {"type": "array", "items": {"type": "string"}})  # fmt: skip
+_MOST = 64
+"""The most combinations of types that are tried."""
+
+
+def _read_untyped(text: str, scope: Scope, tools: Iterable[str]) -> Expression:
+    """A guard over arguments of tools that are not here, with types with which it is valid.
+
+    Opaque if no types fit.
+    """
+    names = dict.fromkeys(_ARGUMENT.findall(text))
+    for types in islice(product(_TYPES, repeat=len(names)), _MOST):
+        properties = dict(zip(names, types, strict=True))
+        schema = {"type": "object", "properties": properties, "required": [*names]}
+        extra = {"call": call_type(dict.fromkeys(tools, schema))}
+        try:
+            return parse(text, replace(scope, extra=extra), want=BOOL)
+        except ExpressionFault:
+            continue
+    return Expression(text, BOOL, Opaque(BOOL, text, "when", ()))
 
 
 def _report_taken_names(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
