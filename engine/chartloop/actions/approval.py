@@ -16,10 +16,10 @@ from chartloop.actions.declare import action
 from chartloop.actions.run_tool import failed_result
 from chartloop.core.approvals import ACCEPT, DENY, EDIT, NO_REQUEST, keyed, open_held, shown
 from chartloop.core.conversation import arguments_of, open_calls
-from chartloop.core.facts import EMPTY, ToolCall
+from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL, REMEMBERED
-from chartloop.core.specs import ToolSpec
+from chartloop.core.specs import GuardSpec, ToolSpec
 from chartloop.core.traits import BY_FIELDS
 from chartloop.core.types import ANY, STR, list_of, struct
 from chartloop.core.visible import visible_json
@@ -135,19 +135,10 @@ class Gate:
         """Whether a call needs an approval. One that cannot be judged does."""
         if call.name not in self.tools:
             return False
-        spec = self.ctx.machine.registry.tools.get(call.name)
-        if spec is None or (arguments := _validated(spec, call)) is None:
-            return True
         if self.remember and self.marks and self._mark(call) in self.marks:
             return False
-        if self.when is None:
-            return True
-        facts = widen(self.ctx.facts, call={"name": call.name, "arguments": arguments})
-        guards = self.ctx.machine.registry.guards
-        try:
-            return self.when.value(facts, lambda n, args: guards[n].call(*args)) is not False
-        except Exception:  # noqa: BLE001  a missing argument, or whatever a Python guard raises
-            return True
+        known = self.ctx.machine.registry
+        return is_held(known.tools.get(call.name), call, self.ctx.facts, self.when, known.guards)
 
     def clear(self, key: str, call: ToolCall) -> Cleared | ToolResult:
         """Decide on a call right before it is made: the call to make, or the result instead."""
@@ -185,6 +176,20 @@ class Gate:
         when = self.when.text if self.when is not None else ""
         parts = [call.name, dict(spec.parameters), self.who, when, arguments]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def is_held(
+    tool: ToolSpec | None, call: ToolCall, facts: Facts, when: Expression | None,
+    guards: Mapping[str, GuardSpec],
+) -> bool:  # fmt: skip
+    """Whether a call waits under a gate with this condition; one that cannot be judged does."""
+    if tool is None or (arguments := _validated(tool, call)) is None or when is None:
+        return True
+    known = widen(facts, call={"name": call.name, "arguments": arguments})
+    try:
+        return when.value(known, lambda n, args: guards[n].call(*args)) is not False
+    except Exception:  # noqa: BLE001  a missing argument, or whatever a Python guard raises
+        return True
 
 
 def _validated(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | None:
