@@ -225,7 +225,7 @@ def test_json_has_its_documented_shape(sh: Shell) -> None:
     told = sh("diff", "adder.yaml", "other.yaml", "--format", "json").json
     assert told | {"before": 0, "after": 0, "changes": 0} == {
         "format": 1, "same": False, "verdict": "adder: 1 difference; stops sooner",
-        "before": 0, "after": 0, "changes": 0,
+        "before": 0, "after": 0, "changes": 0, "consent": [],
     }  # fmt: skip
     assert set(told["before"]) == {"name", "file", "hash", "states"}
     assert told["before"]["hash"] != told["after"]["hash"]

@@ -60,3 +60,12 @@ def test_the_run_page_is_taken_of_the_server_that_the_docs_start() -> None:
     )
     assert script["TASK"] in page
     assert script["PICTURE"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_comment_on_consent_is_taken_of_the_page_s_files() -> None:
+    """A browser takes it; here is what it would run."""
+    script = runpy.run_path(str(DOCS / "consent_screen.py"))
+    assert list(script["files"]()) == ["refunds.yaml", "shop.py", "r49.yaml", "r250.yaml"]
+    assert [line.split()[0] for line in script["commands"]()] == ["chartloop", "chartloop", "sed"]
+    assert f"pictures/{script['PICTURE'].name}" in script["PAGE"].read_text("utf-8")
+    assert script["PICTURE"].read_bytes().startswith(b"\x89PNG")

@@ -147,6 +147,19 @@ WORDS = {
     "state.shape", "state.ask", "edge.label", "event.label",
 }  # fmt: skip
 """The keys that decide nothing: a run goes on under a file that differs in these alone."""
+DECIDES = {
+    "approve.tools": "which tools ask", "approve.when": "which of their calls ask",
+    "approve.by": "who answers", "approve.not_by": "who may not accept",
+    "approve.within": "how long a call can still be accepted",
+    "approve.expired": "what follows if nobody answers",
+    "approve.edit": "what an answer may do", "approve.remember": "how many calls an answer is for",
+    "file.approve": "all of it", "file.in_doubt": "whether a person decides on a call in doubt",
+    "state.in_doubt": "the same, at one state", "model.extra": "what the provider executes itself",
+    "file.states": "a state may execute calls", "state.do": "the same",
+    "state.allow": "the tools whose calls a state executes", "file.tools": "the same",
+    "file.machines": "a child may execute calls",
+}  # fmt: skip
+"""Every key of a file that decides on consent: see `test_consent_in_change` for the directions."""
 ELSEWHERE = {
     "file.chartloop": "the version of the language: there is one",
     "mcp_server.lock": "the lock of a recorded machine: its tools are compared one by one",
@@ -311,6 +324,7 @@ def test_every_key_of_the_schema_is_in_the_base() -> None:
 @pytest.mark.parametrize(("key", "child"), CASES)
 def test_a_change_of_a_key_is_seen(key: str, child: bool, folder: Path) -> None:
     old, tried = unchanged(folder, child=child), 0
+    consent = set[str]()
     words = WORDS - {"file.about"} if child else WORDS  # a model reads what its tool is for
     for at in (at for at in PLACES if at.key == key):
         for whole in edited(at):
@@ -318,8 +332,12 @@ def test_a_change_of_a_key_is_seen(key: str, child: bool, folder: Path) -> None:
             if new is None or old.canonical() == new.canonical():
                 continue
             tried += 1
-            assert diff(old, new), (at, whole)
+            found = diff(old, new)
+            assert found, (at, whole)
+            consent |= {one.kind for one in found.consent} - {"changed"}
+            assert not consent or key in DECIDES, (at, found.consent)
             assert Upgrade(old.chart, new.chart).only_words is (key in words), (at, whole)
             if child:  # the comparison of a child is the same: one other value is enough
                 break
     assert tried or key in HOLDERS, "no other value is valid"
+    assert consent or not key.startswith("approve.") or key not in DECIDES

@@ -2,7 +2,7 @@
 
     0 natural end   1 error, or a check that failed   2 nothing was started: see below
     3 stopped by a limit   4 waits for a person   5 cancelled, or not answered in time
-    6 another process drives the run   130 Ctrl-C, SIGTERM or SIGHUP
+    6 another process drives the run   7 a change loosens consent   130 Ctrl-C, SIGTERM or SIGHUP
 
 2: the command line is wrong, or what it names: a file, a port, a key, an extra, the journal.
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from chartloop.run.result import Result
 
-OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, DRIVEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, DRIVEN, LOOSENED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 PIPE = 141
 """The exit code of a program whose reader has gone (128 + SIGPIPE)."""
 

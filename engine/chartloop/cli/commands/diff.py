@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.compare_inputs import machines_at
-from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
+from chartloop.cli.error_report import LOOSENED, OK, USAGE, MisuseError, say_error
+from chartloop.cli.journal_access import open_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.options import RunOptions, option, pass_options
 from chartloop.cli.printing import print_lines
@@ -20,6 +22,7 @@ from chartloop.core.errors import ChartloopError, RunError
 with at_first_use(__name__):
     from chartloop.analysis.versions.diff import diff as differences
     from chartloop.pictures import save as saving
+    from chartloop.studies.review import recorded_calls
 
 if TYPE_CHECKING:
     from chartloop.analysis.versions.diff.diff import Diff
@@ -33,7 +36,39 @@ _BY_SUFFIX = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class DiffOptions(RunOptions):
+class ConsentOptions(RunOptions):
+    """What `diff` and `review` may be asked about consent."""
+
+    journal: str | None = option(
+        "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL",
+        help="Also say which calls of its runs asked and no longer would, or the other way round.",
+    )  # fmt: skip
+    fail_on: str = option(
+        "--fail-on", type=click.Choice(["differs", "loosened", "invalid"]), default="differs",
+        show_default=True,
+        help="`loosened`: exit with 7 if consent is loosened, else with 0. `invalid`: with 0 unless"
+        " a machine cannot be loaded.",
+    )  # fmt: skip
+
+    def on_record(self, found: Diff) -> Diff:
+        """The comparison, with what it would have meant for the calls of the journal."""
+        if self.journal is None:
+            return found
+        return recorded_calls.with_recorded_calls(found, open_journal(self))
+
+    def exit_code(self, found: Sequence[Diff | None]) -> int:
+        """The exit code of comparisons; None where one of the two machines does not exist."""
+        match self.fail_on:
+            case "loosened":
+                return LOOSENED if any(one is not None and one.loosened for one in found) else OK
+            case "differs":
+                return OK if all(one is not None and one.same for one in found) else DIFFERS
+            case _:
+                return OK
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class DiffOptions(ConsentOptions):
     """The options of `diff`."""
 
     format: str | None = option(
@@ -63,12 +98,14 @@ order of keys and notation do not count as differences. Nothing that a file name
 run; undeclared tools count as known.
 
 \b
-Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
+Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read, 7 with
+--fail-on loosened: calls no longer wait for a person, or it is not known whether they do.
 """
 )
 @click.argument("before", shell_complete=completion.machines)
 @click.argument("after", shell_complete=completion.machines)
 @parameters.options_of(DiffOptions)
+@parameters.options_of(ConsentOptions)
 @parameters.tools_option
 @parameters.define_option
 @pass_options(DiffOptions)
@@ -84,7 +121,7 @@ def diff(before: str, after: str, options: DiffOptions) -> None:
         raise click.exceptions.Exit(USAGE) from None
     if result is None:
         raise click.exceptions.Exit(USAGE)
-    raise click.exceptions.Exit(OK if result.same else DIFFERS)
+    raise click.exceptions.Exit(options.exit_code([result]))
 
 
 def _form_of(output: str | None) -> str:
@@ -96,13 +133,13 @@ def _form_of(output: str | None) -> str:
     return _BY_SUFFIX.get(suffix, "text")
 
 
-def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
+def _compare(before: str, after: str, options: DiffOptions) -> Diff | None:
     """Compare two machines. None, with findings on stderr, if a side is not a machine."""
     machines = machines_at((before, after), options)
     if machines is None:
         return None
     (one, old), (other, new) = machines
-    return differences.diff(old, new, names=(one, other))
+    return options.on_record(differences.diff(old, new, names=(one, other)))
 
 
 # output -------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.commands.diff import save
-from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
+from chartloop.cli.commands.diff import ConsentOptions, save
+from chartloop.cli.error_report import USAGE, MisuseError, say_error
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of
-from chartloop.cli.options import RunOptions, option, pass_options
+from chartloop.cli.options import option, pass_options
 from chartloop.core.errors import ChartloopError
 
 with at_first_use(__name__):
@@ -26,11 +26,9 @@ with at_first_use(__name__):
 if TYPE_CHECKING:
     from chartloop.studies.review.changed_machines import Reviewed, Scope
 
-DIFFERS = 1
-
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ReviewOptions(RunOptions):
+class ReviewOptions(ConsentOptions):
     """The options of `review`."""
 
     format: str | None = option(
@@ -50,13 +48,6 @@ class ReviewOptions(RunOptions):
         metavar="URL",
         help="The address of a picture; {picture} stands for its file name.",
     )
-    fail_on: str = option(
-        "--fail-on",
-        type=click.Choice(["differs", "invalid"]),
-        default="differs",
-        show_default=True,
-        help="`invalid`: exit with 0 unless a machine cannot be loaded.",
-    )
 
 
 @click.command(
@@ -73,12 +64,14 @@ that a file names is imported or run, and no link is followed out of the reposit
 has a workflow and a pre-commit hook.
 
 \b
-Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
+Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded, 7 with --fail-on loosened:
+calls no longer wait for a person, or it is not known whether they do.
 """
 )
 @click.argument("base", metavar="BASE[..HEAD]")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @parameters.options_of(ReviewOptions)
+@parameters.options_of(ConsentOptions)
 @parameters.tools_option
 @pass_options(ReviewOptions)
 def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
@@ -88,6 +81,7 @@ def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
         looking = revisions.Looking(declare.specs_of(own_of(options)))
         inside = [_from_root(scope, path) for path in paths]
         reviewed = list(changed_machines.review(scope, looking, inside))
+        reviewed = [one._replace(diff=one.diff and options.on_record(one.diff)) for one in reviewed]
         names = _picture_names(reviewed, options.pictures)
         if options.format == "json":
             text = f"{console.as_json(comment.review_data(scope, reviewed))}\n"
@@ -102,8 +96,7 @@ def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
         raise click.exceptions.Exit(USAGE) from None
     if any(one.invalid for one in reviewed):
         raise click.exceptions.Exit(USAGE)
-    passes = options.fail_on == "invalid" or all(one.same for one in reviewed)
-    raise click.exceptions.Exit(OK if passes else DIFFERS)
+    raise click.exceptions.Exit(options.exit_code([one.diff for one in reviewed]))
 
 
 def _sides(revisions: str) -> tuple[str, str | None]:

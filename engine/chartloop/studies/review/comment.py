@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from chartloop.analysis.versions.diff.align import Pairs
+from chartloop.analysis.versions.diff.change import Change
+from chartloop.analysis.versions.diff.consent import Consent
 from chartloop.analysis.versions.diff.diff import say, where
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
@@ -58,6 +61,7 @@ class _Section:
         if self.brief:
             return
         yield _problem(self.reviewed)
+        yield _consent(self.reviewed)
         yield _differences(self.reviewed, self.listed)
         if self.mermaid:
             yield f"```mermaid\n{self.mermaid.rstrip()}\n```"
@@ -167,6 +171,32 @@ _SIGNS = {"+": "+", "−": "-", "~": "!"}
 """The signs by which GitHub colours a line: green, red, orange."""
 
 
+def _consent(one: Reviewed) -> str:
+    """The effect on the calls that wait for a person."""
+    if one.diff is None or not one.diff.consent:
+        return ""
+    counts = Counter(said.kind for said in one.diff.consent if said.kind != "changed")
+    head = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "the same calls ask"
+    lines: list[str] = []
+    for said in one.diff.consent[:_FINDINGS]:
+        lines += _wrapped(said, one.diff.files)
+    parts = [f"**Consent: {head}.**", _block(lines, "diff")]
+    if len(one.diff.consent) > _FINDINGS:
+        parts.append(f"_and {len(one.diff.consent) - _FINDINGS} more_")
+    return "\n\n".join(parts)
+
+
+def _wrapped(change: Change | Consent, files: tuple[str, str]) -> list[str]:
+    """A change with its place, in lines of a diff."""
+    sign, place = _SIGNS[change.sign], where(change, files)
+    rows = textwrap.wrap(say(change), _WIDE, break_on_hyphens=False) or [""]
+    if place and len(rows[-1]) + len(place) < _WIDE:
+        rows[-1] += f"  ({place})"
+    elif place:
+        rows.append(f"({place})")
+    return [f"{sign} {rows[0]}", *(f"{sign}     {row}" for row in rows[1:])]
+
+
 def _differences(one: Reviewed, most: int | None) -> str:
     if one.diff is None or one.diff.same:
         return ""
@@ -177,13 +207,7 @@ def _differences(one: Reviewed, most: int | None) -> str:
             break
         lines.append(f"@@ {group} @@")
         for change in changes[:left]:
-            sign, place = _SIGNS[change.sign], where(change, one.diff.files)
-            rows = textwrap.wrap(say(change), _WIDE, break_on_hyphens=False) or [""]
-            if place and len(rows[-1]) + len(place) < _WIDE:
-                rows[-1] += f"  ({place})"
-            elif place:
-                rows.append(f"({place})")
-            lines += [f"{sign} {rows[0]}", *(f"{sign}     {row}" for row in rows[1:])]
+            lines += _wrapped(change, one.diff.files)
         left = max(0, left - len(changes))
     if most is not None and most < len(one.diff.changes):
         lines.append(f"# and {len(one.diff.changes) - most} more")

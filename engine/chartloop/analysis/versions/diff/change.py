@@ -163,8 +163,8 @@ class Change:
             "group": self.group,
             "only_words": self.only_words,
             "within": list(self.within),
-            "before": _side(self.before),
-            "after": _side(self.after),
+            "before": side_data(self.before),
+            "after": side_data(self.after),
             "effects": [{"who": e.after or None, "way": e.way} for e in self.effects],
             "words": str(self),
         }
@@ -174,7 +174,8 @@ SHOWN = 4
 """The most effects that a sentence names."""
 
 
-def _side(side: Side | None) -> dict[str, Any] | None:
+def side_data(side: Side | None) -> dict[str, Any] | None:
+    """The public JSON shape of one side."""
     if side is None:
         return None
     place = side.place

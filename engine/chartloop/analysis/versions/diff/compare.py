@@ -8,8 +8,7 @@ Source:      the issue "Pictures", 3
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -218,14 +217,12 @@ class _Comparator:
     ) -> Change:
         one, (old, new) = parts[0], aspects
         kind: Kind = "removed" if new is None else "added" if old is None else "changed"
-        if one.what == "approve" and kind != "changed":
-            kind = _CONSENT.get((name, kind), kind)
         effects: tuple[Effect, ...] = ()
         if old is not None and new is not None:
             if one.what == "edge" and name == "to":
                 kind = "retargeted"
-            elif one.what == "approve" and name == "tools":
-                kind = _tools_kind(json.loads(old.value), json.loads(new.value))
+            elif one.what == "approve":
+                pass  # what it does to consent is said by itself
             elif old.guard is not None and new.guard is not None and old.guard.type.kind == "bool":
                 kind, effects = self._guard_change(parts, old.guard, new.guard)
             elif one.what == "limit" and name == "value":
@@ -276,8 +273,6 @@ class _Comparator:
         if not moved:
             return "changed", ()
         way = _way(moved, self._stops(parts)) if parts[0].what != "definition" else None
-        if parts[0].what == "approve":  # where the guard holds, a person is asked
-            return ("tightened" if moved > 0 else "loosened"), ()
         kind: Kind = "loosened" if moved > 0 else "tightened"
         return kind, (Effect("", "", way),) if way else ()
 
@@ -316,21 +311,6 @@ class _Comparator:
             time: Way = "longer" if moved > 0 else "shorter"
             way = time if guard.deadline else _way(moved, guard.stops)
             yield Effect(guard.before, guard.after, way)
-
-
-_CONSENT: Mapping[tuple[str, Kind], Kind] = {
-    ("when", "added"): "loosened", ("when", "removed"): "tightened",
-    ("not_by", "added"): "tightened", ("not_by", "removed"): "loosened",
-    ("remember", "added"): "loosened", ("remember", "removed"): "tightened",
-}  # fmt: skip
-"""What a key of `approve` does to consent: `loosened` is what no longer asks, or asks fewer."""
-
-
-def _tools_kind(old: list[str], new: list[str]) -> Kind:
-    """What other tools under `approve` do to consent."""
-    if set(old) < set(new):
-        return "tightened"
-    return "loosened" if set(old) > set(new) else "changed"
 
 
 def _are_numbers(old: Any, new: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from chartloop.analysis.versions.diff.change import GROUPS, Change, Way
 from chartloop.analysis.versions.diff.compare import Comparison, compare
+from chartloop.analysis.versions.diff.consent import Consent, consent
 from chartloop.analysis.versions.diff.diff_picture import ReviewPicture
 from chartloop.analysis.versions.diff.merge import Merged, focus, merge
 from chartloop.core.reports import Part, Report
@@ -48,6 +49,8 @@ class Diff(Report):
     after: OfMachine
     names: tuple[str, str] = ("", "")
     """The names of the two: files, revisions."""
+    recorded: tuple[Consent, ...] = ()
+    """The effect on recorded calls, if they were looked at: `studies.review.recorded_calls`."""
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -59,6 +62,16 @@ class Diff(Report):
     def changes(self) -> tuple[Change, ...]:
         """Every difference, in order of display."""
         return self.comparison.changes
+
+    @cached_property
+    def consent(self) -> tuple[Consent, ...]:
+        """The effect on the calls that wait for a person, the loosened sentences first."""
+        return (*consent(self.before.spec, self.after.spec), *self.recorded)
+
+    @property
+    def loosened(self) -> bool:
+        """Whether calls may be executed with fewer answers, or whether that is not known."""
+        return any(one.kind == "loosened" for one in self.consent)
 
     @property
     def same(self) -> bool:
@@ -93,7 +106,8 @@ class Diff(Report):
         for verb, both in _VERDICTS:
             if effects := [way for way in both if way in ways]:
                 message += f"; {verb} {' and '.join(effects)}"
-        return message
+        kinds = dict.fromkeys(one.kind for one in self.consent if one.kind != "changed")
+        return f"{message}; consent {' and '.join(kinds)}" if kinds else message
 
     def parts(self) -> Iterator[Part]:
         """The verdict, the two names, and every difference with its place, by heading."""
@@ -103,13 +117,19 @@ class Diff(Report):
         if any(self.names):
             before, after = self.names
             yield from (Line(f"− {before}", "red"), Line(f"+ {after}", "green"))
-        for group, changes in self.groups.items():
-            yield from (Line(""), Line(group, "bold"))
-            for change in changes:
+        for group in GROUPS:
+            found = (*self.sentences(group), *self.groups.get(group, ()))
+            if found:
+                yield from (Line(""), Line(group, "bold"))
+            for change in found:
                 sign = Span(change.sign, f"{_COLOURS[change.sign]} bold")
                 place = where(change, self.files)
                 suffix = ("  ", Span(f"({place})", "dim", whole=True)) if place else ()
                 yield Line.of("  ", sign, " ", *_mark_code(say(change)), *suffix)
+
+    def sentences(self, group: Group) -> tuple[Consent, ...]:
+        """The sentences that come first under a heading: those on consent under its own."""
+        return self.consent if group == "Consent" else ()
 
     def text(self) -> str:
         """Return the lines as one text that ends with a newline."""
@@ -129,6 +149,7 @@ class Diff(Report):
             "before": _machine(self.before, self.names[0]),
             "after": _machine(self.after, self.names[1]),
             "changes": [change.to_dict() for change in self.changes],
+            "consent": [one.to_dict() for one in self.consent],
         }
 
     # pictures -------------------------------------------------------------------------------
@@ -179,12 +200,12 @@ def _count(number: int) -> str:
     return say_count(number, "difference")
 
 
-def say(change: Change) -> str:
+def say(change: Change | Consent) -> str:
     """Return a change in one line without control characters."""
     return one_line(str(change))
 
 
-def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
+def where(change: Change | Consent, files: tuple[str, str] = ("", "")) -> str:
     """Return the place of a change: ``old.yaml:3 → new.yaml:5``, or its only side.
 
     If both sides are in `files`, which the reader knows, only lines are given: ``line 3 → 5``.

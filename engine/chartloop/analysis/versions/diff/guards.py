@@ -115,7 +115,7 @@ class Shift:
 
     def _of_numbers(self, a: Node, b: Node) -> Sign:
         """The sign for two bounds made of numbers and limits; None for other nodes."""
-        one, other = _number(a, self.before), _number(b, self.after)
+        one, other = number_of(a, self.before), number_of(b, self.after)
         if one is None or other is None:
             return None
         return (other > one) - (other < one)
@@ -231,7 +231,7 @@ _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
 }  # fmt: skip
 
 
-def _number(node: Node, limits: Mapping[str, Any]) -> float | None:
+def number_of(node: Node, limits: Mapping[str, Any]) -> float | None:
     """The value of a literal, a limit, or arithmetic of these; None for any other node."""
     if not (node.type.numeric or node.type.kind == "duration"):
         return None
@@ -244,10 +244,10 @@ def _number(node: Node, limits: Mapping[str, Any]) -> float | None:
         case Fact(path=path):
             value = limits.get(path.removeprefix("limits."))
         case Negative(part=part):
-            inner = _number(part, limits)
+            inner = number_of(part, limits)
             value = None if inner is None else -inner
         case Arith(op=op, left=left, right=right) if op in _ARITHMETIC:
-            one, other = _number(left, limits), _number(right, limits)
+            one, other = number_of(left, limits), number_of(right, limits)
             if one is not None and other is not None and (op != "/" or other):
                 value = _ARITHMETIC[op](one, other)
         case _:
