@@ -38,6 +38,7 @@ from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.core.errors import Finding, Findings, RunError, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
+from chartloop.core.person_names import person_name
 from chartloop.core.records import Input
 from chartloop.core.version import __version__
 from chartloop.language.dump import canonical
@@ -288,7 +289,7 @@ class Machine:
             start=self._entry(start, continued=continues is not None),
             metadata=own_metadata(metadata),
             plugins=used_plugins(spec, [str(made.settings.get("name", ""))]),
-            submitter=submitter,
+            submitter=person_name(submitter, "`submitter`"),
         )
         # refuse a run that would fail later, or that might exceed the required bounds
         for child in (part for part in spec.family() if part is not spec):

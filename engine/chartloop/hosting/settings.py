@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from chartloop.adapters.journal.opening import JournalOrPath
 from chartloop.api import Own, PortOptions
 from chartloop.core.errors import SetupError, nearest
+from chartloop.core.person_names import person_name
 from chartloop.run.tenants import ALL_TENANTS, NAME, Reach
 
 Scope: TypeAlias = Literal["read", "answer", "drive", "edit"]
@@ -126,6 +127,12 @@ class Settings:
     """The name of the driver that a lease shows to others."""
 
     def __post_init__(self) -> None:
+        named = [t._replace(name=person_name(t.name, "the token of")) for t in self.tokens]
+        people = [person_name(to, "`--ask-to`") for to in self.ask_to]
+        if "" in people:
+            raise SetupError("`--ask-to` names nobody", hint="give a name: `eve@example.org`")
+        object.__setattr__(self, "tokens", (*named,))
+        object.__setattr__(self, "ask_to", (*people,))
         if self.workers < 0:
             raise SetupError(f"{self.workers} workers cannot drive", hint="give 0 or more")
         if self.ask_to and not (self.url and self.components.get("notifier")):
