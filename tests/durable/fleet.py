@@ -28,8 +28,9 @@ from typing import Any, NamedTuple, Protocol
 from chartloop import load
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.core.errors import WaitError
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.run.calls import begun_in
 from chartloop.run.journal import Event

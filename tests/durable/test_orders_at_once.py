@@ -13,9 +13,10 @@ import pytest
 from chartloop.api import load
 from chartloop.core.errors import RunError, StatusError
 from chartloop.hosting.begin import CLAIM, PENDING, claim_order
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.problems import Refusal
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.run.journal import Journal, MemoryJournal
 from chartloop.run.requests import StoredRequest

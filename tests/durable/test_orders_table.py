@@ -27,10 +27,11 @@ from chartloop.adapters.journal.opening import is_server
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import ChartloopError, RunError
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.mcp_server.tool_calls import Calls
 from chartloop.hosting.problems import Refusal
-from chartloop.hosting.runs import Caller, Runs, release
+from chartloop.hosting.runs import Runs, release
 from chartloop.hosting.settings import Settings
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.answer_links import links_of, make_link
@@ -325,13 +326,13 @@ def move_python(hand: Hand, run_id: str) -> Any:
 
 def with_link(place: Place, run_id: str) -> None:
     prepared(place, run_id, 1)
-    question = place.machine.open(run_id, journal=place.journal).question
-    by_hand(make_link(place.journal, run_id, question, "eve@example.org"))
+    run = place.machine.open(run_id, journal=place.journal)
+    by_hand(make_link(place.journal, run.session, "eve@example.org"))
 
 
 def by_link(hand: Hand, run_id: str) -> Any:
     (link,) = by_hand(links_of(hand.journal, run_id))
-    caller = Caller(f"key {run_id}", "link", link.to, "answer", via=link.via)
+    caller = Caller(f"key {run_id}", "link", link.to, "answer", link=link)
     body = {"event": "yes", "wait": link.wait, "then": "run"}
     return hand.runs.message("answer", run_id, body, caller)
 

@@ -18,8 +18,9 @@ from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api.continuing import move_session
 from chartloop.api.retrying import retry_plan, retry_run
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.hosting.ticks import take_ticks
 from chartloop.run.journal_pages import RunFilter

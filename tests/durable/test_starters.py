@@ -18,8 +18,9 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine, load
 from chartloop.core.errors import RunError
 from chartloop.hosting.begin import PATIENCE, begin_once
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.runs import Caller, Runs, release
+from chartloop.hosting.runs import Runs, release
 from chartloop.hosting.settings import Settings
 from chartloop.run.copies import put_tree, read_tree
 from chartloop.run.journal import Journal

@@ -25,9 +25,10 @@ import pytest
 from chartloop.api import Machine, Run, load
 from chartloop.api.retrying import check_retry, retry_plan, retry_run
 from chartloop.core.errors import ChartloopError, FollowedError
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.problems import problem_of
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.run.copies import lines_of, put_tree, read_tree, read_trees
 from chartloop.run.journal import Journal

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal, RunRow

@@ -41,8 +41,9 @@ from chartloop.adapters.journal.writes import (
     Sweep,
 )
 from chartloop.hosting import begin
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.run import lease, lease_holder
 

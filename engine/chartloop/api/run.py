@@ -34,6 +34,7 @@ from chartloop.language.values import limit_value, var_value
 from chartloop.machine.explain import Explanation
 from chartloop.pictures.of_machine import OfMachine
 from chartloop.run.answer import Answer, Sent, send_answer
+from chartloop.run.answer_links import AnswerLink
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.certificate import stored_certificate
 from chartloop.run.events import Event, Rewound
@@ -379,7 +380,7 @@ class Run:
         wait: str = "",
         ahead: str = "",
         shown: str | None = None,
-        via: str = "",
+        link: AnswerLink | None = None,
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
@@ -389,15 +390,22 @@ class Run:
         `ahead` names a state instead, whose next wait takes the answer as soon as it begins; the
         record then says that the question was not seen; a state that `approve` made takes none.
         `shown` is the `digest` of the question that a person was shown: another one is refused.
-        `via` is recorded with the answer: how it came. `message_id` makes a repeated delivery
-        harmless.
+        `link` is the link that it comes by, which the record names. `message_id` makes
+        a repeated delivery harmless.
 
         `AnswerError` for an event or data that the wait does not accept, `WaitError` for a wait
         that is not the current one, `AnsweredError` for one already answered, `AheadError` for an
         invalid `ahead`.
         """
         answer = self.asend(
-            event, data, wait=wait, ahead=ahead, shown=shown, via=via, at=at, message_id=message_id
+            event,
+            data,
+            wait=wait,
+            ahead=ahead,
+            shown=shown,
+            link=link,
+            at=at,
+            message_id=message_id,
         )
         return self._wait(answer)
 
@@ -409,7 +417,7 @@ class Run:
         wait: str = "",
         ahead: str = "",
         shown: str | None = None,
-        via: str = "",
+        link: AnswerLink | None = None,
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
@@ -417,7 +425,7 @@ class Run:
         await self._move()  # the question is the one that this machine asks
         if ahead and not self.session.head:
             await advance(self.session)
-        answer = Answer(event, data or EMPTY, wait, ahead, shown, via)
+        answer = Answer(event, data or EMPTY, wait, ahead, shown, link)
         return await send_answer(self.session, answer, at=at, message_id=message_id)
 
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:

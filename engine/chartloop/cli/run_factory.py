@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from chartloop.cli.options import RunOptions
     from chartloop.cli.script import Script
     from chartloop.cli.server_options import ServerOptions
+    from chartloop.language.spec import MachineSpec
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
     from chartloop.run.tracing import Tracer
@@ -103,7 +104,7 @@ def start_values(
         "vars": {**variables, **more.get("vars", {})},
         "memory": dict(options.memory), "tasks": tasks_of(spec, options),
         "agent": options.agent, "session": options.session,
-        "submitter": _submitter(machine, options), "tenant": options.tenant,
+        "submitter": own_name(spec, options.submitter), "tenant": options.tenant,
         "priority": options.priority,
         "require_bound": figures_of(options.required) if options.required else None,
     }  # fmt: skip
@@ -131,10 +132,10 @@ def submit_run(machine: Machine, job: Job, options: RunOptions, journal: Journal
     return sync.by_hand(journal.place_request(order)) is order
 
 
-def _submitter(machine: Machine, options: RunOptions) -> str:
-    """Who submits a run; the user of this process where a gate of the file asks."""
-    if options.submitter is not None or not machine.spec.needs_submitter:
-        return options.submitter or ""
+def own_name(spec: MachineSpec, given: str | None) -> str:
+    """Who submits a run or makes a link; the process's user where a gate depends on it."""
+    if given is not None or not spec.needs_submitter:
+        return given or ""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a user id without a name

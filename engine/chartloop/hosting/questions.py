@@ -28,6 +28,8 @@ from chartloop.run.journal import Journal
 from chartloop.run.requests import StoredRequest
 
 KIND = "asked"
+SERVER = "server"
+"""The maker of the links in a notice."""
 PROMPT = 0.2
 """Seconds that a run is kept for its notice."""
 LOST = 30.0
@@ -61,7 +63,7 @@ async def tell_question(settings: Settings, journal: Journal, run: Run) -> bool:
             return True
         links: list[dict[str, Any]] = []
         for to in settings.ask_to:
-            link = await make_link(journal, run.id, question, to)
+            link = await make_link(journal, run.session, to, made_by=SERVER)
             made.append(link.link)
             links.append({"to": link.link.to, "url": link.url(settings.url),
                           "until": link.link.until})  # fmt: skip

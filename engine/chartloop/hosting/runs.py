@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.api import Machine, PortOptions, Run, StartOptions, new_run_id
@@ -25,11 +25,13 @@ from chartloop.core.errors import (
     ChartloopError,
     Driven,
     LimitError,
+    SetupError,
     StatusError,
     UnknownRunError,
 )
-from chartloop.core.visible import is_blank
+from chartloop.core.person_names import person_name
 from chartloop.hosting.begin import PENDING, begin_once, claim_order, digest_of, refuse_other
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines, needs_of
 from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
@@ -39,10 +41,10 @@ from chartloop.hosting.reading import (
     count_of,
     records_each,
 )
-from chartloop.hosting.settings import Scope, Settings
+from chartloop.hosting.settings import Settings
 from chartloop.language.values import limit_value, raised_limits, var_value
 from chartloop.run.answer import say_time, wait_over
-from chartloop.run.answer_links import WEEK, AnswerLink, MadeLink, make_link
+from chartloop.run.answer_links import AnswerLink, MadeLink, make_link
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import CHILD_MARK, Journal, RunRow, duplicate_run_error
 from chartloop.run.journal_pages import RunFilter
@@ -55,8 +57,6 @@ from chartloop.run.requests import StoredRequest, start_key
 from chartloop.run.succession import refuse_moved, said_of
 from chartloop.run.sync import by_hand, wait
 from chartloop.run.tenants import (
-    ALL_TENANTS,
-    Reach,
     in_tenant,
     refuse_stranger,
     tenant_of,
@@ -78,45 +78,6 @@ FOLLOWERS = 5
 FORKS = 20
 """How many forks of forks are followed to the run that was continued."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
-
-
-class Caller(NamedTuple):
-    """The sender of an order and its idempotency key."""
-
-    key: str = ""
-    """The header `Idempotency-Key`; empty for none."""
-    name: str = ""
-    """The name of the token: the same key of another token is a different key."""
-    person: str = ""
-    """The name that the token's owner gave it; empty for a token without one."""
-    scope: Scope = "edit"
-    """What the token allows."""
-    reach: Reach = ALL_TENANTS
-    """The runs that it may see: ids in the body of an order are its own."""
-    via: str = ""
-    """How its answers come, for their records; empty but for a link."""
-
-    def own_id(self, run_id: str, tenant: str | None) -> str:
-        """The whole id of a run that it starts. Raises `Refusal` for a tenant that is not its."""
-        if tenant is not None and self.reach.tenant not in (None, tenant):
-            raise Refusal(
-                403, f"your token is not of tenant `{tenant}`",
-                hint="leave `tenant` out: a run gets that of the token",
-                wrong=[Wrong("/tenant", "another tenant than the token's")],
-            )  # fmt: skip
-        return self.reach.whole(in_tenant(tenant, run_id))
-
-    def sign(self, given: Any, field: str) -> Any:
-        """Who submits or answers: the token's name. Raises `Refusal` for another one."""
-        if not self.person or given == self.person:
-            return given
-        if given is not None and not (isinstance(given, str) and is_blank(given)):
-            raise Refusal(
-                403, f"`{given}` is not the name of your token",
-                hint=f"leave `{field}` out: it becomes `{self.person}`",
-                wrong=[Wrong(f"/{field.replace('.', '/')}", "another name than the token's")],
-            )  # fmt: skip
-        return self.person
 
 
 class Runs:
@@ -292,12 +253,8 @@ class Runs:
 
     def make_link(self, run_id: str, body: Mapping[str, Any], caller: Caller) -> MadeLink:
         """Make a link to the question of a run. `WaitError` if it asks nothing."""
-        run = self._fresh(self.row(run_id))
-        made = make_link(
-            self.journal, run.id, run.question, body["to"], wait=body.get("wait", ""),
-            within=body.get("within", WEEK), made_by=caller.person,
-        )  # fmt: skip
-        return by_hand(made)
+        session = self._fresh(self.row(run_id)).session
+        return by_hand(make_link(self.journal, session, **body, made_by=caller.person))
 
     def link_over(self, link: AnswerLink) -> str:
         """Why a link takes no answer any more, in words for its holder; empty while it does."""
@@ -365,13 +322,7 @@ class Runs:
                 hint="runs of a higher priority keep those of all others waiting: leave it out",
                 scope="edit", wrong=[Wrong("/priority", f"before {PRIORITY}")],
             )  # fmt: skip
-        submitter = caller.sign(body.get("submitter"), "submitter") or ""
-        if not submitter and machine.spec.needs_submitter:
-            raise Refusal(
-                422, "this machine needs to know who submits the run",
-                hint="give `submitter`, or use a token with a name",
-                wrong=[Wrong("/submitter", "missing: the file says `not_by: submitter`")],
-            )  # fmt: skip
+        submitter = _submitter(machine, caller.sign(body.get("submitter"), "submitter") or "")
         run_id = caller.own_id(body.get("run_id") or new_run_id(), body.get("tenant"))
         if continues := body.get("continues"):
             body = {**body, "continues": self.row(caller.reach.whole(continues)).run_id}
@@ -510,13 +461,13 @@ class Runs:
         fields = run.answers.get(event, {})
         if ahead:
             fields = chart.answer_fields(ahead, event) if ahead in chart.waiting else {}
-        if "by" in fields and (by := caller.sign(data.get("by"), "data.by")) is not None:
+        if "by" in {*fields, *data} and (by := caller.sign(data.get("by"), "data.by")) is not None:
             data["by"] = by
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         wait, shown = body.get("wait", ""), body.get("shown", "")
         sent = run.send(
-            event, data, wait=wait, ahead=ahead, shown=shown, via=caller.via, message_id=id
+            event, data, wait=wait, ahead=ahead, shown=shown, link=caller.link, message_id=id
         )
         receipt = {"wait": sent.wait, "run_asked": sent.run}
         if not ahead:
@@ -674,6 +625,21 @@ def _driver(of: str, lease: Lease) -> Json:
 
 def _no_record(seq: int, count: int) -> Refusal:
     return Refusal(404, f"the run has no record {seq}", hint=f"it has {count}, numbered from 0")
+
+
+def _submitter(machine: Machine, given: str) -> str:
+    """Who submits a run. Raises `Refusal` for an odd name, and for none where a gate needs it."""
+    try:
+        submitter = person_name(given, "`submitter`")
+    except SetupError as error:
+        raise _value_refusal(error, "/submitter") from error
+    if not submitter and machine.spec.needs_submitter:
+        raise Refusal(
+            422, "this machine needs to know who submits the run",
+            hint="give `submitter`, or use a token with a name",
+            wrong=[Wrong("/submitter", "missing: the file says `not_by: submitter`")],
+        )  # fmt: skip
+    return submitter
 
 
 def _checked_values(machine: Machine, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, cast
-from unicodedata import normalize
 
-from chartloop.core.approvals import CALLS, call_faults, request_at
+from chartloop.core.approvals import CALLS, DENY, call_faults, request_at
 from chartloop.core.errors import (
     AheadError,
     AnsweredError,
@@ -29,12 +28,15 @@ from chartloop.core.errors import (
     nearest,
 )
 from chartloop.core.facts import EMPTY
-from chartloop.core.position import IN_DOUBT, SUBMITTER
+from chartloop.core.person_names import person_name
+from chartloop.core.position import IN_DOUBT
 from chartloop.core.records import Record
 from chartloop.core.strict_json import pointer, unfits
 from chartloop.core.types import Type, accepts
-from chartloop.core.visible import cut, is_blank
+from chartloop.core.visible import cut
+from chartloop.run.answer_links import AnswerLink
 from chartloop.run.elicitation import complete_data, content_fault, form_in, schema_fault
+from chartloop.run.four_eyes import refusal_of
 from chartloop.run.inbox import sent_before
 from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
@@ -54,8 +56,8 @@ class Answer(NamedTuple):
     shown: str | None = None
     """The digest of a question that was shown in part before it was opened; empty if it was not
     opened. None for a sender who was given all of it."""
-    via: str = ""
-    """How it comes, if the record is to say it: ``link to eve@example.org``."""
+    link: AnswerLink | None = None
+    """The link that it comes by, which the record names; None if it comes by none."""
 
 
 class Sent(NamedTuple):
@@ -82,9 +84,12 @@ async def send_answer(
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
+    if isinstance(by := answer.data.get("by"), str):
+        by = person_name(by, "`by`", AnswerError, place=pointer("data", "by"))
+        answer = answer._replace(data={**answer.data, "by": by})
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
-    if answer.via:
-        data["via"] = answer.via
+    if answer.link is not None:
+        data["via"] = answer.link.via
     bound = {"ahead": answer.ahead} if answer.ahead else {}
     if answer.wait:
         bound["wait"] = answer.wait.rpartition(":")[2]  # a child has its own part of the id
@@ -145,7 +150,7 @@ def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any])
         if not accepts(type, data[name]):
             given = cut(str(data[name]), 80)
             raise AnswerError(f"`{name}` of `{event}` is {type}: `{given}` is not", place=place)
-        if name == "by" and isinstance(data[name], str) and is_blank(data[name]):
+        if name == "by" and not data[name]:
             raise AnswerError(f"`by` of `{event}` is empty", hint="say who answers", place=place)
 
 
@@ -175,7 +180,10 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
         if form is not None and answer.event == "accept":
             if fault := content_fault(form_in(form), answer.data):
                 raise AnswerError(f"the form does not take that: {fault}")
-        _refuse_submitter(waiting, answer)
+        if answer.event != DENY:
+            made_by = None if answer.link is None else answer.link.made_by
+            if (fault := refusal_of(waiting, str(answer.data.get("by", "")), made_by)) is not None:
+                raise fault
         _refuse_decisions(waiting, answer)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
@@ -261,30 +269,6 @@ def _refuse_unopened(question: Question, shown: str) -> None:
         message = f"{question.rest:,} more characters of the question were not shown"
     hint = "open the whole question, and answer with its `digest` as `shown`"
     raise AnswerError(message, hint=hint, place="/shown")
-
-
-def _refuse_submitter(session: Session, answer: Answer) -> None:
-    """Raise `AnswerError` if who submitted the run accepts what another has to."""
-    spec, state = session.chart.spec, session.position.state
-    approve, doubt = spec.approve, session.position.doubt
-    asks = state in spec.gates if doubt is None else doubt.get("not_by")
-    if approve is None or not approve.not_by or not asks:
-        return
-    if answer.event == "deny":  # holds back, which everybody may
-        return
-    submitter = str(session.position.kept.get(SUBMITTER, ""))
-    if not submitter:
-        raise AnswerError(
-            f"the run does not say who submitted it, so `{state}` cannot be accepted",
-            hint="`not_by: submitter` needs a run that was started with `submitter`; `deny` it",
-        )
-    people = (submitter, str(answer.data.get("by", "")))
-    asked, says = (" ".join(normalize("NFKC", name).casefold().split()) for name in people)
-    if asked == says:
-        raise AnswerError(
-            f"`{submitter}` submitted the run and cannot accept it as well",
-            hint="another person accepts: `not_by: submitter`",
-        )
 
 
 def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:

@@ -18,17 +18,18 @@ import secrets
 from typing import NamedTuple
 
 from chartloop.core.errors import AnswerError, WaitError
+from chartloop.core.person_names import person_name
 from chartloop.core.units import write_duration
-from chartloop.core.visible import is_blank, visible
+from chartloop.run.four_eyes import refusal_of
 from chartloop.run.journal import Journal
-from chartloop.run.question import Question
+from chartloop.run.question import question_of
 from chartloop.run.requests import StoredRequest
+from chartloop.run.session import Session
 
 KIND = "link"
 WEEK = 7 * 86_400.0
 """The default of how long a link is valid, in seconds."""
 LONGEST = 90 * 86_400.0
-LONGEST_NAME = 200
 PATH = "/answer"
 """The page that opens a link; the token stands behind `#`, which no browser sends."""
 
@@ -66,23 +67,28 @@ class MadeLink(NamedTuple):
 
 
 async def make_link(
-    journal: Journal, run_id: str, question: Question | None, to: str, *,
+    journal: Journal, session: Session, to: str, *,
     wait: str = "", within: float = WEEK, made_by: str = "",
 ) -> MadeLink:  # fmt: skip
     """Make a link to the question of a run, for a person, valid for `within` seconds.
 
     `wait` names the question that is meant; by default it is the current one. `WaitError` if the
-    run asks nothing, or something else; `AnswerError` for a name or a time that cannot be.
+    run asks nothing, or something else; `AnswerError` for a name or a time that cannot be, and for
+    a maker who may not accept (`run.four_eyes`).
     """
+    run_id, question = session.run_id, question_of(session)
     if question is None or (wait and wait != question.wait):
         text = "the run waits for nothing" if question is None else f"wait {wait} is over"
         raise WaitError(text, hint="a link is for the question that a run asks now", wait=wait)
-    name = " ".join(to.split())
-    if is_blank(name) or visible(name) != name or len(name) > LONGEST_NAME:
+    name = person_name(to, "the person of a link,", AnswerError, place="/to")
+    made_by = person_name(made_by, "the maker of a link,", AnswerError)
+    if not name:
         raise AnswerError(
             "a link is for one person, whose name or address it has",
-            hint=f"give one of at most {LONGEST_NAME} characters, such as `eve@example.org`",
-        )
+            hint="give one, such as `eve@example.org`", place="/to",
+        )  # fmt: skip
+    if (fault := refusal_of(session, "", made_by)) is not None:
+        raise fault
     if not 0 < within <= LONGEST:
         raise AnswerError(f"a link is valid for at most {write_duration(LONGEST)}")
     at = await journal.now()

@@ -10,6 +10,8 @@ from chartloop.cli import console, parameters
 from chartloop.cli.journal_access import find_run, machine_of, open_journal
 from chartloop.cli.late import at_first_use
 from chartloop.cli.options import AGE, RunOptions, option, pass_options
+from chartloop.cli.run_factory import own_name
+from chartloop.core.person_names import same_person
 from chartloop.core.units import say_count
 
 with at_first_use(__name__):
@@ -23,6 +25,10 @@ class LinkOptions(RunOptions):
     to: str | None = option(
         "--to", metavar="PERSON",
         help="Who answers with it, by name or address: the `by` of the answer.",
+    )  # fmt: skip
+    by: str | None = option(
+        "--by", metavar="NAME",
+        help="Who makes it. Default: the user of this process, where the file says `not_by`.",
     )  # fmt: skip
     url: str = option(
         "--url", metavar="URL", default="http://127.0.0.1:8000", show_default=True,
@@ -64,7 +70,7 @@ def link(run: str, options: LinkOptions) -> None:
     row = find_run(journal, run)
     if options.revoke:
         links = sync.by_hand(answer_links.links_of(journal, row.run_id))
-        meant = [one.id for one in links if options.to in (None, one.to)]
+        meant = [one.id for one in links if options.to is None or same_person(options.to, one.to)]
         for id in meant:
             sync.by_hand(answer_links.revoke_links(journal, row.run_id, id))
         if options.is_json:
@@ -77,8 +83,9 @@ def link(run: str, options: LinkOptions) -> None:
     opened = machine_of(journal, row, options).open(row.run_id, journal=journal)
     made = sync.by_hand(
         answer_links.make_link(
-            journal, row.run_id, opened.question, options.to, wait=options.wait or "",
+            journal, opened.session, options.to, wait=options.wait or "",
             within=answer_links.WEEK if options.within is None else options.within,
+            made_by=own_name(opened.machine.spec, options.by),
         )
     )  # fmt: skip
     told = made.link

@@ -35,6 +35,7 @@ from chartloop.core.errors import (
 )
 from chartloop.core.phase import Phase
 from chartloop.core.plain import plain
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.mcp_server.machine_tools import (
     OWN,
@@ -43,7 +44,7 @@ from chartloop.hosting.mcp_server.machine_tools import (
     output_schema,
 )
 from chartloop.hosting.problems import problem_of
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.settings import Settings
 from chartloop.hosting.workers import Workers
 from chartloop.language.json_schema.validator import Validator

@@ -20,11 +20,12 @@ from pydantic_core import to_json
 
 from chartloop.core.errors import ChartloopError
 from chartloop.hosting.asking import BYTES, fit, in_lane
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.health import Health
 from chartloop.hosting.machines import Machines
 from chartloop.hosting.metrics import Metrics
 from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
-from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.runs import Runs
 from chartloop.hosting.safety import Hidden, Identity, hide
 from chartloop.hosting.server.shapes import ProblemBody
 from chartloop.hosting.server.watch import Hub, Page, Watcher

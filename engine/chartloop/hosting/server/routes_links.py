@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 
 from chartloop.core.errors import ChartloopError, WaitError
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.problems import Refusal
-from chartloop.hosting.runs import Caller
 from chartloop.hosting.safety import Identity
 from chartloop.hosting.server.common import (
     ANY,
@@ -119,7 +119,7 @@ def card(link: TheLink, parts: TheParts) -> Any:
 @router.post("/answer", response_model=LinkAnswered, responses=problems(*CHANGES))
 def answer(link: TheLink, body: LinkAnswerBody, parts: TheParts, caller: TheCaller) -> Any:
     """Answer the question behind a link, in the name of the person it was made for."""
-    holder = Caller(caller.key, caller.name, link.to, "answer", caller.reach, link.via)
+    holder = Caller(caller.key, caller.name, link.to, "answer", caller.reach, link)
     fields = {**body.model_dump(exclude_none=True), "wait": link.wait, "then": "run"}
     if by_hand(parts.journal.now()) >= link.until:
         raise Refusal(409, parts.runs.link_over(link))

@@ -15,9 +15,10 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.phase import PhaseName
 from chartloop.core.plain import plain
 from chartloop.hosting.asking import has_left, in_lane
+from chartloop.hosting.callers import Caller
 from chartloop.hosting.problems import Refusal
 from chartloop.hosting.reading import records_page, trace_page
-from chartloop.hosting.runs import Caller, public_request
+from chartloop.hosting.runs import public_request
 from chartloop.hosting.safety import Identity
 from chartloop.hosting.server.common import (
     ANSWER,

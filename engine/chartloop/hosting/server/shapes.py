@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from chartloop.core.person_names import LONGEST as LONGEST_NAME
 from chartloop.core.strict_json import LARGEST
 from chartloop.run.answer_links import LONGEST as LONGEST_LINK
-from chartloop.run.answer_links import LONGEST_NAME, WEEK
+from chartloop.run.answer_links import WEEK
 from chartloop.run.fleet import Per, What
 from chartloop.run.journal_records import OpenQuestion, RunRow
 from chartloop.run.retry import CallAgain, CallInDoubt, LimitReached, RetryPlan
