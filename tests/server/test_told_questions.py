@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
 import pytest
 
+from chartloop.actions.declare import tool_spec
+from chartloop.adapters.notify.log import LogNotifier
 from chartloop.adapters.notify.webhook import WebhookNotifier
 from chartloop.api import load
 from chartloop.core.errors import SetupError
 from chartloop.hosting.questions import tell_question
 from chartloop.hosting.settings import Settings
+from chartloop.run.answer_links import find_link, links_of
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing.crash import CrashAt, Crashed
@@ -35,6 +39,21 @@ machine: m
 states:
   a: {ask: 'Go on?', on: {yes: d}}
   d: {stop: completed}
+"""
+
+GATE = """\
+chartloop: 1
+machine: gate
+model: {{name: scripted}}
+tools: [buy]
+approve: {{tools: [buy], {rule}}}
+limits: {{steps: 20}}
+rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}]
+states:
+  ask: {{do: receive, next: think}}
+  think: {{do: infer, next: [{{when: len(last.tool_calls) > 0, to: act}}, {{to: done}}]}}
+  act: {{do: call_tools, next: think}}
+  done: {{stop: completed}}
 """
 
 
@@ -79,8 +98,10 @@ def test_each_person_is_sent_a_link_of_their_own(serve: Serve, hook: Hook, tmp_p
     run = served.start()
     served.until(run, "paused")
     (notice,) = wait_for(lambda: [*hook.told])
-    assert (notice["run"], notice["text"]) == (run, 'Publish "First."?')
     data = notice["data"]
+    said = [f"Answer as {one['to']}: {one['url']}" for one in data["links"]]
+    text = "\n".join(['Publish "First."?', "", *said])
+    assert (notice["run"], notice["text"]) == (run, text)
     assert (data["kind"], data["wait"], data["answers"]) == ("question", "2", ["approve", "reject"])
     assert [one["to"] for one in data["links"]] == [*PEOPLE]
     tokens: list[str] = []
@@ -93,7 +114,7 @@ def test_each_person_is_sent_a_link_of_their_own(serve: Serve, hook: Hook, tmp_p
     served.post("/answer", {"event": "reject", "data": {"note": "warmer"}}, **bob)
     # the next question is another wait, with other links
     first, second = wait_for(lambda: hook.told if len(hook.told) == 2 else None)
-    assert second["text"] == 'Publish "Second."?'
+    assert second["text"].startswith('Publish "Second."?\n\nAnswer as ')
     assert second["data"]["wait"] != first["data"]["wait"]
     records = served.get(f"/runs/{run}/records")["records"]
     via = f"link to {PEOPLE[1]} made by server"
@@ -134,9 +155,11 @@ class Told:
 
     def __init__(self) -> None:
         self.told: list[Mapping[str, Any]] = []
+        self.told_texts: list[tuple[str, Mapping[str, Any]]] = []
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
         self.told.append(data)
+        self.told_texts.append((text, data))
 
 
 @pytest.mark.parametrize("write", [1, 2, 3])
@@ -157,6 +180,79 @@ def test_a_notice_comes_at_most_twice_after_a_crash_and_never_not_at_all(
         by_hand(tell_question(settings, journal, run))
     assert len(told.told) == (2 if (write, before) == (3, True) else 1)
     assert {(one["run"], one["wait"]) for one in told.told} == {("r", "0")}
+
+
+class Sent(NamedTuple):
+    """Whom a notice is for, and what it leads to."""
+
+    rule: str
+    people: tuple[str, ...]
+    links: tuple[str, ...]
+    """For whom it has a link; none: it leads to the inbox."""
+    submitter: str = "eve"
+
+
+EVE, BOB = "eve", "bob"
+SENT = {
+    "one": Sent("by: boss", (BOB,), (BOB,)),
+    "several": Sent("by: boss", (EVE, BOB), (EVE, BOB)),
+    "one-who-submitted": Sent("by: boss", (EVE,), (EVE,)),
+    "four-eyes-one": Sent("not_by: submitter", (BOB,), (BOB,)),
+    "four-eyes-channel": Sent("not_by: submitter", (BOB, "ann"), ()),
+    "four-eyes-channel-with-the-submitter": Sent("not_by: submitter", (EVE, BOB), ()),
+    "four-eyes-the-submitter": Sent("not_by: submitter", ("E V E",), ()),
+    "four-eyes-submitted-by-nobody": Sent("not_by: submitter", (BOB,), (), submitter=""),
+}
+
+
+def buy(x: int) -> str:
+    """Buy."""
+    return f"bought {x}"
+
+
+BUY = tool_spec(buy, blocking=False)
+
+
+@pytest.mark.parametrize("notifier", ["own", "webhook", "log"])
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+def test_a_notice_says_how_to_answer_in_its_text(
+    sent: Sent, notifier: str, tmp_path: Path, hook: Hook, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "chartloop.notify")
+    told, journal = Told(), MemoryJournal()
+    each = {"own": told, "webhook": WebhookNotifier(hook.url), "log": LogNotifier()}
+    (tmp_path / "m.yaml").write_text(GATE.format(rule=sent.rule))
+    call = {"tool_calls": [{"id": "c", "name": "buy", "arguments": {"x": 1}}]}
+    run = load(tmp_path / "m.yaml", tools=[BUY]).start(
+        "t", script=[call, "end"], run_id="r", journal=journal, submitter=sent.submitter
+    )
+    run.run()
+    settings = Settings(
+        machines=(tmp_path,), journal=journal, components={"notifier": each[notifier]},
+        ask_to=sent.people, url=f"{URL}/",
+    )  # fmt: skip
+    assert anyio.run(tell_question, settings, journal, run)
+    if notifier == "own":
+        ((text, data),) = told.told_texts
+        assert [one["to"] for one in data["links"]] == [*sent.links]
+        assert data["inbox"] == f"{URL}/inbox"
+    else:
+        text = hook.told[0]["text"] if notifier == "webhook" else caplog.messages[-1]
+    asked, _, ways = text.partition("\n\n")
+    assert asked.endswith('buy {"x": 1}')
+    tokens = list[str]()
+    for to, way in zip(sent.links, ways.splitlines(), strict=bool(sent.links)):
+        assert way.startswith(f"Answer as {to}: {URL}/answer#")
+        tokens.append(way.partition("#")[2])
+    if not sent.links:
+        assert ways == f"Answer in the inbox: {URL}/inbox"
+    made = by_hand(links_of(journal, "r"))
+    assert {(one.to, one.made_by) for one in made} == {(to, "server") for to in sent.links}
+    for token in tokens[:1]:
+        link = by_hand(find_link(journal, token))
+        assert link is not None
+        run.send("accept", {"by": link.to}, link=link)
+        assert run.run().status == "completed"
 
 
 @pytest.mark.parametrize("url", ["", "agents.example.com", "https://a.example/x", "https://a@b"])

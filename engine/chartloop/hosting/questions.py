@@ -2,6 +2,10 @@
 
     a worker leaves a run that waits ─▶ a link for each of `Settings.ask_to` ─▶ the notifier
 
+The links stand in the text too: a chat shows nothing else of a notice. Whoever reads the channel of
+several people can open the links of all, and so could who submitted the run. A question that they
+cannot accept (`not_by: submitter`) leads there to the inbox, which asks who answers.
+
 The run is kept for its notice for at most `PROMPT` seconds: then the worker gives it back, and goes
 on telling. The order to drive the run stays open meanwhile, and is due again after `LOST` seconds,
 so that another worker tells where this one dies. A notice that arrived is marked in the journal. A
@@ -24,6 +28,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.visible import cut
 from chartloop.hosting.settings import Settings
 from chartloop.run.answer_links import AnswerLink, make_link, revoke_links
+from chartloop.run.four_eyes import needs_another, refusal_of
 from chartloop.run.journal import Journal
 from chartloop.run.requests import StoredRequest
 
@@ -61,19 +66,26 @@ async def tell_question(settings: Settings, journal: Journal, run: Run) -> bool:
     try:
         if await journal.requests(key=key):
             return True
-        links: list[dict[str, Any]] = []
+        links, inbox = list[dict[str, Any]](), f"{settings.url.rstrip('/')}/inbox"
+        text, session = [cut(question.text, LONGEST), ""], run.session
+        is_channel = len(settings.ask_to) > 1 and needs_another(session)
         for to in settings.ask_to:
-            link = await make_link(journal, run.session, to, made_by=SERVER)
+            if is_channel or refusal_of(session, to, SERVER) is not None:
+                continue
+            link = await make_link(journal, session, to, made_by=SERVER)
             made.append(link.link)
-            links.append({"to": link.link.to, "url": link.url(settings.url),
-                          "until": link.link.until})  # fmt: skip
+            links.append({"to": to, "url": link.url(settings.url), "until": link.link.until})
+            text.append(f"Answer as {to}: {links[-1]['url']}")
+        if not links:
+            text.append(f"Answer in the inbox: {inbox}")
         data = {
             "kind": "question", "run": run.id, "wait": question.wait,
             "machine": run.machine.name, "title": run.machine.spec.title or run.machine.name,
             "question": cut(question.text, LONGEST), "about": cut(question.about, LONGEST),
             "answers": list(question.answers), "due": question.due, "links": links,
+            "inbox": inbox,
         }  # fmt: skip
-        await notifier.notify(cut(question.text, LONGEST), data)
+        await notifier.notify("\n".join(text), data)
         made.clear()
         now = await journal.now()
         await journal.place_request(StoredRequest(key, run.id, KIND, digest, now, {}, {}))
