@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,33 @@ def test_arguments_are_changed_by_name_and_keep_the_types_of_the_tool(
     assert bought(gate) == ["42 40.0"]
 
 
+@pytest.mark.parametrize("by", [", by: the boss", ""], ids=["with-by", "without-by"])
+@pytest.mark.parametrize(
+    ("event", "fields", "told"),
+    [
+        ("deny", ["note=too dear"], ["it was denied: too dear"] * 2),
+        ("deny", ["2.note=too dear"], ["it was denied", "it was denied: too dear"]),
+        ("deny", ["note=no", "2.note=too dear"], ["it was denied: no", "it was denied: too dear"]),
+        ("deny", ["1=deny", "2.note=too dear"], ["it was denied", "it was denied: too dear"]),
+        ("accept", ["2=deny", "2.note=too dear", "1=accept"], ["is bought", "it was denied: too dear"]),
+    ],
+    ids=["whole", "one", "both", "one-and-the-other", "mixed"],
+)  # fmt: skip
+def test_a_denial_says_why(
+    sh: Shell, gate: Path, by: str, event: str, fields: list[str], told: list[str]
+) -> None:
+    (gate / "gate.yaml").write_text(GATE.replace(", by: the boss", by))
+    waits = sh(*RUN, "--no-input")
+    assert '`deny note="why"` tells the model why' in waits.err
+    signed = ["by=eve"] if by else []
+    assert sh("answer", "g", event, *fields, *signed, *TOOLS).code == 0
+    assert sh("resume", "g", *TOOLS).code == 0
+    rows = json.loads(sh("show", "g", "--format", "json", *TOOLS).out)
+    (made,) = [r["outcome"]["result"] for r in rows["records"] if "act_" in r["state"]]
+    read = [one["content"] for one in made]
+    assert [text.endswith(end) for text, end in zip(read, told, strict=True)] == [True, True]
+
+
 def test_a_number_is_the_place_of_a_call_whatever_its_id() -> None:
     calls = [{"key": "2", "arguments": "{}"}, {"key": "1", "arguments": "no object"}]
     pairs = [("1", "accept"), ("2.arguments.usd", "80")]
@@ -138,5 +166,7 @@ def test_calls_are_changed_and_decided_in_place(gate: Path) -> None:
         t.type("\n")
         t.expect("which calls (1 3; empty for all): ")
         t.type("1\n")
+        t.expect("note on 2 (str, empty to leave it out): ")
+        t.type("too dear\n")
         assert t.wait() == 0
     assert bought(gate) == ["chair 150.0"]

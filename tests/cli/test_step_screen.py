@@ -396,12 +396,33 @@ def test_a_gate_that_asks_nobody_in_particular_is_decided() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r", "a", "enter")
         await screen.sees("Space: accept or deny a call")
-        await screen.press("space", "ctrl+s")
+        await screen.sees("1.note (for the model, if this call is denied)")
+        await screen.press("space", "tab", "tab", *"why", "ctrl+s")
         await screen.press("r")
 
     on_screen(run, play)
     results = [message["content"] for message in run.messages if message["role"] == "tool"]
-    assert [result.startswith("error") for result in results] == [True, False]
+    assert results[0] == "error: `add` was not approved: it was denied: why"
+    assert not results[1].startswith("error")
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+@pytest.mark.parametrize("by", ["", ", by: the boss"], ids=["without-by", "with-by"])
+def test_a_denial_says_why(by: str) -> None:
+    calls = [{"name": "add", "arguments": {"a": n, "b": n}} for n in (1, 20)]
+    approve = GATE.replace(", by: the boss, edit: true, remember: true", by)
+    run = load(approve, tools=[add]).start("x", script=[{"tool_calls": calls}])
+    run.advance()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r", "a", "down", "enter")
+        await screen.sees("note (str")
+        await screen.press(*([*"eve", "tab"] if by else []), *"why", "enter")
+        await screen.press("r")
+
+    on_screen(run, play)
+    results = [message["content"] for message in run.messages if message["role"] == "tool"]
+    assert results == ["error: `add` was not approved: it was denied: why"] * 2
 
 
 PASTED = "first line with 日本語\nsecond\tline; it's quit\n\n  third"

@@ -34,7 +34,7 @@ def gate(*names: str, **more: Any) -> Question:
         for n in names
     )
     by, each = {"by": STR}, {"calls": map_of(ANY).maybe()}
-    answers = {"accept": {**by, **each}, "deny": {**by, "note": STR, **each}}
+    answers = {"accept": {**by, **each}, "deny": {**by, "note": STR.maybe(), **each}}
     if more:
         answers["edit"] = {**by, "calls": map_of(ANY)}
     return Question("3", "May all of these be executed?", answers, "r", "approve", calls=calls)

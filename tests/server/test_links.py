@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chartloop import tool
 from chartloop.adapters.journal.opening import journal_of
 from chartloop.hosting.settings import Limits, Token
 from chartloop.run.sync import by_hand
@@ -318,3 +319,62 @@ def test_a_run_that_asks_nothing_has_no_link(served: Served) -> None:
     assert "waits for nothing" in linked(served, run, 409)["detail"]
     asks = waiting(served)
     assert "is over" in linked(served, asks, 409, wait="99")["detail"]
+
+
+GATE = """
+chartloop: 1
+machine: gate
+model: {name: scripted}
+tools: [buy]
+approve: {tools: [buy]BY}
+limits: {steps: 20}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+
+
+@tool
+def buy(x: int) -> str:
+    """Buy."""
+    return f"bought {x}"
+
+
+@pytest.mark.parametrize("by", ["", ", by: the boss"], ids=["without-by", "with-by"])
+def test_a_denial_may_say_why_over_http_and_by_a_link(
+    serve: Serve, machines: Path, by: str
+) -> None:
+    (machines / "gate.yaml").write_text(GATE.replace("BY", by))
+    calls = [{"id": "ab"[n], "name": "buy", "arguments": {"x": n}} for n in range(2)]
+    served = serve(script=[{"tool_calls": calls}, "Well."], tools=[buy])
+    note = {"decision": "deny", "note": "too dear"}
+    no = "error: `buy` was not approved: it was denied"
+    parts: list[tuple[str, dict[str, Any], str]] = [
+        ("deny", {"note": "too dear"}, f"{no}: too dear"),
+        ("deny", {"calls": {"a": "deny", "b": note}}, no),
+        ("accept", {"calls": {"a": "accept", "b": note}}, "bought 0"),
+    ]
+    for door in ("http", "link"):
+        for event, data, first in parts:
+            run = waiting(served, machine="gate")
+            if door == "link":
+                token = token_of(linked(served, run))
+                (form,) = [
+                    one for one in served.get("/answer/question", **held(token))["question"]["forms"]
+                    if one["event"] == "deny"
+                ]  # fmt: skip
+                assert "note" in [field["name"] for field in form["fields"]]
+                served.post("/answer", {"event": event, "data": data}, **held(token))
+            else:
+                signed = {"by": "eve"} if by else {}
+                served.post(f"/runs/{run}/answer", {"event": event, "data": data | signed})
+            served.until(run, "completed")
+            records = served.get(f"/runs/{run}/records")["records"]
+            (result,) = [r["outcome"] for r in records if "approved" in str(r.get("outcome"))]
+            told = [one["content"] for one in result["result"]]
+            assert told == [first, f"{no}: too dear"], (door, event, data)
+            (answer,) = [r for r in records if r["kind"] == "answer"]
+            assert "too dear" in json.dumps(answer["data"])

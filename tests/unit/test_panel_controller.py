@@ -173,7 +173,7 @@ states:
     assert [call["shown"] for call in shows["calls"]] == [
         [['"item"', f'"{n}"'], ['"usd"', "300"]] for n in ("a", "b")
     ]
-    assert {field["name"] for one in shows["answers"] for field in one["fields"]} == set()
+    assert {field["name"] for one in shows["answers"] for field in one["fields"]} == {"note"}
     page.ask("answer", event="edit", data={"calls": '{"a": {"arguments": {"usd": "dear"}}}'})
     assert "do not fit its tool" in page.fault
     data = {"calls": '{"a": "accept", "b": {"decision": "deny", "note": "too dear"}}'}

@@ -20,7 +20,7 @@ from chartloop.cli.late import at_first_use
 from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.approvals import ACCEPT, DENY, EDIT, arguments_shown
 from chartloop.core.errors import AnswerError, WaitError
-from chartloop.core.types import Type, accepts
+from chartloop.core.types import STR, Type, accepts
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.core.visible import visible_json
 
@@ -179,7 +179,11 @@ def _decisions(
     numbers = [str(number) for number in range(1, len(calls) + 1)]
     if event == ACCEPT and len(calls) > 1:
         words = read_line("  which calls (1 3; empty for all): ", over).split()
-        return [(n, ACCEPT if n in words else DENY) for n in numbers] if words else []
+        told = [(n, ACCEPT if n in words else DENY) for n in numbers] if words else []
+        for number in (n for n, word in told.copy() if word == DENY):
+            if (note := _field(f"note on {number}", STR.maybe(), over)) is not None:
+                told.append((f"{number}.note", note))
+        return told
     if event != EDIT:
         return []
     number = "1"

@@ -257,3 +257,5 @@ def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     if len(calls) > 1:
         each = " ".join(f"{n}={ACCEPT if n == 1 else DENY}" for n in range(1, len(calls) + 1))
         yield Line(f"`accept {each}` decides on each call by itself")
+    if calls:
+        yield Line('`deny note="why"` tells the model why')

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from chartloop.cli.error_report import MisuseError
-from chartloop.core.approvals import arguments_shown
+from chartloop.core.approvals import DENY, arguments_shown
 from chartloop.core.errors import AnswerError, nearest
 from chartloop.core.types import BOOL, STR, Type
 from chartloop.language.json_schema.typed import type_of_schema
@@ -28,7 +28,8 @@ def answer_data(
     """The data of an answer, from fields by name. Raises `AnswerError`.
 
     `calls` are those of the question. ``1=deny`` decides on the first of them, by its number or
-    its key; ``1.result=TEXT`` and ``1.arguments.usd=40`` give a part of the decision.
+    its key; ``1.result=TEXT`` and ``1.arguments.usd=40`` give a part of the decision. `deny` is for
+    all calls: ``1.note=TEXT`` alone leaves none open.
     """
     fields: dict[str, Any] = {}
     for name, text in pairs:
@@ -38,6 +39,8 @@ def answer_data(
         if types and name not in types:
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, types))
         fields[name] = read_value(types[name], text) if name in types else text
+    if event == DENY and "calls" in fields:
+        fields["calls"] = {call["key"]: DENY for call in calls} | fields["calls"]
     return fields
 
 
@@ -54,10 +57,10 @@ def _call_named(
 
 def _decide(decisions: dict[str, Any], call: Mapping[str, Any], part: str, text: str) -> None:
     key, (root, _, argument) = call["key"], part.partition(".")
-    if not part:
-        decisions[key] = text
-        return
     given = decisions.get(key)
+    if not part:
+        decisions[key] = {**given, "decision": text} if isinstance(given, dict) else text
+        return
     decision = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
     decisions[key] = decision if given in (None, decision) else {"decision": given, **decision}
     decision = decisions[key]

@@ -206,7 +206,7 @@ def settle(request: Data, event: str, data: Data) -> Data:
     if (named := data.get(CALLS)) is None:
         decided = {held["key"]: {"decision": event, **common} for held in open_held(request)}
     else:
-        decided = {key: {**common, **_decision(value)} for key, value in named.items()}
+        decided = {key: {**common, **_decision(value, event)} for key, value in named.items()}
     calls = [
         {**held, "edited": one["arguments"], "edited_by": one.get("by", "")}
         if (one := decided.get(held["key"])) is not None and one["decision"] == EDIT
@@ -231,7 +231,7 @@ def call_faults(request: Data, event: str, data: Data) -> Iterator[tuple[str, st
     held = {one["key"]: one for one in open_held(request)}
     words: set[object] = set()
     for key, value in cast("Mapping[str, Any]", named).items():
-        decision = _decision(value)
+        decision = _decision(value, event)
         words.add(decision["decision"])
         if key not in held:
             yield f"no call `{key}` waits for an approval", f"the calls are {_listed(held)}", key
@@ -269,12 +269,14 @@ def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[
         yield f"`arguments` of `{key}` is not an object", "give all arguments by name"
 
 
-def _decision(value: Any) -> dict[str, Any]:
+def _decision(value: Any, event: str) -> dict[str, Any]:
     """A decision on one call in full; ``"accept"`` is short for ``{"decision": "accept"}``."""
     if not isinstance(value, Mapping):
         value = {"decision": value}
     given = dict(cast("Mapping[str, Any]", value))
     usual = EDIT if "arguments" in given else ACCEPT if "result" in given else None
+    if event == DENY and given.keys() == {"note"}:
+        usual = DENY
     word = given.get("decision", usual)
     return {**given, "decision": word if isinstance(word, str) else None}
 

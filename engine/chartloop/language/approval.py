@@ -166,7 +166,7 @@ class _Maker:
         given = self.given
         who = f"\n({given.by})" if given.by else ""
         by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by or given.not_by else ()
-        note = (*by, ("note", STR)) if by else ()
+        note = (*by, ("note", STR.maybe()))
         calls = (CALLS, map_of(ANY))
         each = (calls[0], calls[1].maybe())
         remember = (("remember", BOOL.maybe()),) if given.remember else ()

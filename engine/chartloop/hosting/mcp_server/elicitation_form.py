@@ -135,7 +135,12 @@ def _decisions(question: Question, event: str, content: Mapping[str, Any]) -> tu
     if not words or event not in (ACCEPT, DENY):
         return event, {}
     words = {call["key"]: words.get(call["key"], event) for call in question.calls}
-    return ACCEPT if ACCEPT in words.values() else DENY, {CALLS: words}
+    if ACCEPT not in words.values():
+        return DENY, {CALLS: words}
+    if note := content.get("note"):  # an `accept` has none of its own: it is for those it denies
+        denial = {"decision": DENY, "note": note}
+        words = {key: denial if word == DENY else word for key, word in words.items()}
+    return ACCEPT, {CALLS: words}
 
 
 def _event_field(answers: Mapping[str, Mapping[str, Type]]) -> str:

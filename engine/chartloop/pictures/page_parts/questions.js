@@ -162,11 +162,8 @@ class Decisions {
     this.refuse("");
     if (this.signs && this.signer && !this.signer.name) return this.signer.refuse(UNSIGNED);
     const names = this.answers.find((answer) => answer.event === event).fields.map(({ name }) => name);
-    const note = this.note.input.value;
-    const values = { by: this.signer ? this.signer.name : this.by.input.value, note, remember: this.remember.input.checked };
+    const values = { by: this.signer ? this.signer.name : this.by.input.value, note: this.note.input.value, remember: this.remember.input.checked };
     const data = Object.fromEntries(names.filter((name) => name in values).map((name) => [name, values[name]]));
-    // a gate that asks nobody in particular takes a note for each call only
-    if (event === "deny" && note && !names.includes("note")) decisions ??= this.calls.map(({ key }) => `${JSON.stringify(key)}:${JSON.stringify({ decision: event, note })}`);
     if (decisions) data.calls = `{${decisions.join(",")}}`;
     this.send(event, data);
   }

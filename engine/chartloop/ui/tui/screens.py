@@ -234,8 +234,10 @@ class FieldsScreen(ModalScreen[str | None]):
                     is_text = declared.get("type") == "string" and value.startswith('"')
                     text = visible(json.loads(value)) if is_text else value
                     self._given[f"{number}.arguments.{name}"] = text
-            elif self._event == ACCEPT and "schema" in call:
-                self._given[f"{number}.result"] = ""
+            elif self._event == ACCEPT:
+                several = len(self._calls) > 1
+                self._given |= {f"{number}.result": ""} if "schema" in call else {}
+                self._given |= {f"{number}.note": ""} if several else {}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog") as box:
@@ -257,6 +259,8 @@ class FieldsScreen(ModalScreen[str | None]):
                 about = f" ({field.type})" if field else ""
                 if name.endswith(".result"):
                     about = " (answer in the tool's place; empty: execute it)"
+                elif name.endswith(".note"):
+                    about = " (for the model, if this call is denied)"
                 yield Label(Content(f"{visible_json(name)[1:-1]}{about}"))
                 hint = "" if field is None else "yes or no" if field.kind == "bool" else field.type
                 yield Field(f"field-{number}", hint, self._given.get(name, ""))
