@@ -115,6 +115,7 @@ def test_the_note_reaches_the_model_and_the_record(
     (answer,) = [record for record in run.records if record.kind == "answer"]
     assert "too dear" in json.dumps(dict(answer.input.data))
     assert answer.input.data.get("by") == ("eve" if by else None)
+    assert run.facts.approvals.denied == (1 if part == "mixed" else 2)
     assert run.replay().same
 
 

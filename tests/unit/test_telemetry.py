@@ -307,6 +307,30 @@ def test_a_run_that_ends_in_an_error_has_the_status_error(kept: Kept) -> None:
     assert b"Mrs Smith" not in kept.collector.bytes  # what an exception says is content
 
 
+def test_a_denied_call_has_no_span_and_is_no_error(kept: Kept) -> None:
+    @tool
+    def buy(x: int) -> str:
+        """Buy."""
+        return f"bought {x}"
+
+    machine = load(
+        "chartloop: 1\nmachine: m\nmodel: {name: scripted}\ntools: [buy]\n"
+        "approve: {tools: [buy]}\nlimits: {steps: 9}\n"
+        "rules: [{when: run.steps >= limits.steps, stop: steps_limit}]\nstates:\n"
+        "  ask: {do: receive, next: think}\n  think: {do: infer, next: act}\n"
+        "  act: {do: call_tools, next: done}\n  done: {stop: completed}\n",
+        tools=[buy],
+    )
+    calls = [{"id": "ab"[n], "name": "buy", "arguments": {"x": n}} for n in range(2)]
+    run = machine.start("x", script=[{"tool_calls": calls}], tracer=kept.telemetry)
+    run.run()
+    run.send("accept", {"calls": {"a": "accept", "b": "deny"}})
+    assert run.run().reason == "completed"
+    made = [span for span in kept.spans() if span.name.startswith("execute_tool")]
+    assert [span.attributes["gen_ai.tool.call.id"] for span in made] == ["a"]
+    assert all(span.status != 2 for span in kept.spans())
+
+
 def test_a_model_call_has_what_the_conventions_ask_for(kept: Kept) -> None:
     parts = {"cached_tokens": 64, "cache_write_tokens": 5, "reasoning_tokens": 2}
     script = [{"text": "5", "usage": {"prompt_tokens": 70, "completion_tokens": 3, **parts}}]

@@ -110,6 +110,8 @@ class Gate:
         self.who = [] if approve is None else [approve.tools, approve.by, approve.not_by]
         self.edit = approve is not None and approve.edit
         self.remember = approve is not None and approve.remember
+        self.denied: set[str] = set()
+        """The keys, in the log, of calls that were denied, or not answered in time."""
         self.tools = frozenset(approve.tools if approve is not None else ())
         self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
         self.held = {one["key"]: one for one in self.request.get("calls", ())}
@@ -159,10 +161,12 @@ class Gate:
                 return Cleared(call)
             note = f"[executed with other arguments, by {held['edited_by'] or 'a person'}: "
             return Cleared(now, f"{note}{now.arguments}]")
+        late = self.request.get("answer") == "expired"
+        if (word == DENY or late) and self.ctx.facts.marks.rules > 2:
+            self.denied.add(f"{self.ctx.key}/{key}")
         if word == DENY:
             note = decision.get("note", "")
             return self._refuse(call, "it was denied" + (f": {note}" if note else ""))
-        late = self.request.get("answer") == "expired"
         return self._refuse(call, "no answer came in time" if late else "nobody was asked")
 
     def _refuse(self, call: ToolCall, why: str) -> ToolResult:

@@ -182,6 +182,7 @@ class _Batch:
         """With the arguments that a person accepted."""
         self.keys: list[str] = []
         self.refused: dict[int, ToolResult] = {}
+        self.denied = set[str]() if self.gate is None else self.gate.denied
         self.notes: dict[int, str] = {}
         self.unsettled: list[CallResult] = []
         """The replies to cut calls that may be repeated, if they are not."""
@@ -251,6 +252,7 @@ class _Batch:
         counts: dict[str, int] = {}
         told: list[CallResult] = []
         with_media: dict[int, Message] = {}
+        denied, errors = list[str](), list[str]()
         only_texts = True
         for n in sorted(self.done):
             call, result = self.calls[n], self.done[n]
@@ -260,6 +262,9 @@ class _Batch:
             if note := self.notes.get(n):
                 result = result.replace(text=f"{note}\n{result.text}")
             done.append((call, result))
+            if not result.ok:
+                kind = denied if self.keys[n] in self.denied else errors
+                kind.append(f"{call.name}: {result.text}")
             text, data = result.text, UNSET if result.result == result.text else result.result
             if result.parts:
                 with_media[len(told)] = message = tool_reply(call, text, result.parts)
@@ -285,7 +290,8 @@ class _Batch:
             unknown=unknown,
             unsettled=tuple(self.unsettled),
             in_doubt=self.unsure,
-            tool_errors=tuple(f"{c.name}: {d.text}" for c, d in done if not d.ok),
+            tool_errors=tuple(errors),
+            denied=tuple(denied),
             changes={name: value for _, d in done for name, value in d.changes.items()},
             signals=tuple(signal for _, d in done for signal in d.signals),
             partial=tuple(part for _, d in done for part in d.partial),
@@ -322,7 +328,7 @@ class _Batch:
         """Execute one call, or keep the question at which it waits."""
         call, tracer = self.calls[n], ctx.ports.tracer
         spec = self.known.get(call.name)
-        if tracer is None:
+        if tracer is None or self.keys[n] in self.denied:  # nothing is executed
             result = await self._result_of(ctx, n, call, spec)
         else:
             with tracer.tool_call(call, spec) as trace:

@@ -78,7 +78,7 @@ class Transcript(Quiet):
                 pairs = arguments_shown(given).items()
                 words = ", ".join(f"{name}={visible_json(value)}" for name, value in pairs)
                 console.say(f"· {console.plain(f'{call.name}({words})')}", "dim")
-        for error in outcome.tool_errors:
+        for error in (*outcome.tool_errors, *outcome.denied):
             console.say(f"  {console.plain(error)}", "red")
         if not outcome.ok:
             console.say(f"· {console.plain(outcome_of(record))}", "red")

@@ -240,6 +240,12 @@ class ErrorFacts(Value, frozen=True, gc=False):
     last: Failure | None = None
 
 
+class ApprovalFacts(Value, frozen=True, gc=False):
+    """`approvals`: what was decided about calls that a person must approve."""
+
+    denied: int = 0
+
+
 class ProgressFacts(Value, frozen=True, gc=False):
     """`progress`: signs of progress and of stalling."""
 
@@ -268,6 +274,7 @@ class LastFacts(Value, frozen=True, gc=False):
     wants_memory: bool = False
     calls_dropped: int = 0
     model: str = ""
+    denied: int = 0
 
 
 class QueueFacts(Value, frozen=True, gc=False):
@@ -327,6 +334,7 @@ class Facts(Shown, Value, frozen=True, gc=False):
     run: RunFacts = RunFacts()
     usage: UsageFacts = UsageFacts()
     errors: ErrorFacts = ErrorFacts()
+    approvals: ApprovalFacts = ApprovalFacts()
     progress: ProgressFacts = ProgressFacts()
     last: LastFacts = LastFacts()
     queue: QueueFacts = QueueFacts()
@@ -443,6 +451,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK, by_actions=True),
         "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK, by_actions=True),
         "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures", by_actions=True),
+        "approvals.denied": FactSpec(COUNTER, "Tool calls that a person denied, or that nobody answered in time. They are not errors.", "calls", "`call_tools`, `call_tool`", by_actions=True),
         "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
         "progress.stalled_for": FactSpec(Type("duration", nonneg=True), "Time since a task was done or an action reported progress.", "duration", "every record"),
         "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls", by_actions=True),
@@ -463,6 +472,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls", by_actions=True),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", by_actions=True),
         "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", by_actions=True),
+        "last.denied": FactSpec(COUNT, "How many calls of the newest reply were denied, or not answered in time.", "calls", "model calls, `call_tools`, `call_tool`", by_actions=True),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`", by_actions=True),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`", by_actions=True),

@@ -18,6 +18,7 @@ from chartloop.core.facts import (
     PARTS,
     RECENT,
     SEEN,
+    ApprovalFacts,
     ErrorFacts,
     Facts,
     Failure,
@@ -80,6 +81,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
 
     # calls of a reply beyond the most that are read, then those that its action did not execute
     dropped = len(outcome.dropped) + (last.calls_dropped if reply is None else 0)
+    denied = len(outcome.denied)
     calls, seen, repeats = marks.last_calls, marks.seen, progress.repeats
     if reply is not None:
         last = last.replace(
@@ -93,6 +95,7 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     last = last.replace(
         state=state, action=action.name, ok=outcome.ok, result=outcome.result,
         error=None if error is None else error.replace(state=state), calls_dropped=dropped,
+        denied=denied + (last.denied if reply is None else 0),
     )  # fmt: skip
     marks = marks.replace(
         now=now, progress_at=now if outcome.progressed else marks.progress_at,
@@ -121,8 +124,9 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
         if rate != errors.rate:
             errors = errors.replace(rate=rate)
     return facts.replace(
-        run=run, usage=used(facts.usage, outcome, messages), errors=errors, progress=progress,
-        last=last, queue=queue, marks=marks,
+        run=run, usage=used(facts.usage, outcome, messages), errors=errors,
+        approvals=ApprovalFacts(facts.approvals.denied + denied) if denied else facts.approvals,
+        progress=progress, last=last, queue=queue, marks=marks,
     )  # fmt: skip
 
 

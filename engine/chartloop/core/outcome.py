@@ -171,6 +171,8 @@ class HeldOutcome(Value, frozen=True, gc=False):
     spent: Spent = NOTHING_SPENT
     tool_errors: tuple[str, ...] = ()
     """Failures of single tool calls, whose texts the model reads."""
+    denied: tuple[str, ...] = ()
+    """Likewise, for each call that a person denied, or that nobody answered in time."""
     changes: Mapping[str, Any] = EMPTY
     queue: tuple[Task, ...] | None = None
     kept: Mapping[str, Any] = EMPTY

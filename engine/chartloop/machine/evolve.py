@@ -48,7 +48,7 @@ from chartloop.machine.transition import come_to_rest, decide
 QUESTION = "ask_user"
 """The key under which `ask_user` keeps its question until the wait after it ends."""
 
-RULES = 2
+RULES = 3
 """The version of the decision rules, recorded with every run (`run.rules_version`).
 
 Increment it with every change to how `evolve` decides an input that a released version could have
@@ -56,7 +56,8 @@ recorded: another edge, rule, next state, status, signal or reason. A change of 
 that now works, needs no new version. Runs of an older version are refused unless `evolve` can still
 decide by its rules. The golden journals reveal a change that was overlooked.
 
-Since 2 an action is not tried again while the outcome of its call is unknown.
+Since 2 an action is not tried again while the outcome of its call is unknown. Since 3 a denied call
+is a decision: it counts in `approvals.denied` instead of `errors`, and fails no action.
 """
 RULES_KEY = "rules"
 """Key in the data of a `start`: the number of its decision rules."""

@@ -53,7 +53,7 @@ def action_key(
     """
     facts, action = position.facts, chart.spec.states[position.state].action
     steps, run_id = facts.run.steps, facts.run.id
-    if rules == RULES and has_key(action):
+    if (rules or 1) > 1 and has_key(action):
         if action.traits.calls in ("all", "first"):
             open_ = position.messages.open_calls(chart.spec.wire_names)
             reply = position.kept.get(REPLY_KEY, "")
@@ -106,7 +106,7 @@ def carried(
     notes = list[Event]()
     start = next((event.record.input for event in kept if event.record is not None), None)
     rules = RULES if start is None else rules_of(start)
-    if position.ended or rules != RULES:
+    if position.ended or (rules or 1) < 2:
         return notes
     action = chart.spec.states[position.state].action
     inherited = [(e.data["steps"], e.data["key"]) for e in kept if e.type == FORKED]

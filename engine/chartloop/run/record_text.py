@@ -125,12 +125,14 @@ def outcome_of(record: Record) -> str:
             error = outcome.error
             return f"failed: {error.category} {error.message}" if error is not None else "failed"
         asked = outcome.reply.tool_calls if outcome.reply is not None else ()
-        if outcome.tool_errors:
-            failed = len(outcome.tool_errors)
+        if outcome.tool_errors or outcome.denied:
             result: Any = outcome.result
             made = len(asked) or (len(cast("list[Any]", result)) if isinstance(result, list) else 0)
-            return f"{failed} of {max(failed, made)} calls failed: " + "; ".join(
-                text.replace(": error: ", ": ", 1) for text in outcome.tool_errors
+            return "; ".join(
+                f"{len(texts)} of {max(len(texts), made)} calls {word}: "
+                + "; ".join(text.replace(": error: ", ": ", 1) for text in texts)
+                for word, texts in (("failed", outcome.tool_errors), ("denied", outcome.denied))
+                if texts
             )
         names = ", ".join(call.name for call in asked)
         return f"ok, calls {names}" if names else "ok"

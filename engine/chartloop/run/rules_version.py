@@ -24,7 +24,7 @@ from chartloop.run.replay import Replay, replay
 
 ENGINE = "engine"
 """Key in the data of a `start`: the version of chartloop that wrote it."""
-_KNOWN = frozenset({1, RULES})
+_KNOWN = range(1, RULES + 1)
 
 
 class Otherwise(Exception):

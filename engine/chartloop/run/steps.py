@@ -178,13 +178,14 @@ class _History:
         return self._close_step(step, given.outcome, state)
 
     def _close_step(self, step: Step, outcome: Outcome, state: StateSpec) -> Step:
-        unsaved = None if outcome.tool_errors else self.unsaved.get(step.number)
+        told = outcome.tool_errors or outcome.denied
+        unsaved = None if told else self.unsaved.get(step.number)
         if outcome.ok and unsaved is None:
             output = _output(step, outcome, state)
             given = output if step.input is None else step.input
             step = step._replace(status="completed", input=given, output=output)
             # a tool call says in its output whether it failed; a memory update has no such field
-            if step.type != "memory-update" or not outcome.tool_errors:
+            if step.type != "memory-update" or not told:
                 return step
             error = next(one["error"] for one in _all(output) if "error" in one)
             metadata = {**step.metadata, "category": "RECOVERABLE"}

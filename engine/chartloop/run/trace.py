@@ -158,7 +158,7 @@ def asked_after(record: Record, before: Sequence[ToolCall]) -> Sequence[ToolCall
 
 def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, Any, bool, Any]]:
     """The calls that an action made: those of a reply, or the one that the file names."""
-    if not outcome.spent.tools and not outcome.tool_errors:
+    if not outcome.spent.tools and not outcome.tool_errors and not outcome.denied:
         return
     if not _answers_a_reply(outcome.result):
         message = "" if outcome.error is None else outcome.error.message

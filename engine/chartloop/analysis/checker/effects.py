@@ -25,6 +25,7 @@ OF_A_CALL = tuple(
 """The facts that every model call adds to, a child's too."""
 OF_CALLS = ("last.tool_calls", "last.wants_memory", "last.calls_dropped", "progress.repeats")
 """The facts about the tool calls that a reply asks for."""
+OF_DENIALS = ("approvals.denied", "last.denied")
 _OF_A_REPLY = ("last.text", "last.finish_reason", "last.model", *OF_CALLS)
 _CONVERSATION = ("usage.messages", "usage.context_tokens", "usage.context_ratio")
 
@@ -89,8 +90,11 @@ class Effects:
         yield from ((fact, RISES) for fact in self._spent(self._chart.spec, state))
         if state.asks_model in ("reply", "task"):
             yield from ((fact, EITHER) for fact in _OF_A_REPLY)
+            yield "last.denied", FALLS
         if state.calls in ("all", "first"):
             yield "last.calls_dropped", RISES
+            if self._chart.spec.approve is not None:
+                yield from ((fact, RISES) for fact in OF_DENIALS)
         if asks_to_stop(state) or state.traits.runs != "none":
             yield "signals", EITHER
 

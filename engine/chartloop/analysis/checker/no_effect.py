@@ -10,7 +10,7 @@ from typing import Any
 
 from chartloop.analysis.checker.certain_failures import as_written
 from chartloop.analysis.checker.check_context import CheckContext, guards_of
-from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, is_part
+from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, OF_DENIALS, is_part
 from chartloop.analysis.checker.knowledge import groups
 from chartloop.analysis.checker.limit_guards import reads_of_guards
 from chartloop.analysis.checker.missing_inputs import behind
@@ -119,6 +119,8 @@ def _why_still(context: CheckContext, name: str, moved: set[str]) -> str:
             return "the file lists no tools"
     if any(is_part(name, fact) for fact in moved):
         return ""
+    if name in OF_DENIALS:
+        return "no call waits for an approval"
     if name in _EXECUTED:
         return "no state executes tool calls" if context.spec.tools else "the file lists no tools"
     if name in OF_A_CALL or name.startswith("last."):
@@ -135,6 +137,8 @@ _EXECUTED = ("usage.tool_calls", "usage.calls")
 def _mover(spec: MachineSpec, name: str) -> str:
     if name in (*OF_CALLS, *_EXECUTED):
         return "list tools under `tools`, or ask something else"
+    if name in OF_DENIALS:
+        return "hold a tool back with `approve`, or ask something else"
     actions = spec.registry.actions.values()
     known = [a.name for a in actions if {name, f"{name.partition('.')[0]}.*"} & a.changes] or [
         a.name for a in actions if name in OF_A_CALL and a.traits.asks == "reply"

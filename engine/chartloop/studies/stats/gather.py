@@ -287,13 +287,14 @@ def _stop_reason(record: Record) -> str:
 
 
 def _failures(record: Record) -> Iterator[tuple[_Failure, str]]:
-    """The failures in a record: of its action, and of single calls whose error the model got."""
+    """The failures in a record: of its action, and of single calls. A denied call is listed too."""
     outcome = record.outcome
     if outcome is None:
         return
     if outcome.error is not None:
         error = outcome.error
         yield _Failure(error.category, record.state, error.kind), error.message
-    for text in outcome.tool_errors:
-        tool, _, message = text.partition(": ")
-        yield _Failure("tool", record.state, tool), message
+    for kind, texts in (("tool", outcome.tool_errors), ("denied", outcome.denied)):
+        for text in texts:
+            tool, _, message = text.partition(": ")
+            yield _Failure(kind, record.state, tool), message

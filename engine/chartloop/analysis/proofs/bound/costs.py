@@ -335,19 +335,16 @@ class Spending:
     def _of_calls(self, state: StateSpec, failed: bool) -> Iterator[Uses]:
         match state.calls:
             case "all":
-                yield from self._of_tools(self._batch(state) if self._may_call(state) else 0)
+                yield from self._of_tools(state, self._batch(state), failed)
             case "first":
-                yield from self._of_tools(1 if self._may_call(state) else 0)
+                yield from self._of_tools(state, 1, failed)
             case "memory":
-                yield from self._of_tools(self._batch(state))
+                yield from self._of_tools(state, self._batch(state), failed)
             case "named":
                 once = (0 if failed else 1, 1)
                 yield Uses({TOOLS: once, f"usage.calls.{state.named_tool}": once})
             case "none" | "task":
                 return
-
-    def _may_call(self, state: StateSpec) -> bool:
-        return bool(carried_out(self.spec, state))
 
     def _of_runs(self, state: StateSpec) -> Iterator[Uses]:
         if state.traits.runs in ("one", "several"):
@@ -443,7 +440,8 @@ class Spending:
         """The most tool calls of one reply that are executed."""
         return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
 
-    def _of_tools(self, most: int) -> Iterator[Uses]:
+    def _of_tools(self, state: StateSpec, asked: int, failed: bool) -> Iterator[Uses]:
+        most = asked if state.calls == "memory" or carried_out(self.spec, state) else 0
         if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
         elif most > 1:
@@ -452,7 +450,9 @@ class Spending:
         if most:
             self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
-            yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
+            # a refused call is not counted as executed
+            ends: dict[str, Ends] = {TOOLS: (count, count), "approvals.denied": (0, asked)}
+            yield Uses({**ends, "errors.total": (int(failed), asked + failed)})
 
     def _of_doubts(self, state: StateSpec) -> Iterator[Uses]:
         """The wait for who decides on calls in doubt."""
