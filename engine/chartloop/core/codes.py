@@ -132,6 +132,7 @@ _ROWS = (
     Code("CL365", "silence is consent", "A wait of the file that can refuse a call leads to that call as well when no answer comes in time.", "Lead `expired` where the refusal leads.", _W),
     Code("CL366", "private, untrusted, and a way out", "A tool or action that sends out may be given text that is private and text that anybody may have written: who wrote the one can have the other sent.", "Offer the tools in different states, hold the sender back with `approve`, or let a state clean the text.", _W),
     Code("CL367", "call cut by a deadline", "The deadline of a state may cut a call with effects in two, and the model decides again after it: it reads that the outcome is not known, and may ask for the call once more.", "Give the tool a shorter timeout of its own, or say with `in_doubt` at the state what becomes of such a call.", _W),
+    Code("CL368", "denial is no error", "The model can ask for a call that is denied again and again, and only a guard over failures is to end that. A denied call is a decision: it does not count in `errors`, and fails no action.", "Add a rule such as `{when: approvals.denied >= 3, stop: no_progress}`.", _W),
     # CL4xx: actions, tools, models, templates
     Code("CL401", "unknown action", "`do` names an action that is not registered.", "`chartloop info actions` lists them; pass your own with `--tools`."),
     Code("CL402", "unknown field", "The action has no such field under `with`.", "Use one of the fields that `chartloop info actions NAME` lists."),

@@ -17,7 +17,7 @@ from chartloop.analysis.checker.check_context import ALONE, CheckContext, Embedd
 from chartloop.analysis.checker.child_limits import check_children, embedding_in
 from chartloop.analysis.checker.cut_calls import check_cut_calls
 from chartloop.analysis.checker.data_leaks import check_leaks
-from chartloop.analysis.checker.endless_loops import check_endless
+from chartloop.analysis.checker.endless_loops import check_denied, check_endless
 from chartloop.analysis.checker.exact_budgets import check_exact
 from chartloop.analysis.checker.forks import check_forks
 from chartloop.analysis.checker.guards import check_guards
@@ -111,6 +111,7 @@ def examine(
     check_supplies(context)
     check_endings(context)
     check_endless(context)
+    check_denied(context)
     check_pointless(context)
     check_trust(context)
     check_secrets(context)

@@ -2,7 +2,7 @@
 
 Such a loop need not cost anything. Loops of paid actions belong to `checker.loops`: a budget must
 cut them. An answer, a failure or a custom action may end a loop at any time, so loops with one are
-left out.
+left out; but a denial is an answer too, and no failure: a loop of denied calls needs a guard.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.effects import is_part
 from chartloop.analysis.checker.knowledge import groups
+from chartloop.core.approvals import ACCEPT, EDIT
 from chartloop.core.digraph import Digraph
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
@@ -86,3 +87,48 @@ def _exit_guards(context: CheckContext, exits: Iterable[Edge]) -> Iterator[Expre
         state = context.spec.states[name]
         yield from (edge.when for edge in state.edges if edge.when is not None)
         yield from () if state.of is None else (state.of,)
+
+
+# denied calls -------------------------------------------------------------------------------
+
+_FAILURES = ("errors.", "last.ok", "last.error")
+"""The facts that a denial does not change."""
+_OPEN = (*_FAILURES, "last.", "usage.tool_calls", "usage.calls")
+"""The facts that end no loop of denied calls: those, what the model says, and executed calls."""
+
+
+def check_denied(context: CheckContext) -> None:
+    """Find loops of denied calls that only failures were to end. One without an exit is CL316's."""
+    spec, gates = context.spec, {*context.spec.gates}
+    waits = {n for n, s in spec.states.items() if s.job == "wait"}
+    consents = ((e.source, e.target) for e in spec.edges() if e.trigger in (ACCEPT, EDIT))
+    denied = context.own.subgraph((context.reached - waits) | gates)
+    for loop in denied.without(edge for edge in consents if edge[0] in gates).loops():
+        if not gates.isdisjoint(loop) and context.whole(loop) and not context.broken:
+            _check_denied(context, loop)
+
+
+def _check_denied(context: CheckContext, loop: list[str]) -> None:
+    spec, states = context.spec, [context.spec.states[name] for name in loop]
+    changed = {fact for state in states for fact, _ in context.effects.of(state)}
+    ending = frozenset(f for f in changed if f == "last.denied" or not f.startswith(_OPEN))
+    out = (e for state in states for e in state.edges if e.target not in loop)
+    guards = [*_exit_guards(context, (e for e in out if e.role not in ("failed", "expired", "on")))]
+    for rule in spec.rules:
+        here = not (rule.at or rule.before) or {*rule.at, *rule.before}.intersection(loop)
+        back = rule.kind == "detour" and context.paths.onward(rule.to).intersection(loop)
+        guards += [rule.when] if here and not back else []
+    if any(_may_change(guard, ending) for guard in guards):
+        return
+    ends = [f"`{g.text}`" for g in guards if any(r.startswith(_FAILURES) for r in g.reads)]
+    for state in states:
+        given, own = state.args.get("on_error"), spec.made.get(("states", state.name))
+        back = any(e.role == "failed" and e.target in loop for e in state.edges)
+        if own and given is not None and given.value == "fail" and not back:
+            ends.append(f"`on_error: fail` of `{own[1]}`")
+    if ends:
+        message = f"{ends[0]} does not end the loop {context.describe_loop(loop)}: "
+        hint = "add a rule: `{when: approvals.denied >= 3, stop: no_progress}`"
+        context.say(
+            "CL368", ("approve",), f"{message}a denied call is no error", hint=hint, key=True
+        )
