@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser.lab import SLOW, Tab, expect_text
 from tests.browser.test_run_page import Seen, Server, pytestmark, refused
+from tests.unit.test_shown_calls import TROUBLES, given_by
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
@@ -110,7 +111,8 @@ def test_each_call_is_read_and_decided_by_itself(seen: Seen, shop: Shop) -> None
     assert calls.count() == 2
     assert calls.nth(0).locator("legend").inner_text() == "1. buy"
     rows = calls.nth(0).locator("dd").all_inner_texts()
-    assert rows == [str(ACCOUNT), "chair\\u202e <img src=x onerror=window.hit=1>", "490 USD"]
+    hostile = "chair\\u202e <img src=x onerror=window.hit=1>"
+    assert rows == ["490 USD", str(ACCOUNT), "false (default)", hostile]
     money = calls.nth(0).locator("dd.cl-money")
     assert money.all_inner_texts() == ["490 USD"]
     assert "buy {" not in seen.banner.inner_text()
@@ -220,5 +222,83 @@ def test_it_fits_a_phone(chromium: Browser, shop: Shop, scheme: Any) -> None:
     for call in calls.all():
         call.get_by_label("deny").check()
     assert within(seen, ".card *")
+    assert seen.tab.errors == []
+    context.close()
+
+
+class Pushing(Shop):
+    """A server whose model writes what hides, pushes away or imitates an amount, call by call."""
+
+    files: ClassVar[dict[str, str]] = {
+        "machines/bare.yaml": GATE.format(name="bare", approve="within: 1h"),
+        "shop.py": SHOP.replace("item: str", "item: object").replace(
+            "usd: float", "usd: float = 50"
+        ),
+        "script.yaml": json.dumps(
+            {
+                "replies": [
+                    {
+                        "tool_calls": [
+                            {"id": one.id, "name": "buy", "arguments": json.dumps(given)}
+                            for one, given in ((one, given_by(one)) for one in TROUBLES)
+                            if "note" not in given
+                        ]
+                    },
+                    "Done.",
+                ]
+            }
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def pushing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pushing]:
+    started = Pushing(tmp_path_factory.mktemp("pushing"))
+    yield started
+    started.kill()
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+@pytest.mark.parametrize("face", ["inbox", "run", "link"])
+def test_no_argument_pushes_another_away_or_imitates_it(
+    chromium: Browser, pushing: Pushing, face: str, width: int
+) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 800})
+    seen = Seen(Tab(context), pushing)
+    run = pushing.start("bare")
+    pushing.waiting(run)
+    if face == "link":
+        made = pushing.ask(f"/runs/{run}/question/link", {"to": "eve@example.org"})
+        seen.page.goto(made["url"])
+    else:
+        seen.open("/inbox" if face == "inbox" else f"/runs/{run}")
+        if face == "inbox":
+            seen.opened(run)
+    more = seen.page.get_by_role("button", name="characters that follow")
+    more.or_(seen.page.locator(".cl-call").first).first.wait_for()
+    if more.is_visible():
+        more.click()
+    calls = seen.page.locator(".cl-call")
+    calls.nth(1).wait_for()
+    for call in calls.all():
+        names = call.locator("dt").all_inner_texts()
+        values = call.locator("dd").all_inner_texts()
+        assert sorted(names) == ["account", "express", "item", "usd"]
+        assert names[0] == "usd"
+        assert values[0] in {
+            "900,001 USD",
+            "900,001.00 USD",
+            "50.00 USD (default)",
+            "50 USD (default)",
+        }
+        assert call.locator("dd.cl-money").count() == 1
+        boxes = call.bounding_box()
+        assert boxes is not None
+        assert boxes["height"] < 500
+        for block in call.locator(".cl-block").all():
+            assert block.evaluate("one => one.clientHeight < 140 && one.tabIndex === 0")
+            assert block.get_attribute("role") == "region"
+    assert calls.locator(".cl-block").count() >= 4
+    assert seen.fits() if face != "link" else True
     assert seen.tab.errors == []
     context.close()

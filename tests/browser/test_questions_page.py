@@ -111,7 +111,7 @@ def test_the_card_says_what_a_stranger_needs(seen: Seen, desk: Desk) -> None:
     expect_text(seen.page, card.locator(".asked-by"), r"gate asks.*asked .*left")
     expect_text(seen.page, card.locator(".asked-task"), r"^Which report\?$")
     rows = card.locator("dd").all_inner_texts()
-    assert rows == ["as:\n  • pdf\n  • xlsx", "Lithium 2026", "1,249.50 USD"]
+    assert rows == ["1,249.50 USD", "Lithium 2026", "as:\n  • pdf\n  • xlsx"]
     small, large = (
         card.locator(which).evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
         for which in ("dd:not(.cl-money) >> nth=0", "dd.cl-money")

@@ -255,7 +255,6 @@ class Judged(NamedTuple):
         Judged("as-the-tool-gets-it-above", "call.arguments.usd > 100", "5000", held=True),
         Judged("default", "call.arguments.usd > 100", None, held=True),
         Judged("default-below", "call.arguments.usd > 1000", None, held=False),
-        Judged("invalid", "call.arguments.usd > 100", "many", held=True),
         Judged("by-a-limit", "call.arguments.usd > limits.free", 99, held=False),
         Judged("between", "call.arguments.usd >= 10 and call.arguments.usd < 50", 49, held=True),
         Judged("by-name", 'call.name == "buy" and vars.strict', 99, held=True),

@@ -12,9 +12,20 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from chartloop.actions.annotations import Field
+from chartloop.actions.arguments import as_json, defaults_of
 from chartloop.actions.declare import action
-from chartloop.actions.run_tool import failed_result
-from chartloop.core.approvals import ACCEPT, DENY, EDIT, NO_REQUEST, keyed, open_held, shown
+from chartloop.actions.run_tool import failed_result, parsed_arguments
+from chartloop.core.approvals import (
+    ACCEPT,
+    DENY,
+    EDIT,
+    NO_REQUEST,
+    as_given,
+    call_line,
+    keyed,
+    open_held,
+    shown,
+)
 from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
@@ -22,10 +33,9 @@ from chartloop.core.position import APPROVAL, REMEMBERED
 from chartloop.core.specs import GuardSpec, ToolSpec
 from chartloop.core.traits import BY_FIELDS
 from chartloop.core.types import ANY, STR, list_of, struct
-from chartloop.core.visible import visible_json
 from chartloop.language.expression import Expression, widen
 from chartloop.run.context import Context
-from chartloop.run.sanitize import sound_data, text_for_model
+from chartloop.run.sanitize import text_for_model
 
 CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
 
@@ -56,12 +66,14 @@ def ask_approval(
     request: dict[str, Any]
     if edited:
         request = dict(gate.request)
-        held = [one for one in open_held(request) if gate.holds(shown(one))]
+        held = [gate.judged(one) for one in open_held(request) if gate.holds(shown(one))]
+        now = {one["key"]: one for one in held}
+        request["calls"] = [now.get(one["key"], one) for one in request["calls"]]
     else:
         open_ = keyed(open_calls(ctx.messages, ctx.machine.wire_names))
         request = {"wait": wait, "edit": gate.edit, "remember": gate.remember}
         held = [
-            {"key": key, **call.to_mapping()}
+            gate.judged({"key": key, **call.to_mapping()})
             for key, call in (open_[:1] if first else open_)
             if call.name in tools and gate.holds(call)
         ]
@@ -83,8 +95,8 @@ def question(held: Sequence[Mapping[str, Any]], by: str, text: str) -> str:
     who = [f"(for {by})"] if by else []
     lines = [head, *who]
     for number, one in enumerate(held, 1):
-        call, place = shown(one), f"{number}. " if len(held) > 1 else ""
-        lines.append(f"  {place}{call.name} {visible_json(arguments_of(call))}")
+        place = f"{number}. " if len(held) > 1 else ""
+        lines.append(f"  {place}{call_line({**one, 'arguments': shown(one).arguments})}")
         if "edited" in one:
             editor = " ".join(one["edited_by"].split()) or "a person"
             lines.append(f"    (changed by {editor})")
@@ -115,6 +127,7 @@ class Gate:
         self.tools = frozenset(approve.tools if approve is not None else ())
         self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
         self.held = {one["key"]: one for one in self.request.get("calls", ())}
+        self.known = ctx.machine.registry.tools
         known = ctx.kept.get(REMEMBERED, EMPTY)
         self.marks: tuple[str, ...] = tuple(
             known["marks"] if known.get("run") == ctx.run_id else ()
@@ -133,14 +146,18 @@ class Gate:
         known = {"run": self.ctx.run_id, "marks": list(marks)}
         return used | {REMEMBERED: known} if marks else used
 
+    def judged(self, held: Mapping[str, Any]) -> dict[str, Any]:
+        """A held call with the arguments that its tool gets, frozen for the question."""
+        return {**held, **(_frozen(self.known.get(held["name"]), shown(held)) or EMPTY)}
+
     def holds(self, call: ToolCall) -> bool:
-        """Whether a call needs an approval. One that cannot be judged does."""
+        """Whether a call needs an approval: see `is_held`."""
         if call.name not in self.tools:
             return False
-        if self.remember and self.marks and self._mark(call) in self.marks:
+        spec = self.known.get(call.name)
+        if spec is not None and self.remember and self.marks and self._mark(call) in self.marks:
             return False
-        known = self.ctx.machine.registry
-        return is_held(known.tools.get(call.name), call, self.ctx.facts, self.when, known.guards)
+        return is_held(spec, call, self.ctx.facts, self.when, self.ctx.machine.registry.guards)
 
     def clear(self, key: str, call: ToolCall) -> Cleared | ToolResult:
         """Decide on a call right before it is made: the call to make, or the result instead."""
@@ -148,7 +165,10 @@ class Gate:
             return Cleared(call)
         held = self.held.get(key)
         if held is None or any(held[name] != text for name, text in call.to_mapping().items()):
-            return self._refuse(call, "nobody was asked") if self.holds(call) else Cleared(call)
+            if self.holds(call):
+                return self._refuse(call, "nobody was asked")
+            found = parsed_arguments(self.known[call.name], call)
+            return found if isinstance(found, ToolResult) else Cleared(call)
         decision: Mapping[str, Any] = self.request["decisions"].get(key, EMPTY)
         by, word = decision.get("by") or "a person", decision.get("decision")
         if word == ACCEPT and "result" in decision:
@@ -157,10 +177,16 @@ class Gate:
             return ToolResult(f"{note}\n{text}", result=decision["result"])
         now = shown(held)
         if word == ACCEPT or (word == EDIT and not self.holds(now)):
-            if now == call:
-                return Cleared(call)
-            note = f"[executed with other arguments, by {held['edited_by'] or 'a person'}: "
-            return Cleared(now, f"{note}{now.arguments}]")
+            given = call if "edited" not in held else shown({**held, "runs": held["edited"]})
+            if word == ACCEPT:
+                spec = self.known.get(call.name)
+                same = [one for one in (given, now) if _is_frozen(spec, one, held)]
+                if not same:
+                    return self._refuse(call, "its tool would get other arguments than were shown")
+                now = same[0]
+            note = f"[executed with other arguments, by {held.get('edited_by') or 'a person'}: "
+            told = f"{note}{given.arguments}]" if "edited" in held else ""
+            return Cleared(now, told)
         late = self.request.get("answer") == "expired"
         if (word == DENY or late) and self.ctx.facts.marks.rules > 2:
             self.denied.add(f"{self.ctx.key}/{key}")
@@ -174,8 +200,8 @@ class Gate:
 
     def _mark(self, call: ToolCall) -> str:
         """The digest that an equal call has under the same gate and schema; empty if invalid."""
-        spec = self.ctx.machine.registry.tools.get(call.name)
-        if spec is None or (arguments := _validated(spec, call)) is None:
+        spec = self.known.get(call.name)
+        if spec is None or isinstance(arguments := _arguments(spec, call), ToolResult):
             return ""
         when = self.when.text if self.when is not None else ""
         parts = [call.name, dict(spec.parameters), self.who, when, arguments]
@@ -186,8 +212,16 @@ def is_held(
     tool: ToolSpec | None, call: ToolCall, facts: Facts, when: Expression | None,
     guards: Mapping[str, GuardSpec],
 ) -> bool:  # fmt: skip
-    """Whether a call waits under a gate with this condition; one that cannot be judged does."""
-    if tool is None or (arguments := _validated(tool, call)) is None or when is None:
+    """Whether a call waits under a gate with this condition.
+
+    One that cannot be judged does. One with wrong arguments does not: it is answered with what is
+    wrong, and is never made.
+    """
+    if tool is None:
+        return True
+    if isinstance(arguments := _arguments(tool, call), ToolResult):
+        return False
+    if when is None:
         return True
     known = widen(facts, call={"name": call.name, "arguments": arguments})
     try:
@@ -196,12 +230,48 @@ def is_held(
         return True
 
 
-def _validated(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | None:
-    """The arguments of a call as data, as its tool will get them; None if it would refuse them."""
-    try:
-        parsed = sound_data(spec.parse(call.arguments))
-    except Exception:  # noqa: BLE001  the application's own types may raise anything
-        return None
+def _arguments(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | ToolResult:
+    """The arguments of a call as data, as its tool will get them; the reply to wrong ones.
+
+    A default in the schema of a server is not among them: the server may fill in another.
+    """
+    parsed = parsed_arguments(spec, call)
+    if isinstance(parsed, ToolResult):
+        return parsed
+    gets = as_json(parsed)
+    return gets if spec.server else {**gets, **_defaults(spec), **gets}
+
+
+def _defaults(spec: ToolSpec) -> dict[str, Any]:
+    """The defaults of a tool's arguments as data; of a function also those that no schema holds."""
     fields: Mapping[str, Any] = spec.parameters.get("properties", EMPTY)
-    defaults = {n: f["default"] for n, f in fields.items() if "default" in f}
-    return {**defaults, **parsed} if isinstance(parsed, dict) else None
+    said = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return said | {n: value for n, value in defaults_of(spec.call).items() if n in fields}
+
+
+def _frozen(spec: ToolSpec | None, call: ToolCall) -> dict[str, Any] | None:
+    """What a person is shown of a call, see `core.approvals`; None if its arguments are wrong."""
+    if spec is None:
+        return {}
+    given, gets = arguments_of(call), _arguments(spec, call)
+    if isinstance(gets, ToolResult):
+        return None
+    defaults: list[str] = []
+    runs = as_given(given if isinstance(given, dict) else {}, gets, defaults)
+    left = {n: v for n, v in _defaults(spec).items() if n not in gets}
+    found = {"runs": None if _same(runs, given) else runs, "defaults": defaults, "left_out": left}
+    return {name: value for name, value in found.items() if value}
+
+
+def _is_frozen(spec: ToolSpec | None, call: ToolCall, held: Mapping[str, Any]) -> bool:
+    """Whether the tool gets from this call what was shown of a held one, whatever was upgraded."""
+    now = _frozen(spec, call)
+    return now is not None and _same(
+        [now.get("left_out"), now.get("runs", arguments_of(call))],
+        [held.get("left_out"), arguments_of(shown(held))],
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: ``true`` is not ``1``."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

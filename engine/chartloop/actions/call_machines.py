@@ -20,8 +20,6 @@ from chartloop.actions.run_machines import (
     result_data,
     waiting,
 )
-from chartloop.actions.run_tool import failed_result
-from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Blocked, Outcome, ToolResult
 from chartloop.language.child_tools import fill
 from chartloop.run.children import Child, ChildStart
@@ -48,12 +46,8 @@ class ChildCalls:
         """
         done, starts = dict[int, ToolResult](), dict[str, ChildStart]()
         for number, (machine, arguments) in calls.items():
-            try:
-                filled = fill(self.ctx.machine.machines[machine], arguments)
-            except LimitError as error:
-                done[number] = failed_result(error.message)
-            else:
-                starts[str(number + 1)] = ChildStart(machine, **filled._asdict())
+            filled = fill(self.ctx.machine.machines[machine], arguments)
+            starts[str(number + 1)] = ChildStart(machine, **filled._asdict())
         if not starts:
             return done
         self._children = await drive(self.ctx, starts, grace=GRACE)

@@ -23,9 +23,15 @@ from chartloop.actions.approval import Gate
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.call_machines import ChildCalls
 from chartloop.actions.declare import action
-from chartloop.actions.run_tool import failed_result, refusal, run_tool, with_loop
+from chartloop.actions.run_tool import (
+    failed_result,
+    parsed_arguments,
+    refusal,
+    run_tool,
+    with_loop,
+)
 from chartloop.actions.server_calls import ServerCalls
-from chartloop.core.approvals import keyed
+from chartloop.core.approvals import keyed, shown
 from chartloop.core.codec import read
 from chartloop.core.conversation import calls_of, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
@@ -49,7 +55,6 @@ from chartloop.run.calls import say_doubt
 from chartloop.run.context import Context
 from chartloop.run.doubts import ask_about, treatment
 from chartloop.run.elicitation import InputRequired
-from chartloop.run.exceptions import describe
 from chartloop.run.journal_records import Intent
 from chartloop.run.sanitize import cut_text, sound_text
 from chartloop.run.tracing import around_tool
@@ -306,7 +311,7 @@ class _Batch:
             spec = self.known[self.calls[n].name]
             if n in self.refused:
                 self.done[n] = self.refused[n]
-            elif isinstance(arguments := _arguments(spec, self.calls[n]), ToolResult):
+            elif isinstance(arguments := parsed_arguments(spec, self.calls[n]), ToolResult):
                 self.done[n] = arguments
             else:
                 given[n] = spec.machine, arguments
@@ -353,7 +358,7 @@ class _Batch:
             return self.refused[n]
         if spec is None:
             return refusal(ctx, call.name, "may not be called here")
-        if isinstance(arguments := _arguments(spec, call), ToolResult):
+        if isinstance(arguments := parsed_arguments(spec, call), ToolResult):
             return arguments
         if servers is not None and spec.server:
             ctx = replace(ctx, client=servers.call(key, spec.name))
@@ -408,8 +413,11 @@ class _Batch:
         """Ask about the calls on which a person decides. Without time they stay unknown."""
         ctx, asked = self.ctx, [*self.asks]
         keys = [self.keys[n].removeprefix(f"{ctx.key}/") for n in asked]
-        shown = [self.calls[n].to_mapping() for n in asked]
-        listed = [{"key": k, **one} for k, one in zip(keys, shown, strict=True)]
+        held = {} if self.gate is None else self.gate.held
+        listed = [
+            {"key": k, **(shown(held[k]) if k in held else self.calls[n]).to_mapping()}
+            for k, n in zip(keys, asked, strict=True)
+        ]
         about = {"calls": listed, "keys": [self.keys[n] for n in asked]}
         now = ctx.ports.clock.now()
         self.waits = ask_about(ctx.host, ctx.state, self.asks[asked[0]], about, now)
@@ -444,14 +452,6 @@ class _Batch:
 
 _UNKNOWN = ToolResult(NOT_KNOWN, ok=False, in_doubt=True)
 """The result of a call whose outcome is not known, and that is not made again."""
-
-
-def _arguments(spec: ToolSpec, call: ToolCall) -> Mapping[str, Any] | ToolResult:
-    """The arguments of a call; the reply to one with wrong arguments."""
-    try:
-        return spec.parse(call.arguments)
-    except Exception as error:  # noqa: BLE001  the application's own types may raise anything
-        return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
 
 
 @lru_cache

@@ -27,6 +27,7 @@ from chartloop.core.errors import (
     ToolError,
     ToolsChangedError,
 )
+from chartloop.core.facts import ToolCall
 from chartloop.core.media_parts import is_media, say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect, ToolSpec
@@ -163,6 +164,14 @@ NO_COROUTINE = "says that it does not block, and gave a coroutine: make it `asyn
 def failed_result(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
     """The result of a failed call, as the model reads it."""
     return ToolResult(cut_text(f"error: {text}"), ok=False, category=category)
+
+
+def parsed_arguments(spec: ToolSpec, call: ToolCall) -> Mapping[str, Any] | ToolResult:
+    """The arguments of a call; the reply to one with wrong arguments."""
+    try:
+        return spec.parse(call.arguments)
+    except Exception as error:  # noqa: BLE001  the application's own types may raise anything
+        return failed_result(str(error) if isinstance(error, ValueError) else describe(error))
 
 
 def refusal(ctx: Context, name: str, why: str) -> ToolResult:

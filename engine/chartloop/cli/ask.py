@@ -18,7 +18,7 @@ from chartloop.cli import console
 from chartloop.cli.costs import fields_of
 from chartloop.cli.late import at_first_use
 from chartloop.cli.value_options import answer_data, read_value
-from chartloop.core.approvals import ACCEPT, DENY, EDIT, arguments_shown
+from chartloop.core.approvals import ACCEPT, DENY, EDIT, argument_rows, arguments_shown
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import STR, Type, accepts
 from chartloop.core.units import say_count, say_elapsed
@@ -64,6 +64,8 @@ def ask(run: Run) -> bool:
         console.say(console.plain(shown.about))
     if question.rest and not _opened(run, question):
         return False
+    if any(row["long"] for call in question.calls for row in argument_rows(call)):
+        console.say(console.plain(question.folded()))  # what is short has scrolled away
     follows = {answer.event: answer.next for answer in asking.answer_views(run, question)}
     for number, event in enumerate(question.answers, 1):
         fields = fields_of({n: t.without_none() for n, t in question.fields(event).items()})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from chartloop.cli.error_report import MisuseError
-from chartloop.core.approvals import DENY, arguments_shown
+from chartloop.core.approvals import DENY, arguments_given
 from chartloop.core.errors import AnswerError, nearest
 from chartloop.core.types import BOOL, STR, Type
 from chartloop.language.json_schema.typed import type_of_schema
@@ -68,7 +68,7 @@ def _decide(decisions: dict[str, Any], call: Mapping[str, Any], part: str, text:
         decision[root] = read_value(BOOL if root == "remember" else STR, text)
         return
     if root not in decision:
-        decision[root] = arguments_shown(call)
+        decision[root] = arguments_given(call)
     schema: Mapping[str, Any] = call.get("schema", {}).get("properties", {})
     decision[root][argument] = read_value(type_of_schema(schema.get(argument, {})), text)
 

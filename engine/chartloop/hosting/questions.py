@@ -67,7 +67,8 @@ async def tell_question(settings: Settings, journal: Journal, run: Run) -> bool:
         if await journal.requests(key=key):
             return True
         links, inbox = list[dict[str, Any]](), f"{settings.url.rstrip('/')}/inbox"
-        text, session = [cut(question.text, LONGEST), ""], run.session
+        asked = question.text if len(question.text) <= LONGEST else question.folded()
+        text, session = [cut(asked, LONGEST), ""], run.session
         is_channel = len(settings.ask_to) > 1 and needs_another(session)
         for to in settings.ask_to:
             if is_channel or refusal_of(session, to, SERVER) is not None:
@@ -81,7 +82,7 @@ async def tell_question(settings: Settings, journal: Journal, run: Run) -> bool:
         data = {
             "kind": "question", "run": run.id, "wait": question.wait,
             "machine": run.machine.name, "title": run.machine.spec.title or run.machine.name,
-            "question": cut(question.text, LONGEST), "about": cut(question.about, LONGEST),
+            "question": cut(asked, LONGEST), "about": cut(question.about, LONGEST),
             "answers": list(question.answers), "due": question.due, "links": links,
             "inbox": inbox,
         }  # fmt: skip

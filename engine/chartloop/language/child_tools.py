@@ -10,8 +10,10 @@ Source: docs/agents-as-tools.md
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
+from chartloop.core.errors import LimitError
 from chartloop.core.plain import plain
 from chartloop.core.specs import Effect, ToolSpec
 from chartloop.language.json_schema.of_type import schema_of_type
@@ -44,9 +46,20 @@ def tool_of_machine(name: str, child: MachineSpec) -> ToolSpec:
         "required": [name for name in properties if name == "task"],
     }  # fmt: skip
     return ToolSpec(
-        name, " ".join(about.split()), parameters, Arguments(name, parameters), _is_run,
+        name, " ".join(about.split()), parameters,
+        partial(_parse, Arguments(name, parameters), child), _is_run,
         blocking=False, suspends=False, effect=Effect.LOCAL, machine=name,
     )  # fmt: skip
+
+
+def _parse(arguments: Arguments, child: MachineSpec, text: str) -> dict[str, Any]:
+    """The arguments that the schema and the child itself can take. Raises `ValueError`."""
+    read = arguments(text)
+    try:
+        fill(child, read)
+    except LimitError as error:
+        raise ValueError(error.message) from None
+    return read
 
 
 def fill(child: MachineSpec, arguments: Mapping[str, Any]) -> Filled:

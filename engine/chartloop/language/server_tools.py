@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from chartloop.core.specs import DataUse, Effect, ToolSpec
+from chartloop.core.strict_json import unfits
 from chartloop.language.json_schema.validator import ServerSchema
 from chartloop.language.tool_lock import LockedTool, definition_hash, server_schema
 
@@ -118,6 +119,8 @@ class Arguments:
             read = json.loads(text or "{}")
         except (ValueError, RecursionError) as error:
             raise ValueError(f"the arguments of `{self.name}` are not JSON: {error}") from None
+        if any(unfit.is_number for unfit in unfits(read, "/arguments/")):
+            raise ValueError(f"the arguments of `{self.name}` hold a number that is not finite")
         if not isinstance(read, dict):
             raise ValueError(f"the arguments of `{self.name}` are not a JSON object")  # noqa: TRY004
         faults = self._validator.faults(read)

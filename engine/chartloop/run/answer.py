@@ -11,6 +11,7 @@ Source: docs/approval.md; docs/design.md, "The journal" (inbox).
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -288,6 +289,7 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
     for fault, hint, key in call_faults(request, answer.event, answer.data):
         raise AnswerError(fault, hint=hint, place=pointer("data", CALLS, *filter(None, [key])))
     schemas = {held["key"]: held.get("schema") for held in request["calls"]}
+    names = {held["key"]: held["name"] for held in request["calls"]}
     for key, value in (answer.data.get(CALLS) or EMPTY).items():
         if not isinstance(value, Mapping):
             continue
@@ -296,11 +298,27 @@ def _refuse_decisions(session: Session, answer: Answer) -> None:
             if not isinstance(given.get(name, kind()), kind):
                 where = pointer("data", CALLS, key, name)
                 raise AnswerError(f"`{name}` of `{key}` is not {word}", place=where)
-        if "arguments" in given and (fault := schema_fault(schemas[key], given["arguments"])):
+        if "arguments" not in given:
+            continue
+        if fault := schema_fault(schemas[key], given["arguments"]) or _tool_fault(
+            session, names[key], given["arguments"]
+        ):
             raise AnswerError(
                 f"the changed arguments of `{key}` do not fit its tool: {fault}",
                 place=pointer("data", CALLS, key, "arguments"),
             )
+
+
+def _tool_fault(session: Session, name: str, arguments: Any) -> str:
+    """Why a tool refuses arguments; empty if it takes them, or is not known here."""
+    registry = session.chart.spec.registry
+    if registry.assumed or (tool := registry.tools.get(name)) is None:
+        return ""
+    try:
+        tool.parse(json.dumps(arguments))
+    except ValueError as error:
+        return str(error).rpartition("\n- ")[2]
+    return ""
 
 
 def _refuse_late(session: Session, question: Question, at: float) -> None:

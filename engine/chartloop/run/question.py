@@ -16,7 +16,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chartloop.core.approvals import CALLS, argument_lines, argument_rows, request_at, shown_calls
+from chartloop.core.approvals import (
+    CALLS,
+    argument_lines,
+    argument_rows,
+    call_line,
+    request_at,
+    row_lines,
+    shown_calls,
+)
 from chartloop.core.facts import EMPTY
 from chartloop.core.phase import DONE, FAILED, ending_of
 from chartloop.core.plain import plain
@@ -77,6 +85,18 @@ class Question(NamedTuple):
         text, calls = self.text[:LONGEST], () if self.rest else self.calls
         return self._replace(text=text, about=self.about[: LONGEST - len(text)], calls=calls)
 
+    def folded(self) -> str:
+        """The text with its calls in rows, of which the long ones are folded: for a small place."""
+        own = len(self.calls) + sum("edited_by" in call for call in self.calls)
+        if not own:
+            return self.text
+        lines = self.text.split("\n")[:-own]
+        for number, call in enumerate(self.calls, 1):
+            by = f" (changed by {call['edited_by'] or 'a person'})" if "edited_by" in call else ""
+            place = f"{number}. " if len(self.calls) > 1 else ""
+            lines += [f"  {place}{call['name']}{by}", *(f"  {line}" for line in row_lines(call))]
+        return "\n".join(lines)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it; each call with its arguments as `shown`."""
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
@@ -89,7 +109,7 @@ class Question(NamedTuple):
 
     def to_row(self) -> OpenQuestion:
         """The form that the run's row in the journal stores."""
-        calls = tuple({n: v for n, v in one.items() if n != "schema"} for one in self.calls)
+        calls = tuple({n: v for n, v in c.items() if isinstance(v, str)} for c in self.calls)
         row = OpenQuestion(**self.begin().to_dict())
         return row.replace(calls=() if self.rest else calls, rest=self.rest)
 
@@ -202,7 +222,7 @@ def _of_doubt(
     who = f" (for {doubt['by']})" if doubt.get("by") else ""
     lines = [
         f"It is not known whether {what} at `{state}` was carried out.{who}",
-        *(f"  {one['name']} {one['arguments']}" for one in calls),
+        *(f"  {call_line(one)}" for one in calls),
         "Answer `retry` to make it again, or `fail` if it was not carried out.",
     ]
     named = {"by": STR} if doubt.get("by") or doubt.get("not_by") else {}

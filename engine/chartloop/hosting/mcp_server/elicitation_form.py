@@ -15,10 +15,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT, arguments_shown
+from chartloop.core.approvals import ACCEPT, CALLS, DENY, EDIT, arguments_given, call_line
 from chartloop.core.errors import AnswerError
 from chartloop.core.types import Type
-from chartloop.core.visible import visible_json
 from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.run.question import Question
 
@@ -101,7 +100,7 @@ def _call_fields(question: Question) -> Iterator[_CallField]:
     for number, call in enumerate(question.calls, 1):
         title = f"{number}. {call['name']}" if several else call["name"]
         if several:
-            about = f"{visible_json(arguments_shown(call))}. Left out: as the answer says."
+            about = f"{call_line(call).partition(' ')[2]}. Left out: as the answer says."
             choice = {"type": "string", "enum": [ACCEPT, DENY], "title": title}
             yield _CallField(f"call_{number}", call, "", {**choice, "description": about})
         schema: Mapping[str, Any] = call.get("schema", {})
@@ -123,7 +122,7 @@ def _decisions(question: Question, event: str, content: Mapping[str, Any]) -> tu
     for one in _call_fields(question):
         if (entry := content.get(one.field)) is None:
             continue
-        key, now = one.call["key"], arguments_shown(one.call)
+        key, now = one.call["key"], arguments_given(one.call)
         if not one.argument:
             words[key] = entry
             continue

@@ -186,7 +186,7 @@ class HeldCall {
     const { properties = {}, required = [] } = call.schema ?? {};
     const given = new Map(call.shown.map(([name, value]) => [name ? JSON.parse(name) : "", value]));
     const names = [...new Set([...given.keys(), ...Object.keys(properties)])].filter(Boolean);
-    this.fields = names.map((name) => argumentField(name, properties[name], given.get(name), required.includes(name)));
+    this.fields = names.map((name) => argumentField(name, properties[name], given.get(name), { required: required.includes(name), filled: call.defaults?.includes(`/${name}`) }));
     this.note = labelled("note", textBox(""), "for the model");
     this.result = labelled("answer", textBox(""), "what the model reads; nothing is executed");
     const words = { ...(several ? { accept: "accept", deny: "deny" } : {}), ...(call.schema ? { edit: "change", result: "answer in the tool's place" } : {}) };
@@ -198,13 +198,12 @@ class HeldCall {
     this.parts = { deny: this.note.root, result: this.result.root, edit: h("div", { className: "cl-changes" }, ...this.fields.map(({ root }) => root)) };
     this.fault = text("p", "", "cl-refused");
     this.fault.setAttribute("role", "alert");
-    const raw = call.shown.map(([name, value]) => ({ name: name.slice(1, -1), text: value, money: false }));
-    const row = ({ name, text: value, money }) => [text("dt", name), text("dd", value, money ? "cl-money" : "")];
+    const raw = call.shown.map(([name, value]) => ({ name: name.slice(1, -1), text: value }));
     const by = call.edited_by === undefined ? null : text("span", `changed by ${call.edited_by || "a person"}`, "cl-changed");
     this.root = h(
       "fieldset", { className: "cl-call" },
       h("legend", {}, title, " ", by),
-      h("dl", {}, ...(call.rows ?? raw).flatMap(row)),
+      h("dl", {}, ...(call.rows ?? raw).flatMap(argumentRow)),
       h("div", { className: "cl-choices" }, ...this.radios.map(({ label, input }) => h("label", {}, input, ` ${label}`))),
       ...Object.values(this.parts), this.fault,
     );
@@ -234,19 +233,28 @@ class HeldCall {
   }
 }
 
-/** A field for an argument, by its schema. `given` is its value as JSON; one that is not touched is sent as it was. */
-function argumentField(name, schema = {}, given, isRequired) {
+/** An argument: its name and its value. A long one has a box of its own, which scrolls and moves no other row. */
+function argumentRow({ name, text: value, money = false, note = "", long = "" }) {
+  const said = note ? text("span", ` (${note})`, "cl-note") : null;
+  const attrs = { role: "region", "aria-label": `${name}, ${long}` };
+  const parts = long ? [text("span", long, "cl-muted"), said, h("div", { className: "cl-block", textContent: value, tabIndex: 0, attrs })] : [value, said];
+  return [text("dt", name), h("dd", { className: money ? "cl-money" : "" }, ...parts)];
+}
+
+/** A field for an argument, by its schema. `given` is its value as JSON; one that is not touched is sent as it was,
+ *  or left out once more. */
+function argumentField(name, schema = {}, given, { required, filled }) {
   const isText = schema.type === "string" && !schema.enum && (given === undefined || given.startsWith('"'));
   const shown = isText ? readable(JSON.parse(given ?? '""')) : (given ?? "");
   const values = schema.enum?.map((value) => JSON.stringify(value)) ?? (schema.type === "boolean" ? ["true", "false"] : null);
   const kind = values ? "enum" : isText ? "str" : (PLAIN[schema.type] ?? "any");
   const some = values && shown && !values.includes(shown) ? [shown, ...values] : values;
-  const input = fieldInput({ kind, values: some, optional: !isRequired || !given });
+  const input = fieldInput({ kind, values: some, optional: !required || !given });
   input.value = shown;
   if (input.rows) input.rows = Math.min(MOST_ROWS, shown.split("\n").length);
   const json = () => {
     const { value } = input;
-    if (value === shown) return given;
+    if (value === shown) return filled ? undefined : given;
     if (isText) return JSON.stringify(value);
     return value.trim() === "" ? undefined : isJson(value) ? value : JSON.stringify(value);
   };

@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Footer, Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
-from chartloop.core.approvals import ACCEPT, DENY, EDIT
+from chartloop.core.approvals import ACCEPT, DENY, EDIT, row_lines
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.visible import visible, visible_json
 from chartloop.run.question import Question
@@ -249,11 +249,7 @@ class FieldsScreen(ModalScreen[str | None]):
                     yield Checkbox(f"accept {title}", True, compact=True, id=f"call-{number}")
                 else:
                     yield Label(Content(title))
-                lines = (
-                    f"  {row['name']}: {row['text']}".replace("\n", "\n    ")
-                    for row in call["rows"]
-                )
-                yield Label(Content("\n".join(lines)), classes="call")
+                yield Label(Content("\n".join(row_lines(call))), classes="call")
             for number, name in enumerate((*self._fields, *self._given)):
                 field = self._fields.get(name)
                 about = f" ({field.type})" if field else ""

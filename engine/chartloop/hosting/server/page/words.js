@@ -43,8 +43,11 @@ export const unmarked = (words) => words.replace(/(\*\*|__|`+|^#+ |^> )/gm, "").
 /** A question in a list: what is asked, and what it is about, each in a line. A call to approve is what is asked. */
 export function asks({ text: asked, about, calls = [] }, task = "") {
   const [line, ...more] = asked.split("\n");
-  // the last lines of the text name the calls, in JSON whose hidden characters are already shown
-  const called = more.slice(-calls.length).map((call) => call.replace(/[{}"]/g, "").trim());
-  if (calls.length) return [called.join(", ").slice(0, 200), task || line];
+  // the last lines of the text name the calls, in JSON whose hidden characters are already shown: a text that could
+  // read as another argument keeps its quotes
+  const called = more.slice(-calls.length).map((call) => call.replace(/"([^"\\,:]*)"/g, "$1").replace(/[{}]/g, "").trim());
+  const most = Math.max(60, 200 / calls.length); // of each call: one does not push away the next
+  const cut = (call) => (call.length > most ? `${call.slice(0, most)}…` : call);
+  if (calls.length) return [called.map(cut).join(", ").slice(0, 400), task || line];
   return [line || "It waits for an answer", unmarked((about || more.join(" ") || task).slice(0, 200))];
 }
