@@ -55,6 +55,7 @@ deviations: [{difference: A line, reason: Because.}]
 renamed: {old: ask}
 start: ask
 resume_at: [think]
+continues: never
 on_stop: tidy
 on_error: {to: ask, label: It failed, set: {vars.plan: '"x"'}}
 in_doubt: ask

@@ -22,7 +22,7 @@ from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
 from chartloop.core.units import say_count
 from chartloop.language.load import load
-from chartloop.language.spec import MachineSpec
+from chartloop.language.spec import NEVER, MachineSpec
 from chartloop.language.values import var_value
 from chartloop.machine.build import Chart
 from chartloop.run.doubts import carried
@@ -67,8 +67,14 @@ def carry_over(spec: MachineSpec, parent: Session) -> CarriedOver:
     """The values that a run of `spec` inherits from a finished one.
 
     Memory blocks and variables that `spec` does not have are left out. `StatusError` if the run
-    has not ended, `LimitError` for a variable that has another type here.
+    has not ended, `LimitError` for a variable that has another type here, `RunError` if the file
+    says `continues: never`.
     """
+    if spec.continues == NEVER:
+        raise RunError(
+            f"no run of machine `{spec.name}` continues another: its file says `continues: never`",
+            hint="start a new run; what it needs of the old one is given to it as an input",
+        )
     position = parent.position
     if not position.ended:
         raise StatusError(

@@ -255,7 +255,7 @@ class Machine:
             TaskError: a task is invalid.
             SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: `continues` has not ended.
-            RunError: it may not begin at the state `start`.
+            RunError: it may not begin at the state `start`, or the file says `continues: never`.
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         text, files = split_task(task)

@@ -108,6 +108,7 @@ def _machine(spec: MachineSpec, home: str) -> Data:
         "machines": {n: _machine(m, home) for n, m in spec.machines.items()},
         "start": spec.start if spec.start_given else "",
         "resume_at": [*spec.resume_at],
+        "continues": spec.continues,
         "on_error": _edge(spec.on_error) if spec.on_error else None,
         "in_doubt": spec.in_doubt or "",
         "output": _output(spec.output),

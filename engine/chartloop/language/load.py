@@ -344,6 +344,7 @@ def _read(
             known for number, name in items(shape.resume_at)
             if (known := reader.state(("resume_at", number), name)) is not None
         ),
+        continues=shape.continues or "",
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,
         registry=reader.registry, file=reader.document.file, roots=roots,

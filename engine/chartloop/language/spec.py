@@ -34,6 +34,8 @@ RETURN = "return"
 """The target of an edge that returns to the point where a detour interrupted the run."""
 INPUTS = ("task", "answer", "messages", "tasks")
 """What a run may be given, besides variables and memory blocks."""
+NEVER = "never"
+"""`continues: never`: no run of the machine continues another one."""
 HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
 
@@ -417,6 +419,8 @@ class MachineSpec:
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     resume_at: tuple[str, ...] = ()
     """The states, besides its start, at which a run may begin that continues another."""
+    continues: str = ""
+    """`never`: no next message continues a run."""
     on_stop: str = ""
     on_error: Edge | None = None
     in_doubt: InDoubt | None = None
@@ -443,7 +447,8 @@ class MachineSpec:
     @property
     def entries(self) -> tuple[str, ...]:
         """The states at which a caller's run may begin: the start, and those of `resume_at`."""
-        return tuple(dict.fromkeys((self.start, *self.resume_at)))
+        after = () if self.continues == NEVER else self.resume_at
+        return tuple(dict.fromkeys((self.start, *after)))
 
     def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
         """The place of a value in the file, or of its key, or of the part `of` its text."""

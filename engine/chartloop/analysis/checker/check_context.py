@@ -55,7 +55,7 @@ class CheckContext:
         self.broken = broken
         """Whether a part of the file could not be read."""
         self.starts, self.shared = embedding
-        self.starts |= {*chart.spec.resume_at}
+        self.starts |= {*chart.spec.entries[1:]}
         self.spec = chart.spec
         self.unread = unread
         self.findings: list[Finding] = []

@@ -323,6 +323,8 @@ class MachineShape(Part, title="child_machine", noun="the machine, at the top of
     """The start state; default: the first."""
     resume_at: list[Text] | None = key("`resume_at`", "Edges")
     """The states at which the next run of a conversation may begin, besides the start state."""
+    continues: Literal["never"] | None = key("`continues`", "Edges")
+    """`never`: no next message continues a run, so nothing of it reaches another one."""
     on_stop: Text | None = key("`on_stop`", "Edges")
     """The state where every stop goes that has no `to` of its own."""
     on_error: EdgeLike | None = key(cure=EDGE)

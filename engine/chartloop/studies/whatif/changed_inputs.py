@@ -107,7 +107,7 @@ INPUTS = frozenset({"instructions", "model", "memory", "tools", "servers", "mach
 """The fields that are inputs of actions: see `rewritten_actions`."""
 INERT = frozenset({
     "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "in_doubt",
-    "data", "inputs", "resume_at",
+    "data", "inputs", "resume_at", "continues",
 })  # fmt: skip
 """The fields that change no record: texts, the form of the result, recovery after a kill."""
 _OF_STATES = StateShape.words() | {

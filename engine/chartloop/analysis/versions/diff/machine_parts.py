@@ -482,6 +482,7 @@ def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
     aspects.add("start", names.state(spec.start), text=spec.start)
     entries = tuple(map(names.state, spec.resume_at)) or None
     aspects.add("resume_at", entries, text=", ".join(spec.resume_at))
+    aspects.add("continues", spec.continues or None)
     aspects.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
     if isinstance(spec.tasks, str):
         aspects.add("tasks", spec.tasks)
