@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chartloop import tool
+from chartloop import AgentStop, Context, tool
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.analysis.proofs.query import Questions
@@ -33,21 +33,25 @@ from tests.exploring import Choices
 
 Data = dict[str, Any]
 slowly = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-TOOLS = ("fetch", "crm", "mail")
+TOOLS = ("fetch", "crm", "mail", "mail_all", "quit")
+SINKS = (*TOOLS, "out")
+INPUTS = ("task", "w", "answer", "tasks")
 LABELLED = {"<fetch>": "untrusted", "<crm>": "private"}
 """The marks of the tools that declare a label; screens end the first."""
-MARK = re.compile(r"<(?:fetch|crm|mail|broken|task|w)>")
+MARK = re.compile(r"<(?:fetch|crm|mail|mail_all|quit|broken|task|w|answer|tasks)>")
 GOT: dict[str, set[str]] = {}
-"""The marks that each tool was given in the run that is going on."""
+"""The marks that each tool was given in the runs that are going on, and what was sent out."""
 
 
 def marks(data: object) -> str:
     """All marks in some data."""
-    return "".join(sorted(set(MARK.findall(json.dumps(data, default=str)))))
+    text = json.dumps(data, default=str).replace("\\", "")  # a report escapes them
+    return "".join(sorted(set(MARK.findall(text))))
 
 
 def got(name: str, text: str) -> str:
-    GOT.setdefault(name, set()).update(MARK.findall(text))
+    for to in (name, "out") if name.startswith("mail") else (name,):
+        GOT.setdefault(to, set()).update(MARK.findall(marks(text)))
     return f"<{name}>{marks(text)}"
 
 
@@ -69,6 +73,19 @@ def mail(text: str) -> str:
     return got("mail", text)
 
 
+@tool(data={"sends": "out"})
+def mail_all(ctx: Context, text: str) -> str:
+    """Send all that it knows of the run."""
+    known = [text, ctx.facts.to_dict(), [*ctx.messages.whole()], ctx.position.signals.to_list()]
+    return got("mail_all", marks(known))
+
+
+@tool(data={"from": "trusted"})
+def quit(text: str) -> str:
+    """Stop the run, and say why."""
+    raise AgentStop(got("quit", text), reason="custom", context={"said": text})
+
+
 @tool(data={"from": "trusted"})
 def broken(text: str) -> str:
     """Fail, and say what it was given."""
@@ -87,7 +104,17 @@ def verdict(text: str) -> Data:
     return {"verdict": "redact" if cut else "pass", "reason": "so", "remove": cut}
 
 
-REGISTRY = with_own(specs_of(fetch, crm, mail, broken, judge))
+REGISTRY = with_own(specs_of(fetch, crm, mail, mail_all, quit, broken, judge))
+
+
+class Post:
+    """A notifier that keeps the marks of what it sends."""
+
+    suspends = False
+
+    async def notify(self, text: str, data: Mapping[str, Any]) -> None:
+        """Sends it out."""
+        GOT.setdefault("out", set()).update(MARK.findall(marks([text, dict(data)])))
 
 
 class Echo:
@@ -108,22 +135,26 @@ class Echo:
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         """A text with a tag around all marks; calls of none, one or two tools."""
         text = marks(list(request.messages))
+        name = str(request.settings.get("name", ""))
         if str(request.messages[0]["content"]).startswith("You screen"):
             return ModelReply(json.dumps(verdict(text)), (), "stop", 1, 1)
         offered = any(tool["function"]["name"] == "child" for tool in request.tools)
         names = [*TOOLS, "child"] if offered else TOOLS
         given = {"child": {"task": text, "n": text, "memory_m": text}}
+        names = [n for n in names if n != "quit" or self.choices.of(4) == 0]  # it ends the run
         calls = [
             ToolCall(f"c{n}", name, json.dumps(given.get(name, {"text": text})))
             for n in range(self.choices.of(3))
             for name in [names[self.choices.of(len(names))]]
         ]
-        return ModelReply(f"<A>{text}</A>", tuple(calls), "tool_calls" if calls else "stop", 1, 1)
+        why = "tool_calls" if calls else "stop"
+        return ModelReply(f"<A>{text}</A>", tuple(calls), why, 1, 1, model=name)
 
 
 READABLE = (
     "last.text", "last.result", "vars.v", "vars.w", "memory.m", "run.task", "last.answer",
-    "queue.current", "last.tool_calls", "errors.last",
+    "queue.current", "last.tool_calls", "errors.last", "last.model", "last", "run", "signals",
+    "limits.tag",
 )  # fmt: skip
 
 
@@ -141,6 +172,11 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
     body: Data = draw(st.sampled_from([
         {"do": "infer"}, {"do": "infer"}, {"do": "infer", "with": {"keep": False}},
         {"do": "infer", "allow": ["fetch"]}, {"do": "infer", "save": {var: "result.text"}},
+        {"do": "infer", "with": {"model": said}}, {"do": "notify", "with": {"text": "It is done."}},
+        {"do": "notify", "with": {"text": said}}, {"do": "report", "save": {var: "result.text"}},
+        {"do": "report", "save": {"vars.list": "result"}},
+        {"do": "signal", "with": {"reason": "soft", "message": said}},
+        {"do": "signal", "with": {"reason": "custom", "message": said}}, {"do": "continue_run"},
         {"do": "call_tools"}, {"do": "call_tools"}, {"do": "call_tool"}, {"do": "receive"},
         {"do": "call_tools", "allow": ["crm", "mail"]},
         *[{"do": "tool", "with": {"name": t, "arguments": {"text": said}}, "save": {var: part}}
@@ -148,7 +184,7 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
         *[{"do": "tool", "with": {"name": t, "arguments": {"text": said}}} for t in TOOLS],
         {"do": "nothing", "with": {"input": {"x": said}}, "save": {var: "result.x"}},
         {"do": "nothing", "set": {"vars.v": "vars.w"}}, {"do": "nothing", "set": {var: '""'}},
-        {"do": "nothing", "set": {"vars.w": "last.text"}},
+        {"do": "nothing", "set": {"vars.w": "last.text"}}, {"do": "nothing", "set": {"vars.flag": "True"}},
         {"do": "prompt", "with": {"user": said}},
         {"do": "prompt", "with": {"user": said, "keep": True}},
         {"do": "prompt", "with": {"user": "hi", "system": said}},
@@ -166,6 +202,11 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
         {"do": "run_machine", "with": {"machine": "child", "task": said}, "save": {var: "result.text"}},
         {"do": "run_machine", "with": {"machine": "child", "vars": {"n": "vars.w"}},
          "save": {var: "result.output"}},
+        {"do": "run_machine", "with": {"machine": "child", "task": said, "start": "raw"}},
+        {"do": "run_machine", "with": {"machine": "child", "vars": {"n": "vars.w"}},
+         "save": {var: "{{ result.signals }}{{ result.warnings }}{{ result.errors }}"}},
+        {"do": "run_machine", "with": {"machine": "child", "task": "x", "limits": {"tag": "vars.w"}},
+         "save": {var: "result.output"}},
         {"do": "run_machine", "with": {"machine": "child", "memory": {"m": said}}},
         {"do": "run_machine", "with": {"machine": "child", "task": "x", "share": ["messages"]}},
         {"do": "run_machine", "with": {"machine": "child", "task": "x", "share": ["memory"]}},
@@ -176,9 +217,13 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
     ]))  # fmt: skip
     body = dict(body)
     if "on" in body:
+        if draw(st.booleans()):
+            body["on"]["no"] |= {"stop": "custom", "message": said}
         return body
     edge: Any = draw(onward)
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 9)) == 0:
+        edge = {"to": edge, "stop": "custom", "message": said}
+    elif draw(st.integers(0, 4)) == 0:
         edge = {"to": edge, "set": {draw(st.sampled_from(["vars.v", "vars.w"])): draw(
             st.sampled_from(["last.text", "vars.w", '""', "run.task"]))}}  # fmt: skip
     other = {"when": f"run.steps % {draw(st.integers(2, 3))} == 0", "to": draw(onward)}
@@ -187,15 +232,21 @@ def bodies(draw: st.DrawFn, ends: list[str]) -> Data:
     return body
 
 
-def child(inner: Data) -> Data:
-    """A child that moves data of its own."""
+TAG: Data = {"type": "str", "value": ""}
+
+
+def child(inner: Data, told: Data, status: str) -> Data:
+    """A child that moves data of its own, with what it says of its end."""
     return {
         "model": {"name": "scripted"}, "tools": [*TOOLS], "vars": {"n": ""}, "memory": {"m": ""},
-        "limits": {"steps": 6}, "rules": [{"when": "run.steps >= limits.steps", "stop": "custom"}],
-        "reasons": {"custom": {"priority": 6, "status": "completed"}},
+        "limits": {"steps": 6, "tag": TAG},
+        "rules": [{"when": "run.steps >= limits.steps", "stop": "custom", **told}],
+        "reasons": {"custom": {"priority": 6, "status": status}},
         "states": {"a": inner | {"next": "b", "failed": "next"}, "b": {"do": "infer", "next": "c"},
-                   "c": {"do": "call_tools", "next": "done"}, "done": {"stop": "completed"}},
-        "output": {"n": "vars.n", "text": "last.text"},
+                   "c": {"do": "call_tools", "next": "done"},
+                   "raw": tooled("mail", "{{ run.task }}", next="done"),
+                   "done": {"stop": "completed", **told}},
+        "output": {"n": "vars.n", "text": "last.text", "tag": "limits.tag"},
         "inputs": {"task": {}, "n": {}, "memory.m": {}},
     }  # fmt: skip
 
@@ -230,14 +281,27 @@ def webs(draw: st.DrawFn) -> Data:
 def machines(draw: st.DrawFn) -> Data:
     """Machines that carry data about."""
     states: Data = draw(st.one_of(lines(), lines(), webs()))
+    said = st.sampled_from(READABLE).map("{{{{ {} }}}}".format)
+    told = draw(st.sampled_from([
+        {}, {"message": "{{ vars.n }}"}, {"message": "{{ run.task }}"}, {"message": "{{ last.text }}"},
+    ]))  # fmt: skip
     inner = draw(st.sampled_from([
         {"do": "receive"}, {"do": "nothing"}, {"do": "infer"},
         {"do": "tool", "with": {"name": "crm", "arguments": {"text": "{{ vars.n }}"}},
          "save": {"vars.n": "result"}},
         {"do": "prompt", "with": {"user": "{{ memory.m }}"}},
         {"do": "nothing", "set": {"vars.n": "run.task"}},
+        noted("{{ limits.tag }}", save={"vars.n": "result.x"}),
+        tooled("quit", "{{ vars.n }}"), tooled("broken", "{{ run.task }}"),
     ]))  # fmt: skip
-    out = carrier(states, inner)
+    status = draw(st.sampled_from(["completed", "error"]))
+    out = carrier(states, inner, told=told, status=status)
+    for kind in ("stop", "signal") if draw(st.booleans()) else ():
+        when = draw(st.sampled_from(["run.steps >= 4", 'vars.w != "" and run.steps >= 3']))
+        end = {"to": draw(st.sampled_from(sorted(states)))} if kind == "stop" else {}
+        reason = "soft" if kind == "signal" else "custom"
+        says = {"message": draw(said)} if draw(st.booleans()) else {}
+        out["rules"] = [*out["rules"], {"when": when, kind: reason, **says, **end}]
     if draw(st.booleans()):
         out["resume_at"] = [draw(st.sampled_from(sorted(states)))]
     if draw(st.booleans()):
@@ -257,17 +321,21 @@ JUDGING: Data = {
 """A child that judges for a screen."""
 
 
-def carrier(states: Data, inner: Data) -> Data:
+def carrier(
+    states: Data, inner: Data, *, told: Data | None = None, status: str = "completed"
+) -> Data:  # fmt: skip
     """The machine of these states, with a child that begins with what is `inner`."""
     return {
         "chartloop": 1, "machine": "carrier", "model": {"name": "scripted"},
         "tools": [*TOOLS, "broken", "core_memory_append", "core_memory_read", "conversation_search",
                   "child"],
-        "limits": {"steps": 25}, "vars": {"v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
-        "memory": {"m": ""}, "states": states, "machines": {"child": child(inner), "judging": JUDGING},
+        "limits": {"steps": 25, "tag": TAG}, "vars": {"flag": False, "v": "", "w": "", "list": {"type": "map[any]", "value": {}}},
+        "memory": {"m": ""}, "states": states, "machines": {"child": child(inner, told or {}, status), "judging": JUDGING},
         "inputs": {"task": TRUSTED, "w": TRUSTED, "answer": TRUSTED, "tasks": TRUSTED},
-        "reasons": {"custom": {"priority": 6, "status": "completed"}},
-        "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"}],
+        "reasons": {"custom": {"priority": 6, "status": "completed"},
+                    "soft": {"priority": 7, "status": "completed"}},
+        "rules": [{"when": "run.steps >= limits.steps", "stop": "steps_limit"},
+                  {"when": "vars.flag", "signal": "soft", "message": "{{ vars.v }}"}],
         "tasks": [{"text": "a"}, {"text": "b", "by": {"tool": "crm"}},
                   {"text": "c", "by": {"machine": "child"}}],
     }  # fmt: skip
@@ -289,6 +357,8 @@ def noted(text: str, **more: Any) -> Data:
     return {"do": "nothing", "with": {"input": {"x": text}}, **more}
 
 
+STOPS: Data = noted("", next={"stop": "custom", "message": "{{ vars.v }}"})
+"""A state from which the run goes on in its epilogue, with a message of its stop."""
 ASKED: tuple[Data, ...] = ({"do": "infer"}, {"do": "call_tools"})
 CARRIES: Mapping[str, tuple[Carry, ...]] = {
     "v": (
@@ -315,6 +385,16 @@ CARRIES: Mapping[str, tuple[Carry, ...]] = {
             "machine": "child", "task": "{{ vars.v }}", "share": ["messages"]}},)),
         Carry("w", ({"do": "run_machines", "with": {"machine": "child", "each": "[vars.v]"}},
                     noted("{{ last.result.outputs }}", save={"vars.w": "result.x"}))),
+        Carry("w", (noted("", set={"vars.flag": "True"}), noted("", set={"vars.flag": "False"}),
+                    {"do": "report", "save": {"vars.w": "result.text"}})),
+        Carry("w", (STOPS, {"do": "report", "save": {"vars.w": "result.text"}})),
+        Carry("w", (STOPS, {"do": "report"}, noted("{{ last.result.signals }}", save={"vars.w": "result.x"}))),
+        Carry("w", ({"do": "run_machine", "with": {"machine": "child", "task": "{{ vars.v }}"}},
+                    noted("{{ last.result.signals }}", save={"vars.w": "result.x"}))),
+        Carry("w", ({"do": "run_machine", "with": {"machine": "child", "limits": {"tag": "vars.v"}}},
+                    noted("{{ last.result.output }}", save={"vars.w": "result.x"}))),
+        Carry("w", ({"do": "infer", "with": {"model": "{{ vars.v }}"}},
+                    noted("{{ last.model }}", save={"vars.w": "result.x"}))),
     ),
     "w": (
         Carry("v", (noted("", set={"vars.v": "vars.w"}),)),
@@ -347,16 +427,20 @@ SENDS: Mapping[str, tuple[Data, ...]] = {
 
 
 @st.composite
-def walks(draw: st.DrawFn) -> Data:
-    """A tool's data that is carried through some parts of a run, and then sent."""
-    held, instructions = "v", ""
-    states: list[Data] = [tooled("crm", "x", save={"vars.v": "result"})]
+def walks(draw: st.DrawFn, source: str) -> Data:
+    """Data of a tool, or of an input, that is carried through some parts of a run, and then sent."""
+    held, instructions = ("v", "") if source == "crm" else ("w", "")
+    states: list[Data] = [tooled("crm", "x", save={"vars.v": "result"})] if source == "crm" else []
     for _ in range(draw(st.integers(0, 4))):
         carry = draw(st.sampled_from(CARRIES[held]))
         states += carry.states
         held, instructions = carry.into, carry.instructions or instructions
     sent: tuple[Data, ...] = draw(st.sampled_from([SENDS[held], *([ASKED] if held == "m" else [])]))
-    states += sent
+    return in_line([*states, *sent], instructions)
+
+
+def in_line(states: list[Data], instructions: str) -> Data:
+    """The machine of states one after the other."""
     named: Data = {}
     for number, state in enumerate(states):
         to: Data = {"to": f"s{number + 1}", **state.get("next", {})}
@@ -365,20 +449,33 @@ def walks(draw: st.DrawFn) -> Data:
             "failed": to["to"],
         }
     named[f"s{len(states)}"] = {"stop": "completed"}
-    return carrier(named, {"do": "receive"}) | (
+    return carrier(named, {"do": "receive"}, told={"message": "{{ run.task }}"}) | (
         {"instructions": instructions} if instructions else {}
     )
 
 
+@pytest.mark.parametrize("number", range(len(CARRIES["v"])))
+def test_each_way_alone_is_found(number: int) -> None:
+    """Data of an input, which nothing before has put into a result, an error or a signal."""
+    carry = CARRIES["v"][number]
+    moved = [noted("", set={"vars.v": "vars.w"}), noted("", set={"vars.w": '""'})]
+    data = in_line([*moved, *carry.states, *SENDS[carry.into]], carry.instructions)
+    machine = made(data)
+    asyncio.run(held_against(machine, set(), Choices([1, 2] * 20)))
+    assert "<w>" in GOT.get("mail", ()), data["states"]
+    assert Questions(machine.chart).ask("no flow input:w to mail").holds is False, data["states"]
+
+
 @pytest.mark.slow("tries many machines for seconds")
 @slowly
-@given(walks())
-def test_what_is_carried_to_a_tool_is_found(data: Data) -> None:
+@given(st.data(), st.sampled_from(["crm", "input:w"]))
+def test_what_is_carried_to_a_tool_is_found(drawn: st.DataObject, source: str) -> None:
+    data = drawn.draw(walks(source))
     machine = made(data)
-    answer = Questions(machine.chart).ask("no flow crm to mail")
+    answer = Questions(machine.chart).ask(f"no flow {source} to mail")
     asyncio.run(held_against(machine, set(), Choices([1, 2] * 20)))
-    assert "<crm>" in GOT.get("mail", ()), data["states"]
-    assert answer.holds is False
+    assert f"<{source.removeprefix('input:')}>" in GOT.get("mail", ()), data["states"]
+    assert answer.holds is False, data["states"]
     assert answer.witness[0] == "s0"
     assert answer.edges
 
@@ -441,11 +538,11 @@ def test_no_flow_that_happened_was_denied(data: Data, seed: int) -> None:
     machine = made(data)
     questions = Questions(machine.chart)
     denied = {
-        (source, to) for to in TOOLS for source in (*TOOLS, "input:task", "input:w")
+        (source, to) for to in SINKS for source in (*TOOLS, *(f"input:{name}" for name in INPUTS))
         if questions.ask(f"no flow {source} to {to}").holds
     }  # fmt: skip
     denied |= {
-        (label, to) for to in TOOLS for label in LABELLED.values()
+        (label, to) for to in SINKS for label in LABELLED.values()
         if questions.ask(f"no flow {label} to {to}").holds
     }  # fmt: skip
     for number in range(4):
@@ -469,6 +566,7 @@ async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: 
     for _ in range(2):  # the second goes on with what the first left
         run = machine.start(
             "<task>", vars={} if run else {"w": "<w>"}, model=Echo(choices), clock=ManualClock(),
+            notifier=Post(),
             continues=run, start=(*machine.spec.resume_at, "")[0] if run else "",
         )  # fmt: skip
         for _ in range(60):
@@ -476,13 +574,13 @@ async def held_against(machine: Machine, denied: set[tuple[str, str]], choices: 
                 break
             if run.state in machine.chart.waiting and run.status == "paused":
                 event = ("yes", "no")[choices.of(2)]
-                await run.asend(event, {"note": "n"} if event == "no" else {})
+                await run.asend(event, {"note": "<answer>"} if event == "no" else {})
             await run.aadvance()
         if not run.ended:
             break
     for to, given_ in GOT.items():
         for mark in given_:
             name = mark.strip("<>")
-            source = f"input:{name}" if name in ("task", "w") else name
+            source = f"input:{name}" if name in INPUTS else name
             assert (source, to) not in denied, f"no flow {source} to {to}"
             assert (LABELLED.get(mark), to) not in denied, f"no flow {LABELLED.get(mark)} to {to}"

@@ -411,3 +411,62 @@ def test_a_file_is_written_back() -> None:
     assert made.spec.data == {"fetch": DataUse("private", "trusted")}
     again = load(made.canonical(), tools=TOOLS)
     assert (again.spec.data, again.spec.inputs) == (made.spec.data, made.spec.inputs)
+
+
+# the next run ---------------------------------------------------------------------------------
+
+LATER = line(call("mail", "{{ vars.v }}"), call("crm", "x", save="v"))
+"""It sends first, and reads what is private later."""
+
+
+def test_a_way_into_the_next_run_says_so() -> None:
+    made = machine(LATER)
+    found = made.query("no flow private to mail")
+    assert found.reason.endswith("`vars.v` after `s1` → in the next run tool `mail`")
+    alone = made.query("no flow private to mail in one run")
+    assert alone
+    assert alone.reason == "private text reaches tool `mail` on no path of one run"
+    assert "nothing that an earlier run left is in it" in alone.assumptions
+
+
+def test_both_conditions_of_a_flow() -> None:
+    clean = "do: nothing, with: {input: {x: '{{ vars.w }}'}}, save: {vars.v: result.x}"
+    made = machine(line(call("mail", "{{ vars.v }}"), call("crm", "x", save="w"), clean))
+    assert made.query("no flow private to mail").holds is False
+    assert made.query("no flow private to mail unless s2")
+    assert made.query("no flow private to mail unless state:s2 in one run")
+
+
+def test_a_file_that_is_never_continued_leaves_nothing() -> None:
+    made = machine(LATER, continues="never")
+    assert made.query("no flow private to mail")
+    assert load(made.canonical(), tools=[fetch, crm, mail]).spec.continues == "never"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("no flow private to state:s0", "write `action:tool`"), ("no flow private to s1", "write `action:tool`"),
+        ("no flow private to edge:s0.next.0", "write `tool:NAME`, or `out`"),
+        ("no flow private to reason:custom", "write `tool:NAME`, or `out`"),
+    ],
+)  # fmt: skip
+def test_a_flow_ends_at_what_can_be_given_text(text: str, hint: str) -> None:
+    with pytest.raises(
+        QueryFault, match="text flows to a tool, an action or `out`, not to the"
+    ) as at:
+        machine(LATER).query(text)
+    assert at.value.hint == hint
+
+
+def test_what_an_action_is_given_is_asked_for_any_of_them() -> None:
+    states = line("do: nothing, with: {input: {x: '{{ vars.v }}'}}", call("crm", "x", save="v"))
+    made = machine(states)
+    assert made.query("no flow private to action:nothing").holds is False
+    assert made.query("no flow private to action:nothing in one run")
+
+
+def test_an_answer_is_an_input_like_others() -> None:
+    wait = "  w: {on: {ok: {to: s0, data: {note: str}, set: {vars.v: last.answer.note}}}}\n"
+    states = wait + line(call("mail", "{{ vars.v }}"))
+    assert machine(states).query("no flow input:answer to mail").holds is False

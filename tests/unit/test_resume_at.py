@@ -91,6 +91,29 @@ def examined(text: str) -> Machine:
     return report.machine
 
 
+NEVER = SHORT.replace("states:", "continues: never\nstates:", 1)
+
+
+def test_a_file_may_allow_no_next_run(tmp_path: Path) -> None:
+    journal = SqliteJournal(f"{tmp_path}/j.db")
+    first = load(NEVER, tools=[mail]).start("One.", script=["A plan.", "B"], journal=journal)
+    first.run()
+    again = "no run of machine `m` continues another: its file says `continues: never`"
+    with pytest.raises(RunError, match=again):
+        first.next("Two.")
+    for branch in (False, True):
+        with pytest.raises(RunError, match=again):
+            first.machine.start(
+                "Two.", continues=first.id, journal=journal, script=[], branch=branch
+            )
+
+
+def test_no_next_run_begins_at_a_state() -> None:
+    both = examine(FILE.replace("resume_at:", "continues: never\nresume_at:"), tools=[mail])
+    assert "CL304" in [f.code for f in both.findings]
+    assert "continues" in str(diff(examined(SHORT), examined(NEVER)))
+
+
 def test_only_what_continues_begins_there() -> None:
     with pytest.raises(RunError, match="only a run that continues another begins at `review`"):
         machine().start("One.", start="review")
@@ -122,7 +145,7 @@ def test_queries_take_it_as_an_entry(query: str, holds: bool) -> None:
 
 def test_its_flow_begins_with_what_the_run_before_left() -> None:
     found = machine().query("no flow input:task to mail")
-    assert found.reason.endswith("→ `vars.note` after `think` → tool `mail`")
+    assert found.reason.endswith("→ `vars.note` after `think` → in the next run tool `mail`")
 
 
 def test_bounds_and_certificates_count_from_it(tmp_path: Path) -> None:

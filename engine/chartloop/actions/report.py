@@ -138,7 +138,7 @@ _TEXT = struct({"text": STR}, keyed=True)
 
 @action(
     work=False, effect="pure", traits=replace(BY_FIELDS, writes="report"), result=_TEXT,
-    reads=("error", "result", "reply", "queue", "task"),
+    reads=("error", "result", "reply", "queue", "task", "signals"),
 )  # fmt: skip
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
     """Writes a report of the run so far.

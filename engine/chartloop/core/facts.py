@@ -19,6 +19,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from chartloop.core.cells import NAMES
 from chartloop.core.format import say_value
 from chartloop.core.plain import plain
 from chartloop.core.reports import Group, Part, Shown, Table
@@ -389,6 +390,10 @@ class FactSpec(NamedTuple):
     """The words that the engine gives it, where its type is a text."""
     by_actions: bool = False
     """Whether only the file's own actions change it, not time, a caller or an entry of a state."""
+    cells: tuple[str, ...] = ()
+    """The parts of the run whose text it may hold: see `core.cells`."""
+    no_text: str = ""
+    """Why a text or list of texts holds no text of the run."""
 
     @property
     def description(self) -> str:
@@ -414,16 +419,17 @@ STATUS = enum_of(*(str(s) for s in AgentStatus))
 _TIME = Type("duration", nonneg=True, grows=True)
 _WORK = "work actions"
 _RUNS = "every record, by the calls of all runs"
+_NAMED, _ENGINE = "a name of the file", "a word of the engine"
 
 FACTS: Mapping[str, FactSpec] = MappingProxyType(
     {
-        "run.id": FactSpec(STR, "The run's id.", changed_by="start"),
-        "run.machine": FactSpec(STR, "The machine's name.", changed_by="start"),
-        "run.agent": FactSpec(STR, "The stable id of the agent across runs.", changed_by="start"),
-        "run.session": FactSpec(STR, "The session that the caller named.", changed_by="start"),
-        "run.task": FactSpec(STR, "The task of the run.", changed_by="start"),
+        "run.id": FactSpec(STR, "The run's id.", changed_by="start", no_text=NAMES),
+        "run.machine": FactSpec(STR, "The machine's name.", changed_by="start", no_text=_NAMED),
+        "run.agent": FactSpec(STR, "The stable id of the agent across runs.", changed_by="start", no_text=NAMES),
+        "run.session": FactSpec(STR, "The session that the caller named.", changed_by="start", no_text=NAMES),
+        "run.task": FactSpec(STR, "The task of the run.", changed_by="start", cells=("task",)),
         "run.status": FactSpec(STATUS, "The state of the status region.", changed_by="status triggers"),
-        "run.paused_from": FactSpec(STR, "The status that a pause left: `running` or `debugging`; empty otherwise.", changed_by="`pause`, `resume`"),
+        "run.paused_from": FactSpec(STR, "The status that a pause left: `running` or `debugging`; empty otherwise.", changed_by="`pause`, `resume`", no_text=_ENGINE),
         "run.steps": FactSpec(COUNTER, "Finished actions: failed, retried and upkeep ones too.", "actions"),
         "run.visits": FactSpec(map_of(COUNTER), "Entries of each state: `run.visits.<state>`.", "entries", "entering a state"),
         "run.elapsed": FactSpec(_TIME, "All time since the start.", "duration", "every record"),
@@ -450,26 +456,26 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "errors.consecutive": FactSpec(COUNT, "Failed work actions since the last that succeeded.", "failures", _WORK + ", `back_off`, `apply_fix`", by_actions=True),
         "errors.rate": FactSpec(Type("fraction", nonneg=True), "Failed tasks over all tasks, waiting ones too; over work actions when there is no queue.", "fraction", _WORK, by_actions=True),
         "errors.retries": FactSpec(COUNT, "Back-offs and fixes since work last succeeded.", "times", "`back_off`, `apply_fix`, " + _WORK, by_actions=True),
-        "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures", by_actions=True),
+        "errors.last": FactSpec(FAILURE.maybe(), "The newest failure: `category`, `message`, `state`.", changed_by="failures", by_actions=True, cells=("error",)),
         "approvals.denied": FactSpec(COUNTER, "Tool calls that a person denied, or that nobody answered in time. They are not errors.", "calls", "`call_tools`, `call_tool`", by_actions=True),
         "progress.stalled_steps": FactSpec(COUNT, "Work actions since variables, queue or memory changed or a new tool call was made.", "actions", _WORK),
         "progress.stalled_for": FactSpec(Type("duration", nonneg=True), "Time since a task was done or an action reported progress.", "duration", "every record"),
         "progress.repeats": FactSpec(COUNT, "How often, in a row, the model asked for the same tool calls again.", "times", "model calls", by_actions=True),
-        "progress.recent": FactSpec(list_of(STR), f"The last {RECENT} work actions, oldest first; tool calls by tool name.", changed_by=_WORK),
+        "progress.recent": FactSpec(list_of(STR), f"The last {RECENT} work actions, oldest first; tool calls by tool name.", changed_by=_WORK, no_text=_NAMED),
         "progress.cycles": FactSpec(COUNTER, "Improvement cycles.", "cycles", "`measure`", by_actions=True),
         "progress.improving": FactSpec(BOOL, "Whether the run is in its improvement phase.", changed_by="`measure`", by_actions=True),
         "progress.improvements": FactSpec(COUNT, "Improvements identified and not yet done.", "tasks", "`measure`", by_actions=True),
         "progress.magnitude": FactSpec(Type("fraction", nullable=True), "How much the last improvement cycle improved; None before the first.", "fraction", "`measure`", by_actions=True),
-        "last.state": FactSpec(STR, "Where the last action was done."),
-        "last.action": FactSpec(STR, "The last action's name; empty before the first."),
+        "last.state": FactSpec(STR, "Where the last action was done.", no_text=_NAMED),
+        "last.action": FactSpec(STR, "The last action's name; empty before the first.", no_text=_NAMED),
         "last.ok": FactSpec(BOOL, "Whether the last action succeeded; true before the first."),
-        "last.error": FactSpec(FAILURE.maybe(), "The last action's failure: `category`, `message`, `state`; None when it succeeded."),
-        "last.result": FactSpec(ANY, "The result of the last action, of the type that it declares."),
-        "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
-        "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls", by_actions=True),
-        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls", words=("stop", "length", "tool_calls", "content_filter"), by_actions=True),
-        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", by_actions=True),
-        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls", by_actions=True),
+        "last.error": FactSpec(FAILURE.maybe(), "The last action's failure: `category`, `message`, `state`; None when it succeeded.", cells=("error",)),
+        "last.result": FactSpec(ANY, "The result of the last action, of the type that it declares.", cells=("result",)),
+        "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers", cells=("answer",)),
+        "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls", by_actions=True, cells=("reply",)),
+        "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls", words=("stop", "length", "tool_calls", "content_filter"), by_actions=True, no_text="a word of the provider"),
+        "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", by_actions=True, cells=("reply",)),
+        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls", by_actions=True, cells=("model",)),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", by_actions=True),
         "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", by_actions=True),
         "last.denied": FactSpec(COUNT, "How many calls of the newest reply were denied, or not answered in time.", "calls", "model calls, `call_tools`, `call_tool`", by_actions=True),
@@ -477,10 +483,10 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`", by_actions=True),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`", by_actions=True),
         "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
-        "queue.current": FactSpec(TASK.maybe(), "The task that was started and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
+        "queue.current": FactSpec(TASK.maybe(), "The task that was started and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`", cells=("queue",)),
         "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
-        "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
-        "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
+        "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers", no_text=NAMES),
+        "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers", no_text=NAMES),
         "signals.status": FactSpec(enum_of("completed", "error"), "The status that the run would end with: the status of the top reason.", changed_by="rules, states, tools, callers"),
         "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", by_actions=True),
         "fleet.usd_left": FactSpec(Type("float", nonneg=True, nullable=True), "What the next model call may take from the tightest budget across runs; None without one.", "USD", _RUNS),

@@ -21,12 +21,13 @@ from heapq import heappop, heappush
 from typing import Any
 
 from chartloop.analysis.proofs.query.data_flow import DataFlow
-from chartloop.analysis.proofs.query.data_movements import Cell, Origins, Passed, given_cells
+from chartloop.analysis.proofs.query.data_movements import Origins, Passed, given_cells
 from chartloop.analysis.proofs.query.each_call import answer_each
 from chartloop.analysis.proofs.query.flow_answer import answer_flow, ways_out
 from chartloop.analysis.proofs.query.query_answer import OUTSIDE, Answer, answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.core.approvals import ACCEPT
+from chartloop.core.cells import Cell
 from chartloop.core.specs import LABELS
 from chartloop.language.intervals.interval import INF
 from chartloop.machine.abstract.counters import Counting
@@ -63,7 +64,7 @@ class Questions:
         self.unknown = ""
         self.routes: Routes | None = None
         self._open: frozenset[int] | None = None
-        self._flows: dict[tuple[str, str], DataFlow] = {}
+        self._flows: dict[tuple[str, str, bool], DataFlow] = {}
         self._passed: dict[str, Passed] = {}
         try:
             self.routes = Routes(chart, World(limits or {}, counters, {}), counting, starts=starts)
@@ -89,7 +90,8 @@ class Questions:
         try:
             if query.form == "no flow":
                 label = query.a.name if query.a.sort == "label" else ""
-                return answer_flow(query, self.flow(query.unless, label), approved=self._accepted)
+                flow = self.flow(query.unless, label, one_run=query.one_run)
+                return answer_flow(query, flow, approved=self._accepted)
             if query.form != "each":
                 return search(query)
             below = {n: q.answer(query, cancels=cancels) for n, q in self._children.items()}
@@ -97,15 +99,16 @@ class Questions:
         except TooLarge as error:
             return Answer(query.text, None, str(error))
 
-    def flow(self, cleaned: str = "", label: str = "") -> DataFlow:
+    def flow(self, cleaned: str = "", label: str = "", *, one_run: bool = False) -> DataFlow:
         """Where data goes. Raises `TooLarge`.
 
         `cleaned`: a state whose action lets only clean data pass; `label`: the one that is asked
-        for, which screens may end.
+        for, which screens may end; `one_run`: what a run leaves to the next one is not followed.
         """
-        if (cleaned, label) not in self._flows:
-            self._flows[cleaned, label] = self._flow(cleaned, label, None)
-        return self._flows[cleaned, label]
+        key = cleaned, label, one_run
+        if key not in self._flows:
+            self._flows[key] = self._flow(cleaned, label, None, one_run=one_run)
+        return self._flows[key]
 
     def ways_out(self) -> Mapping[tuple[str, str], str]:
         """How labelled text reaches what may send it out, by label and tool. Raises `TooLarge`."""
@@ -113,21 +116,22 @@ class Questions:
         return {(label, to): way for label, ways in found.items() for to, way in ways.items()}
 
     def _flow(
-        self, cleaned: str, label: str, inputs: Mapping[Cell, Origins] | None
+        self, cleaned: str, label: str, inputs: Mapping[Cell, Origins] | None, *,
+        one_run: bool = False,
     ) -> DataFlow:  # fmt: skip
         if self.routes is None:
             raise TooLarge(self.unknown)
         children = {name: child.passed(label) for name, child in self._children.items()}
         return DataFlow(
             self.chart, self.routes, children, cleaned={cleaned} - {""}, approved=self._approved,
-            label=label, inputs=inputs,
+            label=label, inputs=inputs, one_run=one_run,
         )  # fmt: skip
 
     def passed(self, label: str = "") -> Passed:
         """What comes out of the machine as a child, by the parts of it that its parent fills."""
         if label not in self._passed:
             own = {cell: frozenset({cell}) for cell in given_cells(self.chart.spec)}
-            self._passed[label] = self._flow("", label, own).passed
+            self._passed[label] = self._flow("", label, own, one_run=True).passed
         return self._passed[label]
 
     @cached_property

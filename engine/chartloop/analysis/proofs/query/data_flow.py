@@ -17,7 +17,6 @@ from typing import NamedTuple
 from chartloop.analysis.proofs.query.data_movements import (
     NO_PROMPT,
     NONE,
-    Cell,
     Movement,
     Movements,
     Origins,
@@ -28,6 +27,8 @@ from chartloop.analysis.proofs.query.data_movements import (
     given_data,
 )
 from chartloop.analysis.proofs.query.open_tool_calls import Offers
+from chartloop.core.cells import Cell, is_carried
+from chartloop.language.spec import NEVER
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE
 from chartloop.machine.abstract.signals import Tools
@@ -35,12 +36,10 @@ from chartloop.machine.build import Chart
 
 Wanted = Callable[[Source], bool]
 Aim = Callable[[Sent], bool]
-CARRIED = ("messages", "reply", "memory.", "vars.")
-"""The cells that a run leaves to the next one."""
-
-
 NOT_YET, ARRIVED = "", "."
 """In place of a cell: the data has not come yet; it was sent."""
+NEXT_RUN = -1
+"""In place of a route: a run has ended, and the next one goes on with what it left."""
 At = tuple[int, Cell]
 """A place, and the cell that holds the data there."""
 
@@ -49,6 +48,7 @@ class Step(NamedTuple):
     """One step of a piece of data: a route, and the cell that holds it after it."""
 
     route: int
+    """Or `NEXT_RUN`."""
     cell: Cell
     """`ARRIVED` where it was sent."""
 
@@ -64,7 +64,7 @@ class Way(NamedTuple):
     @property
     def routes(self) -> tuple[int, ...]:
         """The routes of the whole way."""
-        return (*self.lead, *(step.route for step in self.steps))
+        return (*self.lead, *(step.route for step in self.steps if step.route != NEXT_RUN))
 
 
 class DataFlow:
@@ -72,19 +72,21 @@ class DataFlow:
 
     `cleaned`: states whose actions let pass nothing that they are given; `approved`: tools whose
     calls a person accepts one by one; `label`: the one that is asked for; `inputs`: the origins of
-    what a run starts with, by default those that the file declares.
+    what a run starts with, by default those that the file declares; `one_run`: what a run leaves to
+    the next one is not followed.
     """
 
     def __init__(
         self, chart: Chart, routes: Routes, children: Mapping[str, Passed], *,
         cleaned: Collection[str] = (), approved: Collection[str] = (), label: str = "",
-        inputs: Mapping[Cell, Origins] | None = None,
+        inputs: Mapping[Cell, Origins] | None = None, one_run: bool = False,
     ) -> None:  # fmt: skip
         self.chart, self.routes, self.spec = chart, routes, chart.spec
         self.edges = {edge.id for edge in chart.spec.edges()}
         self._moves = Movements(
             chart.spec, children, frozenset(cleaned), frozenset(approved), label
         )
+        self._continues = not one_run and chart.spec.continues != NEVER
         self._inputs = given_data(chart.spec) if inputs is None else inputs
         named = (*self.spec.tools, *(t for s in self.spec.states.values() for t in s.allow or ()))
         # a registry that assumes tools lists none of them
@@ -132,8 +134,13 @@ class DataFlow:
                 dest = self.routes.routes[number].dest
                 if self._join(dest, self._after(number)):
                     pending.append(dest)
-            if place not in self._out and self._carry(place):
-                pending.append(0)
+            if self._is_end(place):  # the next run may go on with what this one left
+                left = {c: of for c, of in self.values[place].items() if is_carried(c)}
+                pending += [0] if self._join(0, left) else []
+
+    def _is_end(self, place: int) -> bool:
+        """Whether a run ends here, which another one may continue."""
+        return self._continues and place not in self._out
 
     def _at_start(self) -> dict[Cell, Origins]:
         """What the cells may hold when a run has entered the state at which it begins."""
@@ -144,11 +151,6 @@ class DataFlow:
         values = self.values[self.routes.routes[number].source]
         into = self._on(number).into
         return {**values, **{cell: expand(of, values) for cell, of in into.items()}}
-
-    def _carry(self, place: int) -> bool:
-        """The next run may go on with what one left that ended here."""
-        left = {c: of for c, of in self.values[place].items() if c.startswith(CARRIED)}
-        return self._join(0, left)
 
     def _join(self, place: int, values: Mapping[Cell, Origins]) -> bool:
         new = place not in self.values
@@ -171,7 +173,7 @@ class DataFlow:
     @cached_property
     def passed(self) -> Passed:
         """What comes out of this machine where it is a child."""
-        output = self._moves.read_by(self.spec.output) | {"reply", "error", "result"}
+        output = self._moves.read_by(self.spec.output) | {"reply", "error", "result", "signals"}
         everything = self.values.values()
         result = frozenset(o for values in everything for c in output for o in values.get(c, NONE))
         shared: dict[str, Origins] = {}
@@ -206,8 +208,8 @@ class DataFlow:
             place, cell = at
             if cell == ARRIVED:
                 return self._told(at, came, wanted, aim)
-            if place not in self._out and cell.startswith(CARRIED):
-                heappush(heap, (cost + 1, next(order), (0, cell), at, -1, None))
+            if self._is_end(place) and cell != NOT_YET and is_carried(cell):
+                heappush(heap, (cost + 1, next(order), (0, cell), at, NEXT_RUN, None))
             for number in self._out.get(place, ()):
                 further, dest = cost + self._cost(number), self.routes.routes[number].dest
                 for to, new in self._held(number, cell, wanted, aim):
@@ -241,7 +243,7 @@ class DataFlow:
         while at[1] != NOT_YET:
             at_before, by, new = came[at]
             source = new if new is not None else source
-            steps += [Step(by, at[1])] if by >= 0 else []
+            steps += [Step(by, at[1])] if by != NEXT_RUN or at_before[1] != NOT_YET else []
             at = at_before
         lead: list[int] = []
         while (by := came[at][1]) >= 0:

@@ -1,8 +1,8 @@
 """Where the action, the answer and the assignments on a route move data.
 
-A `Cell` is a part of a run that holds data: the conversation, the newest reply, a variable. A
-route's `Movement` says from what each cell is made that it writes, and what it hands to tools. What
-happens inside a tool or a model is not looked at: whatever went in may come out.
+A cell is a part of a run that holds data: see `core.cells`. A route's `Movement` says from what
+each cell is made that it writes, and what it hands to tools. What happens inside a tool or a model
+is not looked at: whatever went in may come out.
 
 A decision moves nothing: that a guard read a text, and which tool a model chose, is no flow.
 
@@ -12,45 +12,36 @@ Belongs here: one route. Never: what follows along paths (`data_flow`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
+from chartloop.core.cells import CELLS, ENTRIES, NEWEST, OWN, Cell
+from chartloop.core.facts import FACTS
 from chartloop.core.specs import HARMLESS, UNSAID, DataUse, ToolSpec
 from chartloop.language.expression import Expression
-from chartloop.language.spec import Assign, Edge, Given, MachineSpec, StateSpec
+from chartloop.language.spec import INPUTS, Assign, Edge, Given, MachineSpec, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.abstract.position import FROM_OUTSIDE, Place, Route
 from chartloop.machine.abstract.signals import Tools, carried_out
 
-Cell = str
-"""``messages``, ``messages.newest``, ``reply``, ``result``, ``answer``, ``error``, ``queue``,
-``task``, ``prompt``, ``checkpoint``, ``session``, and ``vars.x``, ``memory.x``."""
-NEWEST: Cell = "messages.newest"
-"""The messages since the newest reply. Whatever reads the conversation reads it too, and whatever
-may put a reply after it leaves in `messages` what it held."""
-CELLS: tuple[Cell, ...] = (
-    "messages", NEWEST, "reply", "result", "answer", "error", "queue", "task", "prompt",
-    "checkpoint", "session",
-)  # fmt: skip
-"""The cells of every machine. `prompt`: what `prompt` made for the next reply; `session`: the
-variables of code in the sandbox."""
-GIVEN: tuple[Cell, ...] = ("task", "messages", "reply", "queue")
-"""The cells, besides variables and memory, that a caller may fill."""
-_LAST: Mapping[str, tuple[Cell, ...]] = {
-    "text": ("reply",), "tool_calls": ("reply",), "result": ("result",), "answer": ("answer",),
-    "error": ("error",), "": ("reply", "result", "answer", "error"),
-}  # fmt: skip
-"""The cells behind the facts `last.*`; the other ones hold only names and numbers."""
 _SUPPLIED: Mapping[str, tuple[Cell, ...]] = {
     "conversation": ("messages", NEWEST), "tasks": ("queue",), "checkpoint": ("checkpoint",),
     "reply": ("reply",), "task": ("task",),
 }  # fmt: skip
 """The cells that hold a supply: see `core.specs.Supply`."""
-_IN_WORDS: Mapping[str, str] = {
-    "messages": "the conversation", NEWEST: "the conversation", "reply": "the reply",
-    "result": "the result", "answer": "the answer", "error": "the error", "queue": "the queue",
-    "task": "the task", "prompt": "the prompt", "checkpoint": "the checkpoint",
-    "session": "the variables of its code",
+_WIDENED: Mapping[str, tuple[Cell, ...]] = {
+    "result": ("result",), "call": ("reply",), "item": ("result",),
 }  # fmt: skip
+"""The cells behind the names that only some expressions may read."""
+
+
+@cache
+def cells_of_fact(path: str) -> frozenset[Cell]:
+    """The cells behind a fact, a part of one, or a whole section."""
+    return frozenset(
+        cell for name, spec in FACTS.items() for cell in spec.cells
+        if f"{name}.".startswith(f"{path}.") or path.startswith(f"{name}.")
+    )  # fmt: skip
 
 
 class Source(NamedTuple):
@@ -101,7 +92,7 @@ class Passed(NamedTuple):
 
 def say_cell(cell: Cell) -> str:
     """A cell in words: ``the conversation``, ```vars.plan```."""
-    return _IN_WORDS.get(cell, f"`{cell}`")
+    return CELLS[cell].words if cell in CELLS else f"`{cell}`"
 
 
 class Movements:
@@ -118,9 +109,8 @@ class Movements:
         self.spec, self._children, self._approved = spec, children, approved
         ends = {n for n, state in spec.states.items() if label and label in _cleared(state)}
         self._cleaned = cleaned | ends
-        self.cells: tuple[Cell, ...] = (
-            *CELLS, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory)
-        )  # fmt: skip
+        self.cells: tuple[Cell, ...] = (*CELLS, *own_cells(spec))
+        self._judged = self.read_by([(rule.when, rule.message) for rule in spec.rules])
         self._edges: dict[str, Edge] = {edge.id: edge for edge in spec.edges()}
         if spec.on_error is not None:
             self._edges[spec.on_error.id] = spec.on_error
@@ -133,16 +123,19 @@ class Movements:
         """
         held = _Held(self.cells)
         state = self.spec.states.get(route.state)
-        kind, _, event = route.outcome.partition(":")
+        kind = route.outcome.partition(":")[0]
         if state is not None and kind == "answer":
-            self._answer(held, state, event)
+            self._answer(held, state)
         elif state is not None and state.action is not None and kind not in ("", "resumed"):
             self._act(held, state, sure=kind == "ok", open_=open_, unprompted=unprompted)
         edge = self._edges.get(route.origin)
+        self._signal(held, state and [*state.edges, state.of, state.within])
         if edge is not None:
             self._set(held, edge.set, sure=True)
+            self._signal(held, edge)
         if route.kind not in FROM_OUTSIDE and (entered := self.spec.states.get(dest.state)):
             self._set(held, entered.set, sure=edge is not None)
+            self._signal(held, entered.message)
         return Movement(held.now, tuple(held.sent))
 
     def at_start(self, begin: str, inputs: Mapping[Cell, Origins]) -> Mapping[Cell, Origins]:
@@ -151,6 +144,7 @@ class Movements:
         held.now |= {cell: inputs.get(cell, NONE) for cell in self.cells}
         held.now["prompt"] = frozenset({NO_PROMPT})
         self._set(held, self.spec.states[begin].set, sure=True)
+        self._signal(held, self.spec.states[begin].message)
         return held.now
 
     def read_by(self, part: object) -> frozenset[Cell]:
@@ -160,6 +154,8 @@ class Movements:
                 return frozenset(c for path in part.reads for c in self._behind(path))
             case Given():
                 return NONE_CELLS if part.kind == "constant" else self.read_by(part.value)
+            case Edge():
+                return self.read_by([part.when, part.message, *(one.value for one in part.set)])
             case Mapping():
                 return frozenset().union(*map(self.read_by, part.values()))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
             case list() | tuple():
@@ -173,19 +169,10 @@ class Movements:
         name = rest.partition(".")[0]
         if root in self.spec.define:
             return self.read_by(self.spec.define[root])
-        if root in ("vars", "memory"):
-            return [c for c in self.cells if c.startswith(f"{root}.{name}") and (
-                not name or c == f"{root}.{name}"
-            )]  # fmt: skip
-        if root == "last":
-            return _LAST.get(name, ())
-        if root == "errors":
-            return ("error",) if name in ("", "last") else ()
-        if root == "queue":
-            return ("queue",) if name in ("", "current") else ()
-        if root == "run":
-            return ("task",) if name in ("", "task") else ()
-        return {"result": ("result",), "call": ("reply",), "item": ("result",)}.get(root, ())
+        if root in OWN:
+            every = (c for c in self.cells if c.startswith(f"{root}."))
+            return [c for c in every if not name or c == f"{root}.{name}"]
+        return _WIDENED.get(root) or cells_of_fact(path)
 
     # what moves -------------------------------------------------------------------------------
 
@@ -195,15 +182,21 @@ class Movements:
         for one, origins in made:
             held.write(one.target, origins, replaces=sure and not one.append)
 
-    def _answer(self, held: _Held, state: StateSpec, event: str) -> None:
-        """The data of an answer, and what a gate makes of it."""
+    def _signal(self, held: _Held, *parts: object) -> None:
+        """What is written into signals: messages, and what guards read, which may fail."""
+        held.write("signals", held.read(self._judged.union(*map(self.read_by, parts))))
+
+    def _answered(self, otherwise: DataUse = UNSAID) -> Origins:
         use = self.spec.inputs.get("answer") if self.spec.inputs is not None else None
-        origins = frozenset({Source("an answer", use or UNSAID)})
+        return frozenset({Source("input `answer`", use or otherwise)})
+
+    def _answer(self, held: _Held, state: StateSpec) -> None:
+        """The data of an answer, and what a gate makes of it."""
+        origins = self._answered()
         held.write("answer", origins, replaces=True)
-        if state.name in self.spec.gates:  # a denial tells the model why, an edit changes the call
-            held.write("messages", origins)
-            held.write(NEWEST, origins)
-            held.write("reply", origins)
+        # a denial tells the model why, an edit changes the call
+        for cell in ENTRIES["answer"] if state.name in self.spec.gates else ():
+            held.write(cell, origins)
 
     def _act(
         self, held: _Held, state: StateSpec, *, sure: bool, open_: Tools, unprompted: bool
@@ -228,9 +221,9 @@ class Movements:
             child = self._children[name]
             out |= self._child(held, child, origins, passed=passed, shared=state)
         use = self.spec.use_of(action)
-        if use.declared or not action.is_builtin:
-            out |= {Source(f"action `{action.name}`", use)}
-            held.sent.append(Sent(f"action:{action.name}", origins, use))
+        known = not use.declared and action.is_builtin
+        out |= NONE if known else {Source(f"action `{action.name}`", use)}
+        held.sent.append(Sent(f"action:{action.name}", origins, HARMLESS if known else use))
         screens = state.traits.screens is not None
         out |= origins if screens else NONE  # its reason and what it took out are of the text
         edits = (not tools and not screens) or any(tool.memory for tool in tools)
@@ -284,6 +277,8 @@ class Movements:
             more |= {c for c in self.cells if c.startswith("memory.")}
         # a `Context` is the whole run, of which a person who accepts the call sees nothing
         whole = held.read(self.cells) if tool.wants_context and not tool.server else NONE
+        if tool.server:  # it may ask a person, who answers it by a form
+            whole = self._answered(HARMLESS)
         given = NONE if tool.name in self._approved else origins
         held.sent.append(Sent(f"tool:{tool.name}", given | whole, use))
         return held.read(more) | whole | {Source(f"tool `{tool.name}`", use)}
@@ -313,7 +308,9 @@ class Movements:
         action, traits = state.action, state.traits
         assert action is not None
         held.write("result", out, replaces=sure)
-        held.write("error", out, replaces=False)
+        told = out | held.read(self.read_by([save.template for save in state.save]))
+        held.write("error", told)
+        held.write("signals", told)
         targets = [name for name in state.args if name.startswith("vars.")]
         for name in targets:
             own = held.read(self.read_by(state.args[name]))
@@ -340,6 +337,8 @@ class Movements:
         replies = state.asks_model in ("reply", "task") or not action.is_builtin
         if replies:
             held.write("reply", out, replaces=sure and state.asks_model == "reply")
+            name = held.read(self.read_by(state.args)) if action.is_builtin else out
+            held.write("model", name, replaces=sure and state.asks_model == "reply")
         if "session" in (traits.reads or ()):
             held.write("session", out)
 
@@ -395,17 +394,33 @@ class _Held:
         self.now[cell] = origins if replaces else self.read((cell,)) | origins
 
 
+def own_cells(spec: MachineSpec) -> Iterator[Cell]:
+    """The cells that a machine has besides those of every machine."""
+    for root, names in zip(OWN, (spec.vars, spec.memory, spec.limits), strict=True):
+        yield from (f"{root}.{name}" for name in names)
+
+
+_GIVEN: Mapping[Cell, str] = {
+    cell: field
+    for field in INPUTS if not isinstance(cells := ENTRIES.get(f"start.{field}", ""), str)
+    for cell in cells
+}  # fmt: skip
+"""The cells of every machine that a caller may fill, and the input that does."""
+
+
 def given_cells(spec: MachineSpec) -> tuple[Cell, ...]:
     """The cells that a caller, or a parent, may fill."""
-    return (*GIVEN, *(f"vars.{n}" for n in spec.vars), *(f"memory.{n}" for n in spec.memory))
+    return (*_GIVEN, *own_cells(spec))
 
 
 def given_data(spec: MachineSpec) -> Mapping[Cell, Origins]:
-    """The origins of what a caller may give to a run of its own."""
+    """The origins of what a caller may give to a run of its own. Its limits are no text."""
     inputs = spec.inputs
     out: dict[Cell, Origins] = {}
     for cell in given_cells(spec):
-        key = {"reply": "messages", "queue": "tasks"}.get(cell, cell.removeprefix("vars."))
+        key = _GIVEN.get(cell) or cell.removeprefix("vars.")
+        if cell.startswith("limits."):
+            continue
         if inputs is None or (cell == "queue" and "tasks" not in inputs):  # tasks may come later
             out[cell] = frozenset({Source(f"input `{key}`")})
         elif key in inputs:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from chartloop.analysis.proofs.query.data_flow import ARRIVED, DataFlow, Way
+from chartloop.analysis.proofs.query.data_flow import ARRIVED, NEXT_RUN, DataFlow, Way
 from chartloop.analysis.proofs.query.data_movements import NO_PROMPT, Sent, Source, say_cell
 from chartloop.analysis.proofs.query.query_answer import Answer
 from chartloop.analysis.proofs.query.query_text import Atom, Query
+from chartloop.core.cells import ASSUMED as BY_TABLE
 from chartloop.machine.transition_table import ENGINE_ENDS
 
 ASSUMED = (
     "tools, actions and inputs do with data what they declare, and no more",
     "that a guard read a text, and which tool a model chose, is no flow; neither is a count",
-    "what is sent to a model stays with its provider",
+    *BY_TABLE,
     "it is not a run of an older file that goes on with this one",
 )
 
@@ -49,8 +50,9 @@ def answer_flow(query: Query, flow: DataFlow, *, approved: frozenset[str]) -> An
     elif query.b.sort == "out" and approved:
         tools = ", ".join(f"`{tool}`" for tool in sorted(approved))
         kept = f", besides calls of {tools}, which a person accepts"
-    reason = f"{_what(source)} reaches {_to(query.b)} on no path{kept}"
-    return Answer(query.text, True, reason, assumptions=ASSUMED)
+    alone = " of one run" if query.one_run else ""
+    reason = f"{_what(source)} reaches {_to(query.b)} on no path{alone}{kept}"
+    return Answer(query.text, True, reason, assumptions=_assumed(query))
 
 
 def ways_out(label: str, flow: DataFlow) -> Mapping[str, str]:
@@ -104,16 +106,24 @@ def _found(query: Query, flow: DataFlow, way: Way, said: str = "") -> Answer:
     shown = said or f"{_what(query.a)} can reach {_whom(way)}"
     return Answer(
         query.text, None if said else False, f"{shown}: {say_way(flow, way)}",
-        tuple(states), tuple(edges), ASSUMED,
+        tuple(states), tuple(edges), _assumed(query),
     )  # fmt: skip
+
+
+def _assumed(query: Query) -> tuple[str, ...]:
+    left = ("nothing that an earlier run left is in it",) if query.one_run else ()
+    return (*ASSUMED, *left)
 
 
 def say_way(flow: DataFlow, way: Way) -> str:
     """A way in words: ``tool `fetch` → the conversation after `act` → tool `send_mail` ``."""
-    parts, held = [way.source.name], ""
+    parts, held, later = [way.source.name], "", ""
     for step in way.steps:
-        if step.cell not in (ARRIVED, held):
+        if step.route == NEXT_RUN:
+            later = "in the next run "
+        elif step.cell not in (ARRIVED, held):
             at = flow.routes.routes[step.route].state
-            parts.append(f"{say_cell(step.cell)} after `{at}`" if at else say_cell(step.cell))
-            held = step.cell
-    return " → ".join((*parts, _whom(way)))
+            said = f"{say_cell(step.cell)} after `{at}`" if at else say_cell(step.cell)
+            parts.append(f"{later}{said}")
+            held, later = step.cell, ""
+    return " → ".join((*parts, f"{later}{_whom(way)}"))

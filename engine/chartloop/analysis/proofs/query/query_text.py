@@ -8,7 +8,7 @@ records and pictures. If a machine uses one name for two things, a prefix says w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from chartloop.core.approvals import ACCEPT
@@ -31,11 +31,16 @@ FORMS = (
     "reach A", "avoid A", "never A", "never A before B", "never A after B", "always B after A",
     "always B before A", "each TOOL after its own EVENT",
     "no flow LABEL to TOOL", "no flow LABEL to TOOL unless STATE",
+    "no flow LABEL to TOOL in one run",
 )  # fmt: skip
 LONGEST = 500
 UNKNOWN_TYPE = "CL110"
 """The code of a condition on an argument whose type is not known."""
 _WORD = r"(?P<{}>[^\s,;]+)"
+_NO_FLOW = (
+    rf"no flow {_WORD.format('a')} to {_WORD.format('b')}( unless {_WORD.format('unless')})?"
+    r"(?P<one_run> in one run)?"
+)
 _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"reach {_WORD.format('a')}", "reach"),
     (rf"(?:avoid|never) {_WORD.format('a')}", "never"),
@@ -43,10 +48,7 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
     (rf"always {_WORD.format('b')} before {_WORD.format('a')}", "never before"),
     (rf"never {_WORD.format('a')} after {_WORD.format('b')}", "never after"),
     (rf"always {_WORD.format('b')} after {_WORD.format('a')}", "always after"),
-    (
-        rf"no flow {_WORD.format('a')} to {_WORD.format('b')}( unless {_WORD.format('unless')})?",
-        "no flow",
-    ),
+    (_NO_FLOW, "no flow"),
     (rf"each {_WORD.format('a')}( when (?P<when>.+))? after its own {_WORD.format('b')}", "each"),
 )
 
@@ -78,6 +80,8 @@ class Query(NamedTuple):
     """Of `each`: the condition on the calls that are asked about; empty for all of them."""
     unless: str = ""
     """Of `no flow`: the state whose action lets pass only what may go on; empty for none."""
+    one_run: bool = False
+    """Of `no flow`: whether what a run leaves to the next one is left out."""
 
 
 def read(text: str, chart: Chart) -> Query:
@@ -92,14 +96,15 @@ def read(text: str, chart: Chart) -> Query:
             if form == "each":
                 return _each(plain, chart, **names)
             if form == "no flow":
-                return _no_flow(plain, chart, **names)
+                return _no_flow(plain, chart, names)
             second = _atom(names["b"], chart) if "b" in names else None
             return Query(plain, form, _atom(names["a"], chart), second)
     raise QueryFault(f"`{plain[:80]}` is not a query", hint=f"write one of: {', '.join(FORMS)}")
 
 
-def _no_flow(text: str, chart: Chart, a: str, b: str, unless: str | None) -> Query:
+def _no_flow(text: str, chart: Chart, names: Mapping[str, str | None]) -> Query:
     """A query about the data that reaches a tool, of child machines too; `out`: any that sends."""
+    a, b, unless = str(names["a"]), str(names["b"]), names["unless"]
     known = names_of(chart)
     of_children = [tool for spec in chart.spec.family() for tool in spec.tools]
     known["tool"] = list(dict.fromkeys((*known["tool"], *of_children)))
@@ -111,11 +116,22 @@ def _no_flow(text: str, chart: Chart, a: str, b: str, unless: str | None) -> Que
         source = _atom(a, chart, {**known, "input": [*INPUTS, *spec.vars, *blocks]})
     else:
         source = _atom(f"tool:{a.removeprefix('tool:')}", chart, known)
+    sort, _, name = b.rpartition(":")
+    if not sort and name in known["state"] and name not in (*known["tool"], *known["action"]):
+        sort = "state"
+    if sort in ("state", "event", "reason", "edge"):
+        action = getattr(chart.spec.states.get(name), "action", None)
+        raise QueryFault(
+            f"text flows to a tool, an action or `out`, not to the {sort} `{name[:80]}`",
+            hint=f"write `action:{action.name}`" if action else "write `tool:NAME`, or `out`",
+        )
     target = Atom("out", "out") if b == "out" else _atom(b, chart, {
         **known, "state": [], "event": [], "reason": [], "edge": [],
     })  # fmt: skip
     screen = "" if unless is None else _atom(f"state:{unless.removeprefix('state:')}", chart).name
-    return Query(text, "no flow", source, target, unless=screen)
+    return Query(
+        text, "no flow", source, target, unless=screen, one_run=names["one_run"] is not None
+    )
 
 
 def _each(text: str, chart: Chart, a: str, b: str, when: str | None) -> Query:
