@@ -243,7 +243,10 @@ def _core_type(core: Any, depth: int) -> Type:
         return _literal([member.value for member in core])
     fields = dict(_fields(core)) if depth < DEEPEST else {}
     if fields:
-        return struct({n: _type(a, depth + 1) for n, a in fields.items()}, keyed=True)
+        made = {n: _type(a, depth + 1) for n, (a, _) in fields.items()}
+        may_lack = {n: dataclasses.replace(made[n].maybe(), optional=True)
+                    for n, (_, missing) in fields.items() if missing}  # fmt: skip
+        return struct({**made, **may_lack}, keyed=True)
     return _PLAIN.get(core, ANY)
 
 
@@ -261,8 +264,11 @@ def _literal(values: Sequence[Any]) -> Type:
     return _one_of([_PLAIN.get(type(value), ANY) for value in values])
 
 
-def _fields(core: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a TypedDict, dataclass or pydantic model; optional keys are nullable."""
+def _fields(core: Any) -> Iterator[tuple[str, tuple[Any, bool]]]:
+    """The fields of a TypedDict, dataclass or pydantic model, and whether a key may be missing.
+
+    A model whose data have other keys than its fields has none here.
+    """
     names: Collection[str]
     if hasattr(core, "__required_keys__"):  # `is_typeddict` ignores those of typing_extensions
         names = core.__annotations__
@@ -270,11 +276,16 @@ def _fields(core: Any) -> Iterator[tuple[str, Any]]:
         names = [field.name for field in dataclasses.fields(core)]
     else:
         names = getattr(core, "model_fields", {})
-    if not names:
+    more = getattr(core, "model_computed_fields", ())
+    if (
+        not names
+        or "root" in names
+        or more
+        or getattr(core, "model_config", {}).get("extra") == "allow"
+    ):
         return
     optional: Collection[str] = getattr(core, "__optional_keys__", ())
     for name, hint in typing.get_type_hints(core, include_extras=True).items():
         if name in names:
             # `__optional_keys__` is wrong under `from __future__ import annotations`
-            missing = name in optional or get_origin(hint) is typing.NotRequired
-            yield name, (typing.Optional[hint] if missing else hint)  # noqa: UP045 - `hint` may be any annotation
+            yield name, (hint, name in optional or get_origin(hint) is typing.NotRequired)

@@ -499,7 +499,8 @@ async def tool(
             servers.blocked.append(question)
             return servers.wait()
         trace(result)
-    data = result.result if result.result is not None else result.text
+    nothing = result.result is None and not spec.result.nullable
+    data = result.text if nothing else result.result
     outcome = Outcome(
         result=data, spent=_one_call(name), changes=result.changes, signals=result.signals,
         partial=result.partial, progressed=result.progressed, warnings=result.warnings,

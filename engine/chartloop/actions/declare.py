@@ -77,7 +77,7 @@ from chartloop.core.traits import (
     ActionTraits,
     StepType,
 )
-from chartloop.core.types import Type
+from chartloop.core.types import ANY, STR, Type
 
 __all__ = [
     "ASKS_MODEL",
@@ -261,7 +261,17 @@ def tool_spec(
         memory=memory,
         wants_context=signature.context,
         data=_data(data, effect, signature.place),
+        result=_returned(signature.returns),
     )
+
+
+def _returned(annotation: Any) -> Type:
+    """The type of a tool's result. One that returns nothing returns the text ``done``."""
+    try:
+        made = type_from(annotation)
+    except Exception:  # noqa: BLE001 - a class may name what only type checkers import
+        return ANY
+    return STR if made.kind in ("none", "str") else made
 
 
 def action_spec(function: Callable[..., Any], **facts: Unpack[ActionFacts]) -> ActionSpec:

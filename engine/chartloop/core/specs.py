@@ -377,6 +377,14 @@ class ToolSpec:
     """Whether it takes the place of a child machine of its name, in a scenario."""
     data: DataUse = UNSAID
     """What it does with data."""
+    result: Type = field(default=ANY, compare=False)
+    """The type of what it returns, as plain data."""
+
+    def for_task(self, text: str, id: str = "", acceptance: str = "") -> dict[str, str]:
+        """The arguments with which it does a task: by name, else the text as the first."""
+        names = list(self.parameters.get("properties", ()))
+        fields = {"task": text, "text": text, "id": id, "acceptance": acceptance}
+        return {n: fields[n] for n in names if n in fields} or dict.fromkeys(names[:1], text)
 
     @property
     def defaults(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from chartloop.core.specs import DataUse, Effect, ToolSpec
 from chartloop.core.strict_json import unfits
+from chartloop.language.json_schema.typed import type_of_schema
 from chartloop.language.json_schema.validator import ServerSchema
 from chartloop.language.tool_lock import LockedTool, definition_hash, server_schema
 
@@ -140,7 +141,7 @@ def tool_of(server: ServerSpec, tool: LockedTool) -> ToolSpec:
         name, tool.description, dict(tool.parameters) or {"type": "object"},
         Arguments(name, tool.parameters), _Call(server, tool.name),
         blocking=False, effect=server.effect, wants_context=True, server=server.name,
-        data=DataUse(hints=_hints(tool.annotations)),
+        data=DataUse(hints=_hints(tool.annotations)), result=type_of_schema(tool.output),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from chartloop.core.errors import nearest
-from chartloop.core.specs import ActionSpec
+from chartloop.core.specs import ActionSpec, ToolSpec
 from chartloop.core.types import ANY, STR, Type
 from chartloop.language.expression.operators import assignable
 from chartloop.language.json_schema.reply import ReplySchema
@@ -26,10 +26,15 @@ _PATH = re.compile(r"result((?:\.[A-Za-z][A-Za-z0-9_]*|\[\d{1,6}\])*)", re.ASCII
 _PART = re.compile(r"\.([A-Za-z][A-Za-z0-9_]*)|\[(\d+)\]", re.ASCII)
 
 
-def result_of(action: ActionSpec | None, args: Mapping[str, Given]) -> Type:
-    """The type of an action's result, including the data of a schema among its fields."""
+def result_of(
+    action: ActionSpec | None, args: Mapping[str, Given], tools: Mapping[str, ToolSpec]
+) -> Type:
+    """The type of an action's result: of the tool that it calls, or with the data of a schema."""
     if action is None:
         return ANY
+    called = args.get(action.naming("tool"))
+    if called is not None and action.traits.calls == "named" and action.result.kind == "any":
+        return tools[called.value].result if called.value in tools else ANY
     asked = next((g.value for g in args.values() if g.kind == "schema"), None)
     if not isinstance(asked, ReplySchema) or action.result.kind != "struct":
         return action.result
@@ -110,19 +115,22 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
     """Whether the type may fit the variable; reports it otherwise."""
     if f"vars.{into.name.removeprefix('vars.')}" in reader.broken:
         return False
-    if found.kind == "any" or assignable(found.without_none(), into.type):
+    if _may_fit(found, into.type):
         return True
-    if into.type.kind == "map" and found.kind == "struct" and found.keyed:
-        wanted = into.type.of or ANY
-        if all(t.kind == "any" or assignable(t, wanted) for _, t in found.fields):
-            return True
-    if into.type.kind == found.kind == "list":
-        inner, wanted = found.of or ANY, into.type.of or ANY
-        if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
-            return True
     message = f"this is {found}, and `{into.name}` takes {into.type}"
     reader.say("CL104", into.path, message, hint=f"declare `{into.name}` as {type_text(found)}")
     return False
+
+
+def _may_fit(found: Type, wanted: Type) -> bool:
+    """Whether some value of a type fits another, apart from None."""
+    if found.kind == "any" or assignable(found.without_none(), wanted):
+        return True
+    if wanted.kind == "map" and found.kind == "struct" and found.keyed:
+        return all(_may_fit(type, wanted.of or ANY) for _, type in found.fields)
+    if wanted.kind == found.kind and found.kind in ("list", "map"):
+        return _may_fit(found.of or ANY, wanted.of or ANY)
+    return found.numeric and wanted.kind in ("duration", "fraction")  # seconds, a share of 1
 
 
 def type_text(type: Type) -> str:

@@ -36,7 +36,7 @@ def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
     args: dict[str, Given] = {}
     if "with" not in shape.lost:
         args = read_args(reader, (*path, "with"), action, shape.with_, entry)
-    result = result_of(action, args)
+    result = result_of(action, args, reader.registry.tools)
     within = None if action is None else action.within
     if shape.within == "none" and within is not None:
         within = None
