@@ -95,6 +95,29 @@ def _is_count(value: Any) -> str | None:
     return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
 
 
+def _is_item(entry: Any) -> bool:
+    types = {"task": str, "vars": Mapping}
+    return isinstance(entry, str) or (
+        isinstance(entry, Mapping)
+        and all(
+            name in types and isinstance(value, types[name])
+            for name, value in cast("Mapping[str, Any]", entry).items()
+        )
+    )
+
+
+def _bad_item(each: Iterable[Any]) -> str:
+    wrong = next((n for n, one in enumerate(each, 1) if not _is_item(one)), 0)
+    return f"item {wrong} of `each` is neither a text nor {_ITEM}" if wrong else ""
+
+
+_ITEM = "{task: text, vars: mapping}"
+
+
+def _not_items(value: Any) -> str | None:
+    return ((bad := _bad_item(value)) and f"a list of tasks, but {bad}") or None
+
+
 class _Several(TypedDict, total=False):
     """The start of several children.
 
@@ -108,7 +131,7 @@ class _Several(TypedDict, total=False):
 
     children: Annotated[Any, Field("fields", fields=_One)]
     machine: Annotated[str, Name("machine")]
-    each: list[Any]
+    each: Annotated[list[Any], Field(check=_not_items)]
     most: Annotated[int, Field(needs="each", check=_is_count)]
     wait_for: Annotated[Literal["all", "any"], Field(type=STR)]
     limits: _Limits
@@ -202,23 +225,13 @@ def _child_starts(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, C
     """The start of a child for each item: a text is its task, a mapping has `task` and `vars`."""
     if len(each) > MOST:
         raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
+    if bad := _bad_item(each):
+        raise _BadItem(bad)
     limits, out = fields.get("limits", {}), dict[str, ChildStart]()
     for number, item in enumerate(each, 1):
         entry: Any = {"task": item} if isinstance(item, str) else item
-        if not _is_item(entry):
-            raise _BadItem(
-                f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
-            )
         out[str(number)] = _child_start(fields["machine"], {**entry, "limits": limits})
     return out
-
-
-def _is_item(entry: Any) -> bool:
-    types = {"task": str, "vars": Mapping}
-    return isinstance(entry, Mapping) and all(
-        name in types and isinstance(value, types[name])
-        for name, value in cast("Mapping[str, Any]", entry).items()
-    )
 
 
 def _bad_fields(error: Exception) -> Outcome:

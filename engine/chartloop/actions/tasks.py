@@ -130,6 +130,14 @@ def _is_doer(by: Any) -> bool:
     return len(doers) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in doers.items())
 
 
+def _not_tasks(value: Any) -> str | None:
+    try:
+        tasks_of(value, ())
+    except TaskError as error:
+        return f"tasks, but {error.message}"
+    return None
+
+
 _ADDED = {"added": list_of(STR)}
 
 
@@ -143,7 +151,7 @@ add:
   next: work""",
     reads=(),
 )  # fmt: skip
-def enqueue(ctx: Context, tasks: Any) -> Outcome:
+def enqueue(ctx: Context, tasks: Annotated[Any, Field(check=_not_tasks)]) -> Outcome:
     """Adds tasks at the end of the queue.
 
     Args:
@@ -409,10 +417,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
         return _failed_attempt(f"there is no tool `{name}`", Category.CRITICAL)
     if ctx.machine.approve is not None and name in ctx.machine.approve.tools:
         return _failed_attempt(f"`{name}` needs an approval, which a task cannot have")
-    # by parameter name, else the text as the first
-    names = list(spec.parameters.get("properties", ()))
-    fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
-    given = {n: fields[n] for n in names if n in fields} or dict.fromkeys(names[:1], task.text)
+    given = spec.for_task(task.text, task.id, task.acceptance)
     try:
         arguments = spec.parse(json.dumps(given, ensure_ascii=False))
     except ValueError as error:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chartloop.analysis.checker.approvals import check_approvals
-from chartloop.analysis.checker.certain_failures import check_failing
+from chartloop.analysis.checker.certain_failures import check_failing, check_fields
 from chartloop.analysis.checker.check_context import ALONE, CheckContext, Embedding
 from chartloop.analysis.checker.child_limits import check_children, embedding_in
 from chartloop.analysis.checker.cut_calls import check_cut_calls
@@ -102,6 +102,7 @@ def examine(
     check_limits(context)
     check_unused(context)
     check_children(context)
+    check_fields(context)
     check_approvals(context)
     check_leaks(context)
     check_tool_arguments(context)

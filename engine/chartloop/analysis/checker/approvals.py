@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.checker.tool_arguments import tool_tasks
+from chartloop.analysis.checker.waits import region_of
 from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.core.digraph import reachable
 from chartloop.core.specs import Effect
@@ -22,6 +24,7 @@ def check_approvals(context: CheckContext) -> None:
         _in_children(context, approve)
         _never_asked(context, approve)
         _never_held(context, approve)
+        _carried_out_before(context)
 
 
 def _answered_ahead(context: CheckContext) -> None:
@@ -79,14 +82,24 @@ def _named_by_the_file(context: CheckContext, approve: Approve) -> None:
             message = f"`{name}` calls `{tool}` itself, without approval"
             hint = "put your own wait before it, and take the tool out of `approve`"
             context.say("CL338", ("states", name, "with", "name"), message, hint=hint)
-    tasks = context.spec.tasks if isinstance(context.spec.tasks, tuple) else ()
-    worked = any(s.needs == "tasks" for s in context.spec.states.values())
-    for number, task in enumerate(tasks if worked else ()):
-        if (tool := task.get("by", {}).get("tool")) in approve.tools:
-            message = f"task `{task['id']}` fails whenever it is begun: `{tool}` needs an "
-            message += "approval, which a task cannot have"
+    for path, task, tool in tool_tasks(context):
+        if tool.name in approve.tools:
+            message = f"task `{task.get('id', task['text'])}` fails whenever it is begun: "
+            message += f"`{tool.name}` needs an approval, which a task cannot have"
             hint = "let the model call it, or take it out of `approve`"
-            context.say("CL364", ("tasks", number, "by"), message, hint=hint)
+            context.say("CL364", path, message, hint=hint)
+
+
+def _carried_out_before(context: CheckContext) -> None:
+    """Report a detour that carries out the calls of a question before it is asked."""
+    for rule in context.spec.rules:
+        if rule.kind == "detour" and not rule.at and not rule.before:
+            states = [context.spec.states[name] for name in region_of(context, rule)]
+            if any(state.calls in ("all", "first") for state in states):
+                message = f"`{rule.to}` may carry out the calls that a person is asked about, and "
+                message += "return to the question: it is then about nothing"
+                hint = "say where the detour is made: `before: [...]`, or `at: [...]`"
+                context.say("CL340", (*rule.path, "to"), message, hint=hint)
 
 
 def _in_children(context: CheckContext, approve: Approve) -> None:

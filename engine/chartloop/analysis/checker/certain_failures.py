@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import cast
 
-from chartloop.analysis.checker.check_context import CheckContext, guards_of
+from chartloop.analysis.checker.check_context import CheckContext, guards_of, outputs_of, value_of
 from chartloop.analysis.checker.shadowed import say_limits
 from chartloop.core.specs import Effect
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import Expression
+from chartloop.language.expression.runtime import GUARD_ERRORS
 from chartloop.language.expression.tree import (
     Arith,
+    Call,
     Choice,
     Compare,
     Each,
     Element,
     Fact,
+    Field,
+    Indexed,
     Logic,
     Node,
     children,
@@ -29,6 +32,8 @@ from chartloop.language.expression.tree import (
 )
 from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.intervals.interval import INF, NO, Other, Range, Value, Word, of_plain
+from chartloop.language.json_schema.least_value import why_nothing_fits
+from chartloop.language.json_schema.reply import ReplySchema
 from chartloop.language.spec import Assign, Retry, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 
@@ -39,12 +44,17 @@ def check_failing(context: CheckContext) -> None:
     """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
     known = as_written(context)
     for path, expression in _expressions(context):
-        node = _failing(context, expression.root, known) if expression.may_fail else None
-        if isinstance(node, Element):
-            length = context.lengths[name := cast(Fact, node.base).path]
+        reads_parts = expression.may_fail or "[" in expression.text
+        node = _failing(context, expression.root, known) if reads_parts else None
+        if isinstance(node, Element) and isinstance(node.base, Fact):
+            length = context.lengths[name := node.base.path]
             message = f"`{node.text}` is past the end: `{name}` has {length}, "
             message += "and nothing in the file changes it"
             hint = f"ask first: `len({name}) > {node.key} and ...`"
+            context.say("CL343", path, message, hint=hint, of=node.text)
+        elif node is not None and not isinstance(node, Arith):
+            message = f"`{node.text}` has no value: {_why(context, node)}"
+            hint = "read what is there, or ask first: `in` and `len(...)` tell"
             context.say("CL343", path, message, hint=hint, of=node.text)
         elif node is not None:
             reads = sorted(facts_of(node.right))
@@ -81,6 +91,7 @@ def _expressions(context: CheckContext) -> Iterator[tuple[Path, Expression]]:
         for field, given in state.args.items():
             if isinstance(given.value, Expression):
                 yield ("states", name, "with", field), given.value
+    yield from outputs_of(context.spec)
 
 
 def _assigned_expressions(
@@ -91,7 +102,7 @@ def _assigned_expressions(
             yield (*path, one.target), one.value
 
 
-def _failing(context: CheckContext, node: Node, known: Known) -> Arith | Element | None:
+def _failing(context: CheckContext, node: Node, known: Known) -> Node | None:
     """Return a part that fails in every evaluation of the expression, or None."""
     for part in _evaluated_parts(node, known):
         if (failing := _failing(context, part, known)) is not None:
@@ -100,12 +111,44 @@ def _failing(context: CheckContext, node: Node, known: Known) -> Arith | Element
         by = judge(node.right, known)
         if isinstance(by, Range) and by.some and not by.none and by.low == by.high == 0:
             return node
-    if isinstance(node, Element) and isinstance(node.base, Fact) and isinstance(node.key, int):
-        length = context.lengths.get(node.base.path)
-        # a negative index counts from the end
-        if length is not None and not -length <= node.key < length:
-            return node
-    return None
+    return node if isinstance(node, _LOOKUPS) and _why(context, node) else None
+
+
+_LOOKUPS = (Element, Field, Indexed, Call)
+
+
+def _why(context: CheckContext, node: Node) -> str:
+    """Why a part has no value with what the file fixes; empty if it has, or depends on more."""
+    try:
+        value_of(Expression(node.text, node.type, node), context.fixed)
+    except KeyError as error:
+        return f"there is no key `{error.args[0]}`"
+    except GUARD_ERRORS as error:
+        return str(error)
+    return ""
+
+
+def check_fields(context: CheckContext) -> None:
+    """Find fields that are written out, or never change, and that their action refuses."""
+    for state in context.spec.states.values():
+        _refused(context, state)
+
+
+def _refused(context: CheckContext, state: StateSpec) -> None:
+    for arg in state.action.args if state.action is not None else ():
+        given, path = state.args.get(arg.name), ("states", state.name, "with", arg.name)
+        asked = given.value if given is not None else None
+        if isinstance(asked, ReplySchema) and (why := why_nothing_fits(asked.schema)):
+            message = f"no reply fits `{arg.name}`, so `{state.name}` always fails: {why}"
+            context.say("CL363", path, message, hint="change the schema so that a value fits")
+        if given is None or arg.check is None or not isinstance(given.value, Expression):
+            continue
+        value = context.constant(given.value)
+        problem = arg.check(value[0]) if value else None
+        if problem and not context.has_finding_at(path):
+            code, when = ("CL363", "") if given.value.constant else ("CL364", " as written")
+            message = f"`{arg.name}` takes {problem}: `{state.name}` always fails{when}"
+            context.say(code, path, message, hint=arg.about)
 
 
 def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
@@ -142,14 +185,14 @@ def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
     elif seconds.high <= 0 and action is not None:
         at_once = action.effect is Effect.PURE and not action.may_wait
         what = "" if at_once else "has no time: its `within` is 0"
-    elif 0 < seconds.high < _SHORTEST_CALL and state.asks_model in ("reply", "task"):
+    elif 0 < seconds.high < SHORTEST_CALL and state.asks_model in ("reply", "task"):
         what = f"has {say_elapsed(seconds.high)} for a model call: hardly any is that fast"
     if what:
         path = ("states", state.name, "within")
         context.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
 
 
-_SHORTEST_CALL = 0.1
+SHORTEST_CALL = 0.1
 """Seconds in which no usual model answers."""
 
 

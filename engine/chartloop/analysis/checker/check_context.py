@@ -13,8 +13,10 @@ from chartloop.analysis.proofs.guards.prover import Prover
 from chartloop.core.codes import finding
 from chartloop.core.digraph import Digraph
 from chartloop.core.errors import Finding, Place
+from chartloop.core.facts import Facts
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
+from chartloop.language.expression.runtime import GUARD_ERRORS, no_oracle
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec, path_in_file
@@ -54,6 +56,8 @@ class CheckContext:
         self.chart = chart
         self.broken = broken
         """Whether a part of the file could not be read."""
+        self.alone = embedding is ALONE
+        """Whether it is no child."""
         self.starts, self.shared = embedding
         self.starts |= {*chart.spec.entries[1:]}
         self.spec = chart.spec
@@ -155,12 +159,16 @@ class CheckContext:
 
     @cached_property
     def lengths(self) -> Mapping[str, int]:
-        """The lengths of lists that nothing in the file changes."""
-        return {
-            name: len(cast("list[object]", value))
-            for name, value in self.fixed.items()
-            if isinstance(value, (list, tuple))
-        }
+        """The lengths of lists that nothing in the file changes, also of those in maps."""
+        lists = (pair for name, value in self.fixed.items() for pair in _lists_in(name, value))
+        return {name: len(value) for name, value in lists}
+
+    def constant(self, part: object) -> tuple[Any, ...]:
+        """The value of a part in every run, in a tuple; empty if it has none, or it may differ."""
+        try:
+            return value_of(part, self.fixed)
+        except GUARD_ERRORS:
+            return ()
 
     def has_key(self, key: str) -> bool:
         """Whether the file has a key, if only an empty one: `tasks: []` leaves them to callers."""
@@ -227,6 +235,14 @@ class CheckContext:
         return " → ".join([*states[:8], *(["…"] if len(states) > 8 else []), states[0]])
 
 
+def _lists_in(name: str, value: object) -> Iterator[tuple[str, list[object]]]:
+    if isinstance(value, (list, tuple)):
+        yield name, cast("list[object]", value)
+    elif isinstance(value, Mapping):
+        for key, part in cast("Mapping[str, object]", value).items():
+            yield from _lists_in(f"{name}.{key}", part)
+
+
 def successors_of(chart: Chart) -> Mapping[str, set[str]]:
     """For each state of a chart, the states that any transition leads to."""
     out: dict[str, set[str]] = {}
@@ -244,6 +260,33 @@ def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
         if state.of is not None:
             yield ("states", state.name, "of"), state.of
         yield from ((e.guard_path, e.when) for e in state.edges if e.when is not None)
+
+
+def value_of(part: object, known: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The value of a part in a tuple; empty if it reads more than these limits and variables.
+
+    Raises one of `GUARD_ERRORS` if it has none.
+    """
+    if not isinstance(part, (Expression, Template)):
+        return (part,)
+    if not part.reads <= known.keys() or getattr(part, "opaque", ()):
+        return ()
+    parts: dict[str, dict[str, Any]] = {"limits": {}, "vars": {}, "memory": {}}
+    for path, value in known.items():
+        root, _, name = path.partition(".")
+        parts.get(root, {})[name] = value
+    facts = Facts(limits=parts["limits"], vars=parts["vars"], memory=parts["memory"])
+    if isinstance(part, Template):
+        return (part.render(facts.to_mapping()),)
+    return (part.fn(facts, no_oracle),)
+
+
+def outputs_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
+    """Yield the expressions of `output`, with their places."""
+    if isinstance(spec.output, Mapping):
+        yield from ((("output", name), part) for name, part in spec.output.items())
+    elif spec.output is not None:
+        yield ("output",), spec.output
 
 
 def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:

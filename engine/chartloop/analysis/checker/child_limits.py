@@ -50,6 +50,9 @@ def check_children(context: CheckContext) -> None:
             _stopped_at_once(context, use)
             _waits_for_ever(context, state, use)
             _values(context, use, "vars", child.vars)
+            for number, item in enumerate(_items(context, use)):
+                each = use._replace(path=(*use.path, "each", number), given={"vars": item})
+                _values(context, each, "vars", child.vars)
             _values(context, use, "limits", child.limits)
             for name in use.given["memory"].value if "memory" in use.given else ():
                 if name not in child.memory:
@@ -105,9 +108,13 @@ _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
 def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
     """Report a child without a task that begins by receiving it."""
     shares: Any = state.args["share"].value if "share" in state.args else ()
-    if context.broken or {"task", "each"} & use.given.keys() or "messages" in shares:
+    if context.broken or "messages" in shares:
         return
     if state.traits.screens is not None:  # its text is the task
+        return
+    given = [use.given[field] for field in ("task", "each") if field in use.given]
+    tasks = [task for one in given for task in _tasks_of(context, one)]
+    if given and all(tasks):
         return
     name = str(use.given["machine"].value)
     start = use.given.get("start")
@@ -118,7 +125,21 @@ def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
         hint = "give it `task`, or write `optional: true` where it receives"
         if state.traits.runs == "calls":
             hint = f"list `task` under the `inputs` of `{name}`: a model gives only what these list"
-        context.say("CL363", use.path, f"{message}that always fails", hint=hint, key=True)
+        certain = all(not getattr(one.value, "reads", ()) for one in given)
+        code, when = ("CL363", "always fails") if certain else ("CL364", "fails as written")
+        context.say(code, use.path, f"{message}that {when}", hint=hint, key=True)
+
+
+def _tasks_of(context: CheckContext, given: Given) -> list[Any]:
+    """The tasks that a field gives its children, or True for one that is not known."""
+    value = context.constant(given.value)
+    if not value:
+        return [True]
+    items = cast("list[Any]", value[0] if isinstance(value[0], (list, tuple)) else value)
+    tasks: list[Any] = [
+        _field(one, "task", "") if isinstance(one, Mapping) else one for one in items
+    ]
+    return [not isinstance(task, str) or task.strip() for task in tasks] or [True]
 
 
 def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, Any]) -> None:
@@ -131,6 +152,21 @@ def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, An
             context.say(code, path, message, hint=nearest(name, known), key=True)
         elif problem := _misfit(use.child, field, name, value):
             context.say("CL404", path, problem)
+
+
+def _items(context: CheckContext, use: _Use) -> Iterator[Given]:
+    """The variables that each item of a list gives a child, if they are written out."""
+    each = use.given.get("each")
+    value = context.constant(each.value) if each is not None else ()
+    for item in value[0] if value else ():
+        given: Any = _field(item, "vars", {}) if isinstance(item, Mapping) else {}
+        if isinstance(given, Mapping):
+            items = cast("Mapping[str, Any]", given).items()
+            yield Given("values", {name: Given("constant", one) for name, one in items})
+
+
+def _field(item: Any, name: str, otherwise: Any) -> Any:
+    return item.get(name, otherwise)
 
 
 def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:

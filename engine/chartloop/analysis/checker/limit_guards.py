@@ -11,6 +11,7 @@ from itertools import chain
 
 from chartloop.analysis.checker.check_context import CheckContext, guards_of, parts_of, reads_of
 from chartloop.language.expression import Expression
+from chartloop.language.expression.tree import Fact
 from chartloop.language.spec import MachineSpec
 from chartloop.language.yaml.reading import Path
 
@@ -29,6 +30,15 @@ def check_limits(context: CheckContext) -> None:
             message = f"limit `{name}` is declared but nothing reads it: it is not enforced"
             hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
             context.say("CL315", ("limits", name), message, hint=hint, key=True)
+    for path, guard in guards_of(context.spec):
+        for atom in guard.atoms:
+            right = atom.link.right if atom.link is not None else None
+            limit = context.fixed.get(right.path) if isinstance(right, Fact) else None
+            share = atom.left.type.kind == "fraction" and not context.has_finding_at(path)
+            if share and isinstance(limit, (int, float)) and limit > 1:
+                message = f"`{atom.text}` compares a share with {limit:,}, so it never holds"
+                hint = f"write `{limit:g}%`"
+                context.say("CL330", path, message, hint=hint, of=atom.text)
     if model.get("name", "scripted") != "scripted":
         return
     if "input_cost_per_token" not in model or "output_cost_per_token" not in model:

@@ -37,6 +37,16 @@ def check_supplies(context: CheckContext) -> None:
     """
     if context.broken:
         return
+    states, inputs = context.spec.states, context.spec.inputs
+    if context.alone and inputs is not None and not {"task", "messages"} & inputs.keys():
+        starts = {context.spec.start, *context.starts}
+        lacking = lacking_states(states, context.successors, starts, "task")
+        for name in context.in_order(lacking):
+            message = (
+                f"`{name}` receives a task, and `inputs` does not list `task`: it always fails"
+            )
+            hint = "list `task`, or write `optional: true` where it receives"
+            context.say("CL363", ("states", name, "do"), message, hint=hint)
     for thing in _MISSING:
         if thing not in context.shared and not _of_the_file(context, thing):
             _lacking(context, thing)
@@ -66,7 +76,7 @@ def _lacking(context: CheckContext, thing: Thing) -> None:
     lacking = lacking_states(states, context.successors, starts, thing, without) & consumers
     for name in context.in_order(lacking):
         context.say(code, ("states", name, "do"), message.format(name), hint=hint)
-    if consumers <= lacking:
+    if consumers <= lacking or thing == "calls":  # without a call it succeeds
         return
     written = lacking_states(states, _taken_as_written(context), starts, thing, without)
     for name in context.in_order((written & consumers) - lacking):

@@ -13,10 +13,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
-from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.checker.check_context import CheckContext, outputs_of
 from chartloop.analysis.checker.structure import epilogue
 from chartloop.core.errors import nearest
-from chartloop.core.types import ANY, Type, struct
+from chartloop.core.types import ANY, Type, literal_type, struct
+from chartloop.language.expression import ExpressionFault, Scope, parse
+from chartloop.language.expression.check_context import ABSENT
 from chartloop.language.expression.narrow import FAILED
 from chartloop.language.readers.flow import Flow, flow
 from chartloop.language.readers.flow import Known as Reached
@@ -47,6 +49,8 @@ def check_values(context: CheckContext) -> None:
         if state.name in context.reached:
             _saved_parts(context, state)
     spec, moments = context.spec, _Moments(context)
+    if spec.output is not None:
+        _output(context, moments)
     names = {**spec.roots, **{n: e.type for n, e in spec.define.items()}}
     for use in _uses(context, moments):
         if not moments.concerns(use.template):
@@ -60,6 +64,22 @@ def check_values(context: CheckContext) -> None:
             if code == "CL117" and doubt.certain and not use.message:
                 code, message = "CL118", f"{message}: the template always fails"
             context.say(code, use.path, message, hint=doubt.hint, place=place)
+
+
+def _output(context: CheckContext, moments: _Moments) -> None:
+    """Report an output that reads a part of what may be None at an end of the file."""
+    spec, known = context.spec, moments.at_ends()
+    defines = {name: made.text for name, made in spec.define.items()}
+    scope = Scope(spec.roots, defines, spec.registry.guards, known)
+    for path, part in outputs_of(spec):
+        try:
+            parse(part.text, scope)
+        except ExpressionFault as fault:
+            if fault.code == ABSENT:
+                place = context.part(path, fault.offset, fault.width)
+                message = f"{fault.message} at the end: then the output is None"
+                hint = "write `x if y is not None else None`"
+                context.say("CL117", path, message, hint=hint, place=place)
 
 
 def _saved_parts(context: CheckContext, state: StateSpec) -> None:
@@ -80,7 +100,10 @@ def _saved_parts(context: CheckContext, state: StateSpec) -> None:
         if lacking is not None:
             message = f"`{name}` may be missing: the schema does not require `{path[lacking]}`"
             context.say("CL117", at, message, hint=f"add it to `required`: [{path[lacking]}]")
-        elif parts and parts[-1] and parts[-1].nullable and not _takes_none(context, save):
+        elif any(part and part.nullable for part in (result, *parts[:-1]) if path):
+            message = f"`{name}` may be missing: what it is a part of may be None"
+            context.say("CL117", at, message, hint="save it with a template that tests it")
+        elif (last := [result, *parts][-1]) and last.nullable and not _takes_none(context, save):
             message = f"`{name}` may be None, and `{save.target}` does not take that"
             context.say("CL117", at, message, hint="save it with a template: it prints nothing")
 
@@ -161,7 +184,13 @@ class _Moments:
         spec = context.spec
         off = {f"limits.{n}" for n, limit in spec.limits.items() if limit.type.nullable}
         none = {n for n, made in spec.define.items() if made.type.nullable}
-        self._doubtful = NULLABLE | {"last.result", "result"} | off | none
+        self._written = {
+            name: type
+            for name, value in context.fixed.items()
+            if (type := literal_type(value)).kind == "struct"
+        }
+        """The types of the maps that nothing in the file changes."""
+        self._doubtful = NULLABLE | {"last.result", "result"} | off | none | self._written.keys()
 
     def concerns(self, template: Template) -> bool:
         """Whether a template reads anything that may be None, missing or too short."""
@@ -179,17 +208,24 @@ class _Moments:
         return self._flow_of(outside=False)
 
     def _flow_of(self, *, outside: bool) -> Flow:
-        chart, starts = self._context.chart, self._context.starts
+        chart = self._context.chart
+        starts = self._context.starts & chart.spec.states.keys()
         passing = chart.handled | epilogue(self._context)
         return flow(chart.spec, starts, passing, outside=outside)
 
     def anywhere(self, present: frozenset[str] = frozenset()) -> Moment:
         """What is known at any moment, where these facts are not None."""
-        return Moment(present, lengths=self._context.lengths)
+        return Moment(present, typed=self._written, lengths=self._context.lengths)
 
     def on_entry(self, state: str) -> Moment:
         """What is known when a state is entered."""
         return self._moment(self._flow.entry.get(state))
+
+    def at_ends(self) -> frozenset[str]:
+        """The facts that have a value wherever the file ends a run by itself."""
+        states, entry = self._context.spec.states, self._own.entry
+        ends = [entry[n].facts for n in entry if states[n].stop or states[n].job == "end"]
+        return frozenset[str]().union(*ends).intersection(*ends)
 
     def on_stopping(self, state: str) -> Moment:
         """What is known when a state is entered and raises its reason, which was not raised yet."""
@@ -213,7 +249,7 @@ class _Moments:
         answers = [self._flow.answers.get(n, ANY) for n in sorted(known.answers)]
         types = {"last.result": _any_of(results), "last.answer": _any_of(answers)}
         typed = {name: type for name, type in types.items() if type is not None}
-        return Moment(known.facts, absent, typed, self._context.lengths)
+        return Moment(known.facts, absent, typed | self._written, self._context.lengths)
 
 
 def _any_of(types: Iterable[Type]) -> Type | None:

@@ -16,7 +16,7 @@ from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, groups
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim
-from chartloop.language.expression import Expression
+from chartloop.language.expression import Expression, Scope, parse
 from chartloop.language.expression.tree import Compare, Fact, facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
@@ -80,7 +80,8 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             return False
         wins = rule.kind == "detour" or _rank(context, other) < _rank(context, rule)
         both = [Claim(rule.when.root), Claim(other.when.root, False)]
-        if not rule.when.reads & other.when.reads and not _share_facts(rule, other):
+        later = _counted_together(context, rule.when, 1) if "run.steps" in other.when.reads else []
+        if not later and not rule.when.reads & other.when.reads and not _share_facts(rule, other):
             continue
         if wins and not _ask(context, both, path):
             text = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
@@ -88,6 +89,9 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             context.say("CL328", path, text, hint=hint)
             return True
         before = _counted_past(context, rule, other)
+        if later and not other.at:  # one step before the rule may hold, the other does
+            before = before or not _ask(context, [*both, *later], path, context.as_written)
+        both += _counted_together(context, rule.when)
         if before or (wins and not _ask(context, both, path, context.as_written)):
             values = say_limits(context, rule.when, other.when)
             at = f" with {values}" if values else ""
@@ -130,6 +134,18 @@ def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
     return mine is not None and theirs is not None and theirs < mine
 
 
+def _counted_together(context: CheckContext, guard: Expression, more: int = 0) -> list[Claim]:
+    """What the number of steps says of the counters of a guard, or said one step before."""
+    scope, acting = Scope(context.spec.roots), context.chart.acting
+    most = {f"run.visits.{name}": more + 1 for name in acting} | dict.fromkeys(_OF_STEPS, more)
+    reads = sorted(guard.reads & most.keys())
+    return [Claim(parse(f"{r} <= run.steps + {most[r]}", scope).root) for r in reads]
+
+
+_OF_STEPS = ("errors.consecutive", "errors.retries", "progress.stalled_steps")
+"""The counters to which a step adds at most one."""
+
+
 def _steps(context: CheckContext, guard: Expression) -> float | None:
     """The bound of a guard of the form ``run.steps >= bound``; None for other guards."""
     match guard.root:
@@ -154,7 +170,7 @@ def _edges(context: CheckContext, knowledge: Knowledge) -> None:
             path = edge.guard_path
             if context.has_finding_at(path) or context.has_finding_at(edge.path):
                 continue
-            mine = known if edge.role != "failed" else ()
+            mine = (*known, *_counted_together(context, guard)) if edge.role != "failed" else ()
             world, holds = context.as_written, Claim(guard.root)
             if not _ask(context, [holds], path, world):
                 message = f"`{guard.text}` can never hold with {say_limits(context, guard)}"

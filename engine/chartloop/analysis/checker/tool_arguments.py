@@ -7,14 +7,15 @@ the tool itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
-from chartloop.core.specs import ArgSpec, ToolSpec
+from chartloop.core.specs import ToolSpec
+from chartloop.core.types import ANY
 from chartloop.core.visible import short
 from chartloop.language.spec import StateSpec
 from chartloop.language.template.template import Template
@@ -22,12 +23,18 @@ from chartloop.language.yaml.reading import Path
 
 
 def check_tool_arguments(context: CheckContext) -> None:
-    """Check every state that calls a tool by its name."""
+    """Check every state and task that calls a tool by its name."""
+    for path, task, called in tool_tasks(context):
+        _task(context, path, task, called)
     for state in context.spec.states.values():
         path: Path = ("states", state.name, "with")
+        screens = state.traits.screens is not None
         for arg in state.action.args if state.action is not None else ():
-            tool = _tool(context, state, arg) if arg.arguments_of else None
+            named = arg.name if screens and arg.names == "tool" else arg.arguments_of
+            tool = _tool(context, state, named) if named else None
             given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
+            if tool is not None and screens:
+                given = {"text": _TEXT}
             if tool is None or not isinstance(given, Mapping):
                 continue
             arguments = cast("Mapping[str, Any]", given)
@@ -38,19 +45,69 @@ def check_tool_arguments(context: CheckContext) -> None:
             missing = [n for n in required if n not in arguments]
             misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
             always = f"`{state.name}` calls `{tool.name}`"
-            if absent := [n for n in missing if n not in misspelt]:
+            absent = [n for n in missing if n not in misspelt]
+            if absent and not (screens and unknown):
                 names = ", ".join(f"`{n}`" for n in absent)
                 message = f"{always} without {names}: the call always fails"
-                context.say("CL341", at, message, hint=f"give {names} under `{arg.name}`", key=True)
+                hint = "it is given `text` alone" if screens else f"give {names} under `{arg.name}`"
+                context.say("CL341", at, message, hint=hint, key=True)
             if not unknown and not missing and (faults := _faults(tool, arguments)):
                 message = f"{always} with a value that it refuses: {faults}"
                 hint = "fix the value: the call always fails"
                 context.say("CL341", at, message, hint=hint, key=True)
+            if screens:
+                _verdict(context, state, at, tool)
 
 
-def _tool(context: CheckContext, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
-    """The tool, if its parameters are known."""
-    name = state.args.get(arg.arguments_of)
+def tool_tasks(context: CheckContext) -> Iterator[tuple[Path, Mapping[str, Any], ToolSpec]]:
+    """The tasks of the file that a tool does, each with its place."""
+    states, tools = context.spec.states.values(), context.spec.registry.tools
+    tasks = context.spec.tasks if isinstance(context.spec.tasks, tuple) else ()
+    found: list[tuple[Path, Any]] = [(("tasks", n, "by"), task) for n, task in enumerate(tasks)]
+    for state in states:
+        supplies = state.action is not None and "tasks" in state.action.supplies
+        for name, given in state.args.items() if supplies else ():
+            value: Any = context.constant(given.value)
+            items = value[0] if value and isinstance(value[0], (list, tuple)) else value
+            found += [(("states", state.name, "with", name), one) for one in items]
+    for path, task in found if any(s.needs == "tasks" for s in states) else ():
+        one = cast("Mapping[str, Any]", task if isinstance(task, Mapping) else {})
+        by = cast("Mapping[str, Any]", one.get("by") if isinstance(one.get("by"), Mapping) else {})
+        if (tool := tools.get(str(by.get("tool")))) is not None:
+            yield path, one, tool
+
+
+def _task(context: CheckContext, path: Path, task: Mapping[str, Any], tool: ToolSpec) -> None:
+    """Report a task whose tool refuses what a task gives it."""
+    given = tool.for_task(task["text"], task.get("id", ""), task.get("acceptance", ""))
+    if not context.has_finding_at(path) and (faults := _faults(tool, given)):
+        message = f"task `{task.get('id') or short(task['text'])}` fails whenever it is begun: "
+        message += f"`{tool.name}` refuses what a task gives it: {faults}"
+        hint = "let the model or a state call it, or give its arguments defaults"
+        context.say("CL364", path, message, hint=hint)
+
+
+_TEXT = "a text"
+"""Stands for the text that a screen looks at."""
+
+
+def _verdict(context: CheckContext, state: StateSpec, at: Path, tool: ToolSpec) -> None:
+    """Report a screen by a tool whose result is no verdict."""
+    given, has = tool.result, tool.result.field("verdict")
+    open = given.kind in ("any", "map") and (given.of or ANY).kind in ("any", "str", "enum")
+    said = has is not None and has.kind in ("any", "str", "enum")
+    if open or said or context.has_finding_at(at):
+        return
+    message = f"`{tool.name}` returns {given}, and a verdict is `{{verdict, reason, remove}}`: "
+    code, when = "CL341", "always fails"
+    if given.kind == "str":
+        code, when = "CL117", "fails unless that text is its JSON"
+    context.say(code, at, f"{message}`{state.name}` {when}", hint="return a mapping with `verdict`")
+
+
+def _tool(context: CheckContext, state: StateSpec, field: str) -> ToolSpec | None:
+    """The tool that a field names, if its parameters are known."""
+    name = state.args.get(field)
     tool = context.spec.registry.tools.get(str(name.value)) if name is not None else None
     return tool if tool is not None and "properties" in tool.parameters else None
 

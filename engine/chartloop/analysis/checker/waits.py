@@ -60,7 +60,7 @@ def check_detours(context: CheckContext) -> None:
 
 
 def _detour(context: CheckContext, rule: Rule) -> None:
-    names = _region(context, rule)
+    names = region_of(context, rule)
     if not names or any(_makes_false(context, rule.when, n) for n in names):
         return
     path: Path = (*rule.path, "when")
@@ -73,7 +73,7 @@ def _detour(context: CheckContext, rule: Rule) -> None:
     context.say("CL332", path, text, hint=hint)
 
 
-def _region(context: CheckContext, rule: Rule) -> list[str]:
+def region_of(context: CheckContext, rule: Rule) -> list[str]:
     """The states of a detour until its return; empty if it does not return."""
     main, states = context.chart.main, context.spec.states
     if rule.to in main:

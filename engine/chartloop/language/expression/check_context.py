@@ -15,6 +15,9 @@ from chartloop.language.expression.syntax import Source
 from chartloop.language.expression.tree import Fact, Node, path_of
 from chartloop.language.expression.words import DOUBT, WordFault
 
+ABSENT = "CL105"
+"""The code of a value that may be None where it is needed."""
+
 
 class Context(ABC):
     """The state of checking one text."""
@@ -99,4 +102,4 @@ class Context(ABC):
         hint = ""
         if (path := path_of(value)) is not None:
             hint = f"test it first: `{path} is not None and ...`"
-        return self.fault("CL105", f"`{self.source.slice(node)}` may be None", node, hint)
+        return self.fault(ABSENT, f"`{self.source.slice(node)}` may be None", node, hint)

@@ -120,7 +120,8 @@ class _Pair:
             raise self.ctx.absent(below, self.places[low])
         if below.type.nullable and not _is_limit(below):
             raise self.ctx.absent(below, self.places[low])
-        if above.type.nullable and path_of(above) is None:
+        path = path_of(above) or ""
+        if above.type.nullable and (not path or path.startswith("fleet.")):  # None: no budget
             raise self.ctx.absent(above, self.places[high])
         return False
 

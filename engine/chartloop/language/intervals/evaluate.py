@@ -86,6 +86,8 @@ def _judge(node: Node, known: Known) -> Value:
             return _choice(node, known)
         case Call(name=name, args=args):
             return _call(name, args, known)
+        case Items(items=items):
+            return Other(size=len(items))
         case Each(name="count"):
             return Range(0, INF)
         case _:

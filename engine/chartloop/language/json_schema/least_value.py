@@ -53,6 +53,33 @@ def least_value(schema: Schema) -> Any:
         raise NoLeastValueError(str(error)) from None
 
 
+_EXHAUSTED = frozenset(
+    "type properties required additionalProperties enum const items minItems maxItems minLength "
+    "maxLength minimum maximum title description default examples".split()
+)
+"""The keywords for which a value is found if there is one."""
+
+
+def why_nothing_fits(schema: Schema) -> str:
+    """Why no value fits a schema; empty if one does, or if that is not known."""
+    try:
+        least_value(schema)
+    except NoLeastValueError as error:
+        return str(error) if _is_plain(schema, DEEPEST - 1) else ""
+    return ""
+
+
+def _is_plain(part: Any, levels: int) -> bool:
+    if not isinstance(part, Mapping):
+        return True
+    schema = cast("Schema", part)
+    inner = [*schema.get("properties", {}).values(), schema.get("items")]
+    inner.append(schema.get("additionalProperties"))
+    return (
+        levels > 0 and schema.keys() <= _EXHAUSTED and all(_is_plain(p, levels - 1) for p in inner)
+    )
+
+
 def _least(part: Any, root: Schema, levels: int) -> Any:
     """The first candidate for a part of a schema that fits it."""
     if levels < 0:

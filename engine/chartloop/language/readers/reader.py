@@ -360,7 +360,10 @@ class Reader:
             return None
 
     def _braces(self, path: Path, text: str, code: str, pattern: re.Pattern[str]) -> None:
-        """Warn of a fact in the wrong kind of braces, which would be shown literally."""
+        """Warn of a fact in the wrong kind of braces or none, which would be shown literally."""
+        if code == "CL418" and "." in text and self._is_fact(fact := text.strip()):
+            message = f"a template shows `{fact}` as it is written, not the fact"
+            self.warn(code, path, message, hint=f"write `{{{{ {fact} }}}}`")
         for match in pattern.finditer(text) if "{" in text else ():
             fact = match[1]
             if self._is_fact(fact):

@@ -79,7 +79,7 @@ class Doubt(NamedTuple):
     """A part of a readable template that may fail, or always does."""
 
     kind: Literal["value", "index"]
-    """`value`: it is None or missing; `index`: it is past the end of a list."""
+    """`value`: it is None or missing; `index`: what the file writes out does not have it."""
     certain: bool
     """Whether every rendering fails there."""
     message: str
@@ -389,7 +389,8 @@ class Checker:
                 holder = f"`{base.fact}`" if base.fact else "the element"
                 message = f"{holder} {verb} no `{name}` here"
                 hint = (nearest(prefix + name, known) if field is None else "") or _DEFAULT
-                self._doubt("value", fact, node, message, hint, certain=field is None)
+                kind = "index" if fact.startswith("vars.") else "value"
+                self._doubt(kind, fact, node, message, hint, certain=field is None)
             type = self._moment.typed.get(fact) if self._moment is not None else None
             return _Value(type or field or ANY, fact)
         if type.kind not in ("map", "any"):

@@ -122,7 +122,11 @@ class _Search:
         """The least amount with which a run reaches an end; `needed` is that of single steps."""
         counted = self._budgets.step_counts(counter)
         gates = [s.route.gates.get(counter, INF) if gated else INF for s in self._steps]
-        past = (gates[n] + self._after(counter, n) for n in self._going_on if counted[n])
+        counting = [n for n in self._going_on if counted[n]]
+        # before it is counted again, a run leaves the place where it was counted last
+        left = {self._steps[n].route.dest for n in counting}
+        exits = [gates[n] for n in self._going_on if self._steps[n].route.source in left]
+        past = (min(gates[n], max(exits, default=INF)) + self._after(counter, n) for n in counting)
         most = max(past, default=INF)  # all that is counted is counted below a gate
 
         def at(n: int, amount: Number) -> Number | None:
@@ -148,7 +152,8 @@ class _Search:
                         self._budgets.least_between(counter, after, progress.steps),
                     )
                 begun, each = apart[name]
-                yield n, (begun or 0) + (times - 1) * (each or 0)
+                last = min(self._after(counter, m) for m in progress.steps)
+                yield n, (begun or 0) + (times - 1) * (each or 0) + last
 
     def _after(self, counter: str, n: int) -> Number:
         return self._budgets.step_counts(counter)[n] - self._budgets.before(counter)[n]
@@ -234,6 +239,7 @@ class _Search:
             return surely(judge(guard.root, known)) is (not holds)
 
         given = [v for v in _numbers(guard.root, self._proof.limits) if 0 <= v < 10**6]
+        given += [one.size for one in lists.values() if one.size is not None]
         likely = {math.floor(v) + more for v in (*given, count) for more in (0, 1)}
         return max((v for v in likely if refuted(v)), default=0)
 
