@@ -57,7 +57,7 @@ class CheckContext:
         self.broken = broken
         """Whether a part of the file could not be read."""
         self.alone = embedding is ALONE
-        """Whether it is no child."""
+        """Whether it is the machine of the file, not a child."""
         self.starts, self.shared = embedding
         self.starts |= {*chart.spec.entries[1:]}
         self.spec = chart.spec
