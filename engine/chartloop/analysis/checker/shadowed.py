@@ -135,7 +135,7 @@ def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
 
 
 def _counted_together(context: CheckContext, guard: Expression, more: int = 0) -> list[Claim]:
-    """The claims that the number of steps makes about the counters of a guard, or said one step before."""
+    """The claims of the steps about the counters of a guard; `more`: so many steps before."""
     scope, acting = Scope(context.spec.roots), context.chart.acting
     most = {f"run.visits.{name}": more + 1 for name in acting} | dict.fromkeys(_OF_STEPS, more)
     reads = sorted(guard.reads & most.keys())
