@@ -23,7 +23,7 @@ from chartloop.language.approval import call_type
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.server_tools import Arguments
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object", "required": ["n", "w", "b", "o", "l"], "additionalProperties": False,
     "properties": {
         "n": {"type": "integer", "minimum": -1, "maximum": 3},
@@ -35,7 +35,14 @@ SCHEMA = {
         "l": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 1}, "maxItems": 1},
     },
 }  # fmt: skip
-TOOL = ToolSpec("pay", "Pays.", SCHEMA, Arguments("pay", SCHEMA), lambda **_: "paid")
+
+
+def paid(**_: object) -> str:
+    """The tool of this schema."""
+    return "paid"
+
+
+TOOL = ToolSpec("pay", "Pays.", SCHEMA, Arguments("pay", SCHEMA), paid)
 ABSENT = object()
 VALUES: dict[str, list[Any]] = {
     "n": [-1, 0, 1, 2, 3], "d": [ABSENT, 0, 1, 2], "m": [ABSENT, None, 0, 3],

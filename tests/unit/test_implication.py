@@ -46,7 +46,12 @@ def is_sound(text: str) -> bool:
 def tool_of(properties: Data, required: tuple[str, ...] = ("x",), **more: Any) -> ToolSpec:
     """A tool that takes what this schema accepts."""
     schema = {"type": "object", "properties": properties, "required": [*required], **more}
-    return ToolSpec("pay", "Pays.", schema, Arguments("pay", schema), lambda **_: "paid")
+    return ToolSpec("pay", "Pays.", schema, Arguments("pay", schema), paid)
+
+
+def paid(**_: object) -> str:
+    """What each of the tools does."""
+    return "paid"
 
 
 def condition(text: str, *tools: ToolSpec) -> Expression:
@@ -63,8 +68,10 @@ def spelled(text: str) -> str:
 
 def ask(premise: str | None, conclusion: str | None, tool: ToolSpec) -> Implication:
     """The answer for two conditions; None is the one that always holds."""
-    texts = (premise, conclusion)
-    return implies(*(None if text is None else condition(text, tool) for text in texts), tool)
+    first, second = (
+        None if text is None else condition(text, tool) for text in (premise, conclusion)
+    )
+    return implies(first, second, tool)
 
 
 def is_asked(when: str | None, arguments: Mapping[str, Any], tool: ToolSpec) -> bool:
@@ -92,7 +99,8 @@ def check_no(found: Implication, premise: str | None, conclusion: str, tool: Too
     """A `no` whose arguments the schema accepts and the gates decide differently."""
     assert found.holds is False, found
     assert found.arguments is not None
-    jsonschema.Draft202012Validator(dict(tool.parameters)).validate(found.arguments)
+    validator: Any = jsonschema.Draft202012Validator(dict(tool.parameters))
+    validator.validate(found.arguments)
     assert is_asked(premise, found.arguments, tool)
     assert not is_asked(conclusion, found.arguments, tool)
 
@@ -143,7 +151,7 @@ WORDS = {
     "choice": ('("u" if {x} == "a" else "v") == "u"', '{x} == "a"', '{x} == "b"'),
     "is None": ('{x} == "a"', "{x} is not None", "{x} is None"),
 }
-CELLS: dict[str, dict[str, tuple[str, str, str]]] = {
+CELLS: dict[str, dict[str, tuple[str, ...]]] = {
     "integer": NUMBERS,
     "number": {
         **NUMBERS,
@@ -343,6 +351,9 @@ class Edge(NamedTuple):
     says: str = ""
 
 
+DEFS: dict[str, Any] = {"$defs": {"n": {"type": "integer", "minimum": 1}}}
+
+
 def edge_of(
     id: str,
     schema: Data,
@@ -385,7 +396,7 @@ EDGES = [
     edge_of("most-items", {**LIST, "items": NUMBER, "maxItems": 2}, "len(.x) > 0", "len(.x) > 1", False),
     edge_of("distinct-items", {**LIST, "items": NUMBER, "uniqueItems": True}, "len(.x) > 0", "len(.x) > 2", False),
     edge_of("a-length-is-not-one-of-a-list", {**LIST, "items": NUMBER, "minLength": 2}, None, "len(.x) > 1", False),
-    edge_of("reference", {"$ref": "#/$defs/n"}, None, ".x > 0", True, **{"$defs": {"n": {"type": "integer", "minimum": 1}}}),
+    edge_of("reference", {"$ref": "#/$defs/n"}, None, ".x > 0", True, "", **DEFS),
     edge_of("either-null-or-bounded", {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]}, ".x is not None", ".x > 4", True),
     edge_of("null-is-a-word", {"enum": ["a", None]}, None, ".x is not None", False, "x = null"),
     Edge("null", PYTHON["optional"], ".usd is None", '.usd > 5', False, "usd = null"),
