@@ -326,7 +326,7 @@ def test_the_kind_of_a_block_is_found_wherever_a_stream_is_cut(at: list[int]) ->
     async def read() -> Wire:
         wire = Wire(1_000, streamed=True)
         measured = Measured(body(), 10_000, None)
-        measured.starts = wire.starts
+        measured.on_line = wire.line
         async for _ in measured:
             pass
         return wire

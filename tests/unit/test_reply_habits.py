@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, cast
 import pytest
 import yaml
 
-from chartloop import load, tool
+from chartloop import Result, load, tool
 from chartloop.core.reasoning import reasoning_text
 from chartloop.core.records import Record
 from chartloop.testing import LoopbackServer
 from tests.tool_loop import WITH_KEYS, http_model, needs_litellm
+from tests.wires import FORMS, NAMES, WireServer, answer, good
 
 FOLDER = Path(__file__).parent.parent / "replies"
 MACHINE = """
@@ -81,6 +82,9 @@ def habits() -> Iterator[Habit]:
             for name in ("whole", "stream"):
                 if name in given:
                     yield Habit(f"{path.stem}-{wire}-{name}", wire, sent, name == "stream", file)
+        for form in FORMS:
+            for name, short in file.get(form, {}).items():
+                yield Habit(f"{path.stem}-{form}-{name}", form, short, name == "stream", file)
 
 
 def _chat(given: Mapping[str, Any], name: str) -> Any:
@@ -93,6 +97,8 @@ def _chat(given: Mapping[str, Any], name: str) -> Any:
     }
     if name == "whole":
         whole = {"usage": USAGE, **given["whole"]}
+        if "choices" in whole:
+            return head | whole
         message = {"role": "assistant", **whole.pop("message")}
         choice = {"message": message, "finish_reason": whole.pop("finish_reason", "stop")}
         choice["index"] = 0
@@ -128,13 +134,14 @@ def _messages(given: Mapping[str, Any], name: str) -> Any:
 
 
 ALL = list(habits())
+SERVED = [habit for habit in ALL if habit.wire not in NAMES]
+OTHERS = [habit for habit in ALL if habit.wire in NAMES]
 pytestmark = WITH_KEYS
 
 
 @needs_litellm
-@pytest.mark.parametrize("habit", ALL, ids=[habit.id for habit in ALL])
+@pytest.mark.parametrize("habit", SERVED, ids=[habit.id for habit in SERVED])
 def test_a_habit_comes_to_what_its_file_says(habit: Habit) -> None:
-    expected = habit.file["expect"]
     with LoopbackServer([{"sent": habit.sent}, *[DATA] * 4]) as server:
         name, url = "openai/loopback", server.url
         if habit.wire == "messages":
@@ -150,6 +157,33 @@ def test_a_habit_comes_to_what_its_file_says(habit: Habit) -> None:
         if came["kind"] == "empty":
             came["text"] = result.output
         again = run.next("And once more?").run()
+    _compare(habit, came, result)
+    # the server has accepted every request, so the history keeps to the rules of its format
+    assert again.success, again.errors
+    for request in server.requests:
+        for message in request.body["messages"]:
+            assert message.get("content") != "" or not message.get("tool_calls")
+
+
+@needs_litellm
+@pytest.mark.parametrize("habit", OTHERS, ids=[habit.id for habit in OTHERS])
+def test_a_habit_in_another_form(habit: Habit) -> None:
+    first = answer(habit.wire, habit.sent, streamed=habit.streamed)
+    with WireServer([first, good(habit.wire, DATA, streamed=habit.streamed)]) as server:
+        model = http_model(NAMES[habit.wire], server.url, f"stream: {json.dumps(habit.streamed)}")
+        text = MACHINE.format(model=model, state=habit.file.get("state", ""))
+        run = load(text, tools=[add, ping]).start("Add 1 and 2.")
+        result = run.run()
+        first_record = next(record for record in run.records if record.state == "a")
+        came = _came(first_record, result.messages)
+        if came["kind"] == "empty":
+            came["text"] = result.output
+        assert run.next("And once more?").run().success
+    _compare(habit, came, result)
+
+
+def _compare(habit: Habit, came: Mapping[str, Any], result: Result) -> None:
+    expected = habit.file["expect"]
     assert {name: came.get(name) for name in expected if name not in WITHIN} == {
         name: value for name, value in expected.items() if name not in WITHIN
     }
@@ -157,11 +191,6 @@ def test_a_habit_comes_to_what_its_file_says(habit: Habit) -> None:
         for given in [expected[name]] if isinstance(expected[name], str) else expected[name]:
             assert any(given in text for text in came[name]), came[name]
     assert result.success == ("category" not in expected)
-    # the server has accepted every request, so the history keeps to the rules of its format
-    assert again.success, again.errors
-    for request in server.requests:
-        for message in request.body["messages"]:
-            assert message.get("content") != "" or not message.get("tool_calls")
 
 
 WITHIN = frozenset({"warning", "message", "results"})
@@ -201,7 +230,7 @@ def _data(text: str) -> Any:
     return cast("Any", data) if is_object else text
 
 
-KEYS = {"habit", "seen", "state", "chat", "messages", "errors", "expect"}
+KEYS = {"habit", "seen", "state", "chat", "messages", *NAMES, "errors", "expect"}
 
 
 def test_each_file_says_what_it_is_and_where_it_was_seen() -> None:

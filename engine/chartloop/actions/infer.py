@@ -6,8 +6,11 @@ Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, cast
@@ -350,7 +353,26 @@ async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion
             raw.refusal, category=Category.RECOVERABLE, kind="refusal", partial=reply.text,
             spent=spent,
         )  # fmt: skip
+    warnings += tuple(_repeated(reply.tool_calls))
+    if (error := raw.error) is not None:
+        raise ModelError(
+            error.message, category=error.category, kind=error.kind, partial=reply.text, spent=spent
+        )
     return Completion(reply, spent, warnings, dropped)
+
+
+def _repeated(calls: Sequence[ToolCall]) -> Iterator[str]:
+    """A warning for each call that one reply has several times."""
+    if len(calls) < 2:
+        return
+    counts = Counter((call.name, _canonical(call.arguments)) for call in calls)
+    yield from (REPEATED.format(name, n) for (name, _), n in counts.items() if n > 1)
+
+
+def _canonical(arguments: str) -> str:
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    return arguments
 
 
 def _measure_spent(
@@ -512,6 +534,8 @@ _CUT = {
 }
 """Warnings by finish reason: the end of the text or of the tool calls may be missing. It is not a
 failure, because machines decide by `last.finish_reason`. Source: 002 "finish_reason"."""
+REPEATED = "a reply has the same call of `{}` {} times: each is executed, as the file says"
+"""A warning: see `at_most` of a state."""
 MOST_KEPT = 128
 """The most calls kept of one reply: providers refuse a message with more when it is sent back.
 Source: OpenAI API reference, "Create chat completion"."""

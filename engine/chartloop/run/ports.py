@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from chartloop.core.errors import ModelError
 from chartloop.core.facts import EMPTY, ReportedParts, RunFacts, ToolCall
 from chartloop.core.outcome import Message, ToolResult
 from chartloop.core.values import Value
@@ -88,6 +89,8 @@ class ModelReply(ReportedParts, frozen=True, gc=False):
     """Oddities of the call, for operators."""
     refusal: str = ""
     """The words with which the model refused to answer. The call fails; it was paid for."""
+    error: ModelError | None = None
+    """Why the reply cannot be used. The call fails; it was paid for."""
 
 
 OnText = Callable[[str], None]

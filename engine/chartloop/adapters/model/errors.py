@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "empty": Kind(_T, "call again: `retry` with `on: [EMPTY]` does so by itself"),
         "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
         "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
+        "reply": Kind(_R, "ask again: the model or its server made a mistake in this reply"),
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
@@ -105,12 +106,33 @@ _FULL = (
 """The words by which providers say that the conversation is longer than the model's window. Source:
 their messages, as public issues quote them; each has its row in ``tests/replies``."""
 
+_FILTERED = (
+    "content_policy",
+    "content_filter",
+    "safety",
+    "content management policy",  # Azure
+    "content filter",
+    "content exists risk",  # DeepSeek
+    "data_inspection_failed",  # DashScope
+    "usage policy",  # OpenAI, of reasoning models
+)
+"""The words by which providers refuse a prompt for what it says."""
+_SLIPS = (
+    "failed_generation",  # Groq: a call or an object that it could not read
+    "tool_use_failed",
+    "tool call validation failed",
+    "model did not call a tool",
+    "was not in request.tools",
+)
+"""The words by which providers refuse what their own model wrote."""
+
 # The first match counts. The order matters: litellm calls a 403 and a full window a
 # BadRequestError, an empty account a RateLimitError, a torn body an InternalServerError.
 _SIGNS = (
     _Sign("too_long", "TooLongError"),
     _Sign("context_overflow", "ContextWindowExceededError", (400, 413, 422), _FULL),
-    _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
+    _Sign("content_filter", "ContentPolicyViolationError", (400, 403, 422), _FILTERED),
+    _Sign("reply", "", (400, 422), _SLIPS),
     _Sign(
         "reasoning",
         "",

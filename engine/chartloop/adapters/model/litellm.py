@@ -247,20 +247,27 @@ async def _ask(
                 arguments = _arguments(request, target, messages, streamed=streamed)
                 response = await litellm.acompletion(**arguments)
                 if streamed:
-                    await received.listen(response, target.idle)
+                    await received.listen(response, target.idle, wire)
                 else:
                     received.take(response, wire)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
+            if fault := received.bad_end(wire.reason):
+                return failure(fault[0], f"{target.name}: {fault[1]}", partial=received.text)
             refused = classify_error(error, target, received, wire, outer)
             both = request.tools and request.output is not None
             if both and refused.kind in ("bad_request", "server"):
                 return failure(refused.kind, f"{refused.message}; {BOTH}", status=refused.status)
             return refused
-    if problem := received.problem(streamed=streamed):
+    fault = received.fault(wire.reason)
+    problem = received.problem(streamed=streamed)
+    if problem is not None and not (fault is not None and wire.reason):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
     reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
     odd = (*sent.warnings, *(lost_blocks(wire) if target.provider == "anthropic" else ()))
+    if fault is not None:
+        error = failure(fault[0], f"{target.name}: {fault[1]}")
+        reply = reply.replace(error=error)
     return reply.replace(warnings=(*odd, *reply.warnings)) if odd else reply
 
 

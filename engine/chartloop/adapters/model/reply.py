@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
@@ -44,6 +45,8 @@ class ReceivedReply:
         self._tell_call = getattr(on_text, "call", None)
         self._reasoning = ReceivedReasoning()
         self._calls: list[dict[str, Any]] = []
+        self._later: list[Any] = []
+        """The messages or pieces of further choices, of which one was asked for."""
         self._finish = ""
         self._cut = self._lone = False
 
@@ -51,14 +54,13 @@ class ReceivedReply:
         """Take a reply in one piece. litellm fills in zeros if the provider sent no usage."""
         self.usage = _reported_usage(getattr(response, "usage", None))
         self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
-        for choice in response.choices[:1]:
-            self._add(choice.message, choice.finish_reason)
-        if not (self.text or self._calls or self.refusal):  # litellm 1.106 drops a refusal
-            with contextlib.suppress(IndexError, KeyError, TypeError, ValueError, RecursionError):
-                message = json.loads(b"".join(wire.whole))["choices"][0]["message"]
-                self.refusal = _text(message.get("refusal"))
+        for number, choice in enumerate(response.choices):
+            self._choose(number, choice.message, choice.finish_reason)
+        self._add_later()
+        if not (self.text or self._calls):
+            self.refusal = self.refusal or wire.refusal
 
-    async def listen(self, stream: Any, idle: float) -> None:
+    async def listen(self, stream: Any, idle: float, wire: Wire) -> None:
         """Take a streamed reply, with pauses of at most `idle` seconds, and close it."""
         async with contextlib.aclosing(stream):
             self._reasoning.watch(stream, self._look)
@@ -73,6 +75,8 @@ class ReceivedReply:
         # single event.
         self._lone = len(stream.chunks) == 1
         self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
+        self._add_later()
+        self.refusal = self.refusal or wire.refusal
         if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
             self.usage = None
 
@@ -89,8 +93,22 @@ class ReceivedReply:
             if chunk is None:
                 break
             self.usage = _reported_usage(getattr(chunk, "usage", None)) or self.usage
-            for choice in chunk.choices[:1]:
-                self._add(choice.delta, choice.finish_reason)
+            for number, choice in enumerate(chunk.choices):
+                index = getattr(choice, "index", None) or number
+                self._choose(index, choice.delta, choice.finish_reason)
+
+    def _choose(self, index: int, part: Any, finish: str | None) -> None:
+        if index == 0:
+            self._add(part, finish)
+        elif len(self._later) < MOST_LATER and (part.content or _calls_in(part)):
+            self._later.append(part)
+
+    def _add_later(self) -> None:
+        """Take the calls of further choices if the first has none: some send them there."""
+        if self._later and not self._calls:
+            for part in self._later:
+                part.content = None
+                self._add(part, None)
 
     def read(self, wire: Wire) -> bool:
         """Take a whole reply that litellm could not read, and return whether there is one.
@@ -186,6 +204,37 @@ class ReceivedReply:
             return kind, "the answer is empty"
         return ("stream_broken", "the stream ended before the reply did") if self._cut else None
 
+    def bad_end(self, reason: str) -> tuple[str, str] | None:
+        """The kind and text of a fault in the provider's word for why the reply ended, or None.
+
+        A word that is on no list of `ENDS` is a fault, since litellm takes it for `stop`.
+        """
+        word = _word(reason)
+        if not word or any(word in words for words in ENDS.values()):
+            return None
+        kind = BAD_ENDS.get(word) or next((k for p, k in _PARTS.items() if p in word), "")
+        some = self.text.strip() or self._calls
+        return kind or ("reply" if some else "empty"), f"the reply ended with `{reason[:60]}`"
+
+    def fault(self, reason: str) -> tuple[str, str] | None:
+        """The kind and text of a fault in a reply that was paid for; None if it is good."""
+        if fault := self.bad_end(reason):
+            return fault
+        word = _word(reason)
+        finish = next((end for end, words in ENDS.items() if word in words), None)
+        self._finish = finish or self._finish
+        self.refusal = self.refusal or (REFUSED if word == "refusal" else "")
+        if self._finish in ("tool_calls", "function_call") and not self._calls:
+            return "reply", "the reply announced tool calls and has none"
+        return None
+
+    def _oddities(self, request: ModelRequest) -> Iterator[str]:
+        """Warnings about a reply that is used all the same."""
+        if self._later:
+            yield IN_ANOTHER if self._calls else LEFT_OUT
+        if request.tools and not self._calls and (mark := _MARKUP.search(self.text)):
+            yield AS_TEXT.format(" ".join(mark[0].split())[:40])
+
     def reply(self, request: ModelRequest, target: Target, cost: float | None) -> ModelReply:
         """The complete reply. A call without an id gets one that is the same in each replay."""
         ids = [self._reasoning.id_of(n, c["id"]) for n, c in enumerate(self._calls)]
@@ -198,6 +247,7 @@ class ReceivedReply:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
+        warnings = (*warnings, *self._oddities(request))
         parts: dict[str, int | None] = {}
         for name, part in PARTS.items():
             found = (
@@ -205,13 +255,14 @@ class ReceivedReply:
                 for section, field in part.sent_as
             )
             parts[name] = next(filter(None, found), None)  # litellm makes up zeros
-        refusal = self.refusal
-        if target.provider == "anthropic" and finish == "content_filter":
-            refusal = refusal or REFUSED  # litellm's name for the stop reason `refusal`
         return ModelReply(
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
-            warnings, refusal, **parts,
+            warnings, self.refusal, None, **parts,
         )  # fmt: skip
+
+
+def _word(reason: str) -> str:
+    return reason.casefold().replace("-", "_")
 
 
 def _calls_in(part: Any) -> Sequence[Any]:
@@ -221,6 +272,63 @@ def _calls_in(part: Any) -> Sequence[Any]:
         return part.tool_calls or ()
     return (SimpleNamespace(index=0, id="", function=old),)
 
+
+MOST_LATER = 10_000
+"""The most messages or pieces kept of further choices."""
+ENDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "": frozenset(
+            "stop end_turn stop_sequence tool_calls tool_call tool_use function_call complete "
+            "completed eos eos_token end_of_text endoftext finished normal refusal".split()
+        ),
+        "length": frozenset(
+            "length max_tokens max_output_tokens model_length max_length continuation "
+            "model_context_window_exceeded".split()
+        ),
+        "content_filter": frozenset(
+            "content_filter content_filtered safety recitation language blocklist sensitive spii "
+            "prohibited_content image_safety image_prohibited_content image_recitation error_toxic "
+            "guardrail_intervened".split()
+        ),
+    }
+)
+"""The words with which a reply may end, by the finish reason that they mean; for none, litellm's
+own. Source: the API references of OpenAI, Anthropic, Gemini, Bedrock, Cohere, Mistral, Ollama,
+Hugging Face, watsonx."""
+BAD_ENDS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("error", "network_error", "insufficient_system_resource", "abort", "aborted",
+             "cancelled", "time_limit", "load", "unload"),
+            "server",
+        ),
+        "missing_thought_signature": "reasoning",
+        "content_blocked": "content_filter",
+    }
+)  # fmt: skip
+"""The kinds of further words that are known. For any other it is `reply` or `empty`."""
+_PARTS = {"prompt ": "content_filter", "malformed": "reply", "tool_call": "reply"}
+"""The kinds of words that have such a part."""
+IN_ANOTHER = "a reply came with several choices: its tool calls are those of a later one"
+"""A warning: some gateways send the text and the calls of a reply as two choices."""
+LEFT_OUT = "a reply came with several choices: only the first is used"
+"""A warning: one was asked for."""
+AS_TEXT = (
+    "a reply has a tool call written as text (`{}`), which is not executed: the server does not "
+    "read calls of this model; turn its parser of tool calls on"
+)
+"""A warning: nothing is executed that only looks like a call."""
+_MARKUP = re.compile(
+    r"<tool_calls?>|<function_calls>|<[|\uff5c]?(?:tool|python|action)[_\u2581]\w*[^>\n]{0,30}>"
+    r"|<function=[\w.-]+>|<invoke name=|\[TOOL_CALLS\]|<\|channel\|>commentary to="
+    r"|\Afunctions\.\w+:?\d*\s*\{|```tool_code\b"
+    r"|\A\s*(?:```(?:json)?\s*)?\[?\{(?:\s*\"type\"\s*:\s*\"function\"\s*,)?"
+    r"\s*\"(?:name|function|tool)\"\s*:\s*\"[\w.-]+\"\s*,"
+    r"\s*\"(?:arguments|parameters|args|input)\"\s*:",
+    re.IGNORECASE,
+)
+"""How models write a call where their server does not read it: Hermes, Llama, Mistral, DeepSeek,
+Anthropic's old form, gpt-oss, Kimi, Gemma, bare JSON."""
 
 REFUSED = "the model refused to answer (stop_reason `refusal`)"
 """The refusal of a provider that gives no words for it."""

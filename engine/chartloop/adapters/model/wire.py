@@ -15,13 +15,14 @@ import contextlib
 import importlib
 import json
 import math
+import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 ERROR_BODY = 8_192
 """The most bytes read of an error's body: enough for its message."""
@@ -34,6 +35,8 @@ MOST_STARTS = 256
 BEGINNING = 600
 """Bytes kept of each beginning: enough for the kind of the block."""
 _START = b'"content_block_start"'
+_ENDS = (b"_reason", b"Reason", b"incomplete_details", b"refusal.done")
+"""Parts of what a provider writes when a reply ends."""
 PER_PIECE = 100
 """The most bytes of a stream for each character of its text."""
 
@@ -56,6 +59,38 @@ class Wire:
     """The chunks of the body so far, if the reply is not streamed."""
     starts: list[bytes] = field(default_factory=list[bytes])
     """The beginnings of the content blocks in an Anthropic stream."""
+    _ended: str = ""
+    _refused: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why the reply ended, in the provider's own word, which litellm may replace."""
+        return self._ended or _reason_in(self._body())
+
+    @property
+    def refusal(self) -> str:
+        """The words with which the model refused, which litellm drops from some replies."""
+        body = self._body()
+        return self._refused or "".join(_text_at(body, path) for path in _REFUSALS)
+
+    def _body(self) -> Any:
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(b"".join(self.whole))
+        return None
+
+    def line(self, line: bytes) -> None:
+        """Note what a line of a stream says: an event, or a frame of Bedrock's event stream."""
+        at = line.find(_START)
+        if at >= 0 and len(self.starts) < MOST_STARTS:
+            self.starts.append(line[at : at + BEGINNING])
+        if any(part in line for part in _ENDS):
+            begin, end = line.find(b"{"), line.rfind(b"}")
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line[begin : end + 1])
+                self._ended = _reason_in(event) or self._ended
+                self._refused = _text_at(event, _REFUSED) or self._refused
+            if found := _FRAMED.search(line):
+                self._ended = found[1].decode("utf-8", "replace")
 
     @property
     def retry_after(self) -> float | None:
@@ -71,6 +106,53 @@ class Wire:
 
 
 _AT_HAND: ContextVar[Wire | None] = ContextVar("chartloop_wire", default=None)
+
+
+_FRAMED = re.compile(rb'"stopReason":"([^"\\\\]{1,60})"')
+"""The reason in a frame of Bedrock's binary event stream, which is no line of JSON."""
+_WHERE = (
+    ("choices", 0, "native_finish_reason"),  # OpenRouter
+    ("choices", 0, "finish_reason"),
+    ("candidates", 0, "finishReason"),  # Gemini
+    ("promptFeedback", "blockReason"),
+    ("delta", "stop_reason"),  # Anthropic, streamed
+    ("response", "incomplete_details", "reason"),  # OpenAI's responses, streamed
+    ("incomplete_details", "reason"),
+    ("stop_reason",),
+    ("stopReason",),  # Bedrock
+    ("done_reason",),  # Ollama
+    ("finish_reason",),  # Cohere
+    ("delta", "finish_reason"),
+)
+"""Where a body or an event says why the reply ended, by provider."""
+
+
+_REFUSED = ("refusal",)  # the event `response.refusal.done`
+_REFUSALS = (
+    ("choices", 0, "message", "refusal"),
+    ("output", 0, "content", 0, "refusal"),  # OpenAI's responses
+)
+"""Where a whole body holds the words of a refusal."""
+
+
+def _reason_in(body: Any) -> str:
+    """Why a reply ended, as its body or an event of its stream says; empty if it does not."""
+    for path in _WHERE:
+        if found := _text_at(body, path):
+            return f"prompt {found}" if path[0] == "promptFeedback" else found
+    return ""
+
+
+def _text_at(value: Any, path: Sequence[str | int]) -> str:
+    """The text at a path of a body; empty if there is none."""
+    for key in path:
+        if isinstance(value, Mapping):
+            value = cast("Mapping[Any, Any]", value).get(key)
+        elif isinstance(value, list) and key == 0 and value:
+            value = cast("list[Any]", value)[0]
+        else:
+            return ""
+    return value if isinstance(value, str) else ""
 
 
 def seconds_of(header: str) -> float | None:
@@ -126,7 +208,7 @@ def _watch_transport(ask: Any) -> Any:
         kept = None if wire.streamed else wire.whole
         body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
         if wire.streamed:
-            body.starts = wire.starts
+            body.on_line = wire.line
             lines = "ndjson" in response.headers.get("content-type", "")  # a stream, as Ollama's
             if not lines and await body.begins_as_json():
                 return await _as_stream(response, body)
@@ -188,8 +270,9 @@ class Measured:
 
     def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
         self.most = most
-        self.starts: list[bytes] | None = None
-        self._tail = b""
+        self.on_line: Callable[[bytes], None] | None = None
+        """Called with each whole line."""
+        self._line: list[bytes] = []
         self._stream, self._kept = stream, kept
         self._rest = self._read()
         self._ahead: list[bytes] = []
@@ -216,14 +299,15 @@ class Measured:
                 raise TooLongError
             if self._kept is not None:
                 self._kept.append(chunk)
-            if self.starts is not None:
-                text = self._tail + chunk
-                at = text.find(_START)
-                while at >= 0 and len(self.starts) < MOST_STARTS:
-                    self.starts.append(text[at : at + BEGINNING])
-                    at = text.find(_START, at + 1)
-                self._tail = text[-BEGINNING:]
+            if self.on_line is not None:
+                *ended, rest = chunk.split(b"\n")
+                for line in ended:
+                    self.on_line(b"".join((*self._line, line)))
+                    self._line.clear()
+                self._line.append(rest)
             yield chunk
+        if self.on_line is not None:
+            self.on_line(b"".join(self._line))
 
     async def aclose(self) -> None:
         """Close the stream; httpx drops a connection whose body was not read to its end."""
