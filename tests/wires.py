@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 Short = Mapping[str, Any]
@@ -34,6 +35,8 @@ class Answer(NamedTuple):
 
     kind: str
     data: bytes
+    status: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 def answer(form: str, short: Short, *, streamed: bool) -> Answer:
@@ -182,10 +185,11 @@ class WireServer:
                     json.loads(self.rfile.read(int(self.headers["content-length"])))
                 )
                 number = min(len(owner.bodies), len(owner.answers)) - 1
-                kind, data = owner.answers[number]
-                self.send_response(200)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(data)))
+                kind, data, status, headers = owner.answers[number]
+                self.send_response(status)
+                usual = {"content-type": kind, "content-length": str(len(data))}
+                for name, value in (usual | dict(headers)).items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
 

@@ -10,8 +10,6 @@ Source: 003 "Error Categories"; docs/models.md.
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.adapters.model.target import Target
+from chartloop.adapters.model.waits import wait_asked
 from chartloop.adapters.model.wire import Wire
 from chartloop.core.errors import Category, ModelError
 
@@ -205,7 +204,7 @@ def classify_error(
             message = f"HTTP {wire.status}"
         is_enough = wire.status is None or wire.status < 400 or str(wire.status) in message
         message = message if is_enough or kind in _PLAIN else f"HTTP {wire.status}: {message}"
-    after = wire.retry_after if wire.after else _retry_after(chain)
+    after = _retry_after(chain, text) if wire.retry_after is None else wire.retry_after
     more: dict[str, Any] = {"status": status, "retry_after": after}
     message = f"{target.name}: {_without_keys(message, target)}"
     return failure(kind, message, partial=partial, **more)
@@ -247,14 +246,12 @@ def _without_keys(text: str, target: Target) -> str:
     return _LOOKS_SECRET.sub("***", text)[:1000]
 
 
-def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """The seconds that the provider asks to wait, from litellm's headers; None if unset."""
+def _retry_after(chain: Sequence[BaseException], text: str) -> float | None:
+    """The seconds that the provider asks to wait, from litellm's headers or an error's text."""
+    headers: Mapping[str, str] = {}
     for error in chain:
-        headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
-        with contextlib.suppress(ValueError):
-            if 0 <= (seconds := float(headers.get("retry-after", ""))) < math.inf:
-                return seconds
-    return None
+        headers = headers or getattr(error, "litellm_response_headers", None) or {}
+    return wait_asked({name.lower(): value for name, value in headers.items()}, text)
 
 
 def failure(kind: str, message: str, **more: Any) -> ModelError:

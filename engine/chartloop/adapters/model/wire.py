@@ -6,7 +6,7 @@ transports are wrapped: bodies of errors are truncated, the size of replies is l
 reply to a streaming call is passed on as a stream.
 
 Belongs here: bytes and headers. Never: the meaning of a reply or a failure.
-Source: RFC 9110 "Retry-After"; HTML Standard "Server-sent events".
+Source: HTML Standard "Server-sent events".
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import math
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import cache, wraps
 from typing import Any, cast
+
+from chartloop.adapters.model.waits import wait_asked
 
 ERROR_BODY = 8_192
 """The most bytes read of an error's body: enough for its message."""
@@ -53,8 +52,8 @@ class Wire:
     """The most characters of the reply."""
     streamed: bool
     status: int | None = None
-    after: str = ""
-    """The header `Retry-After`, unparsed."""
+    retry_after: float | None = None
+    """The seconds that the provider asks to wait; None if it does not ask."""
     whole: list[bytes] = field(default_factory=list[bytes])
     """The chunks of the body so far, if the reply is not streamed."""
     starts: list[bytes] = field(default_factory=list[bytes])
@@ -91,11 +90,6 @@ class Wire:
                 self._refused = _text_at(event, _REFUSED) or self._refused
             if found := _FRAMED.search(line):
                 self._ended = found[1].decode("utf-8", "replace")
-
-    @property
-    def retry_after(self) -> float | None:
-        """The seconds that the provider asks to wait; None if it does not ask."""
-        return seconds_of(self.after)
 
     def __enter__(self) -> Wire:
         self._token = _AT_HAND.set(self)
@@ -155,15 +149,6 @@ def _text_at(value: Any, path: Sequence[str | int]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def seconds_of(header: str) -> float | None:
-    """The seconds of a `Retry-After` header, given as seconds or a date; None if invalid."""
-    with contextlib.suppress(ValueError):
-        return seconds if 0 <= (seconds := float(header)) < math.inf else None
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-    return None
-
-
 _WATCHED: list[Any] = []
 """The factories of wrapped transports, so that none is wrapped twice."""
 
@@ -194,7 +179,7 @@ def _watch_transport(ask: Any) -> Any:
         request.headers["accept-encoding"] = "identity"
         response = await ask(request)
         status: int = response.status_code
-        wire.status, wire.after = status, response.headers.get("retry-after", "")
+        wire.status = status
         if status >= 400:
             body = b""
             async for chunk in response.stream:
@@ -202,6 +187,7 @@ def _watch_transport(ask: Any) -> Any:
                 if len(body) >= ERROR_BODY:
                     break
             await response.stream.aclose()
+            wire.retry_after = wait_asked(response.headers, body.decode("utf-8", "replace"))
             if response.headers.get("content-encoding", "identity") != "identity":
                 body = b""  # a part cannot be decompressed, and the whole may be of any size
             return _with_body(response, content=body)
