@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chartloop import load
 from chartloop.adapters.model.thinking import (
     BROKEN,
     HIDDEN,
@@ -30,7 +31,7 @@ from chartloop.core.reasoning import reasoning_text, say_reasoning
 from chartloop.run.result import Result
 from chartloop.testing import LoopbackServer
 from tests.provider import SECRET, STREAM, Provider, event, http, reply
-from tests.tool_loop import CLAUDE, WITH_KEYS, http_model, needs_litellm, tool_loop
+from tests.tool_loop import CLAUDE, WITH_KEYS, add, http_model, needs_litellm, tool_loop
 
 pytestmark = [needs_litellm, *WITH_KEYS]
 
@@ -90,7 +91,8 @@ class TestAnthropic:
         outcome = run.records[2].outcome
         assert outcome is not None
         assert outcome.reply is not None
-        assert outcome.reply.reasoning == {"provider": "anthropic", "thinking_blocks": BLOCKS}
+        sender = {"provider": "anthropic", "model": f"anthropic/{CLAUDE}"}
+        assert outcome.reply.reasoning == {**sender, "thinking_blocks": BLOCKS}
         assert "reasoning" not in outcome.result
         assert "Add 1 to it." not in json.dumps(run.result.to_dict())
 
@@ -223,6 +225,42 @@ def test_blocks_of_another_provider_are_not_sent(
     assert assistant(server.requests[1].body)["content"][:3] == BLOCKS
 
 
+OTHER_CLAUDE = "claude-opus-4-5"
+TWO_MODELS = """
+chartloop: 1
+machine: two
+model: {model}
+tools: [add]
+limits: {{steps: 20}}
+rules: [{{when: run.steps >= limits.steps, stop: steps_limit}}]
+states:
+  q: {{do: receive, next: one}}
+  one: {{do: infer, next: work}}
+  work: {{do: call_tools, next: {after}}}
+  done: {{stop: completed}}
+"""
+SECOND = f'  two: {{do: infer, with: {{model: "anthropic/{OTHER_CLAUDE}"}}, next: done}}\n'
+
+
+@pytest.mark.parametrize("after", ["two", "done"], ids=["in-the-tool-loop", "in-the-next-turn"])
+def test_blocks_of_another_model_are_not_sent(stream: bool, after: str) -> None:
+    """A signature holds for the model that made it, and calls want thinking before them."""
+    with LoopbackServer([THOUGHT, "1", "2"], models=[CLAUDE, OTHER_CLAUDE]) as server:
+        more = f"stream: {str(stream).lower()}, max_tokens: 2_000, {THINKING}"
+        model = f"{{{http_model(f'anthropic/{CLAUDE}', server.messages_url, more)}}}"
+        text = TWO_MODELS.format(model=model, after=after) + (SECOND if after == "two" else "")
+        result = load(text, tools=[add]).run("a task")
+        assert result.success
+        if after == "done":
+            other = load(text.replace(CLAUDE, OTHER_CLAUDE), tools=[add])
+            assert other.run("and more", messages=result.messages).success
+    one, two = (request.body for request in server.requests)
+    assert (one["model"], two["model"]) == (CLAUDE, OTHER_CLAUDE)
+    assert one["thinking"]["type"] == "enabled"
+    assert "thinking" not in two
+    assert not [b for b in assistant(two)["content"] if "thinking" in b["type"]]
+
+
 class TestHostile:
     def played(self, message: Mapping[str, Any], more: str = "") -> Result:
         def answer(n: int, body: Mapping[str, Any]) -> Iterator[bytes]:
@@ -304,9 +342,9 @@ def test_pieces_make_the_blocks_that_came_whole(
     for block in blocks:
         for piece in cut(block, at):
             streamed.add({"thinking_blocks": [piece]})
-    kept = {"provider": "p", "thinking_blocks": blocks} if blocks else {}
-    assert whole.whole("p", 0) == kept
-    assert streamed.whole("p", 0) == kept
+    kept = {"provider": "p", "model": "m", "thinking_blocks": blocks} if blocks else {}
+    assert whole.whole("p", "m", 0) == kept
+    assert streamed.whole("p", "m", 0) == kept
 
 
 @given(st.lists(st.integers(0, 400), max_size=8))
@@ -339,13 +377,13 @@ def test_a_signature_of_a_call_goes_back_with_its_call() -> None:
     held = ReceivedReasoning()
     held.call(1, {"provider_specific_fields": {"thought_signature": "SIG"}})
     assert held.id_of(1, "call_1__thought__SIG") == "call_1"
-    kept = held.whole("gemini", 2)
+    kept = held.whole("gemini", "gemini/a", 2)
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     said = {"role": "assistant", "content": "", "tool_calls": [call, call], "reasoning": kept}
-    (back,) = with_reasoning([said], "gemini").messages
+    (back,) = with_reasoning([said], "gemini", "gemini/a").messages
     assert back["tool_calls"][1]["provider_specific_fields"] == {"thought_signature": "SIG"}
     assert back["tool_calls"][0] == call
-    (other,) = with_reasoning([said], "openai").messages
+    (other,) = with_reasoning([said], "openai", "openai/a").messages
     assert other["tool_calls"] == [call, call]
     assert "reasoning" not in other
 

@@ -4,7 +4,8 @@ A provider may sign or encrypt these blocks, and refuses them if they are change
 them with the reply and never decides by them: no fact and no result contains them. The mapping is
 a message's ``reasoning``:
 
-    provider                 the sender, as litellm names it; only this provider gets it back
+    provider                 the sender, as litellm names it
+    model                    its model, as litellm names it; only this one gets it back
     thinking_blocks          of Anthropic, Bedrock and Gemini: whole, in order
     reasoning_content        plain text, if there are no such blocks
     reasoning_items          of OpenAI's Responses API

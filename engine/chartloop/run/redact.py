@@ -76,7 +76,7 @@ _CALL = {"id": _KEEP, "name": _KEEP}
 _FAILURE = {"category": _KEEP, "state": _KEEP, "kind": _KEEP}
 _SIGNAL = {"reason": _KEEP, "source": _KEEP}
 _TASK = {"id": _KEEP, "kind": _KEEP}
-_REASONING = {"provider": _KEEP}
+_REASONING = {"provider": _KEEP, "model": _KEEP}
 _MESSAGE = {
     **dict.fromkeys("role name tool_call_id".split(), _KEEP),
     "tool_calls": {"id": _KEEP},

@@ -73,8 +73,8 @@ class LoopbackServer:
         self.stopping = threading.Event()
         self._turns = None if replies is None else iter(read_script(replies))
         self._key = key
-        self._signed: set[str] = set()
-        """The signatures of the thinking blocks that were sent."""
+        self._signed: dict[str, set[str]] = {}
+        """The signatures of the thinking blocks that each model sent; those of "" are any's."""
         self._lock = threading.Lock()
 
     @property
@@ -108,20 +108,23 @@ class LoopbackServer:
             if self._key not in (None, key):
                 refusal = REFUSALS["unauthorized"]
             elif messages:
-                refusal = refuse_messages(body, self.models, self._signed)
+                signed = self._signed.get("", set()) | self._signed.get(
+                    body.get("model", ""), set()
+                )
+                refusal = refuse_messages(body, self.models, signed)
             else:
                 refusal = refuse(body, self.models)
             turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(body["model"])
             if not messages:
                 return Answer(turn, number, body)
             answer = MessagesAnswer(turn, number, body)
-            self._signed |= answer.signatures()
+            self._signed.setdefault(body.get("model", ""), set()).update(answer.signatures())
             return answer
 
     def trust_signatures(self, *signatures: str) -> None:
         """Accept these signatures of thinking blocks, which were sent elsewhere."""
         with self._lock:
-            self._signed.update(signatures)
+            self._signed.setdefault("", set()).update(signatures)
 
     def forget_signatures(self) -> None:
         """Refuse earlier thinking blocks from now on, as another model would."""

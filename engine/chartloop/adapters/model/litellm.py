@@ -190,6 +190,8 @@ def _litellm() -> Any:
     return litellm
 
 
+_THINKS = frozenset({"thinking", "reasoning_effort"})
+"""Settings of `extra` with which a model thinks."""
 _PASSED = ("temperature", "top_p", "max_tokens", "stop", "seed")
 
 
@@ -239,7 +241,10 @@ async def _ask(
     streamed = on_text is not None if wanted is None else bool(wanted)
     received, outer = ReceivedReply(on_text, target.most), sys.exception()
     wire = Wire(target.most, streamed)
-    sent = with_reasoning(request.messages, target.provider)
+    sent = with_reasoning(request.messages, target.provider, target.name)
+    if sent.thoughtless:
+        extra = {n: value for n, value in target.extra.items() if n not in _THINKS}
+        target = target._replace(extra=extra)
     messages, received.media = with_media(sent.messages, target.provider)
     try:
         with wire:

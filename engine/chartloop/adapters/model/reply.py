@@ -246,7 +246,9 @@ class ReceivedReply:
         finish = "tool_calls" if calls and finish in ("stop", "function_call") else finish
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
-        reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
+        reasoning, warnings = check_reasoning(
+            self._reasoning.whole(target.provider, target.name, len(calls))
+        )
         warnings = (*warnings, *self._oddities(request))
         parts: dict[str, int | None] = {}
         for name, part in PARTS.items():

@@ -134,7 +134,7 @@ class ReceivedReasoning:
                     blocks[-1][key] = value
         return size
 
-    def whole(self, provider: str, calls: int) -> dict[str, Any]:
+    def whole(self, provider: str, model: str, calls: int) -> dict[str, Any]:
         """The `reasoning` of the message; empty if the reply had none."""
         reasoning: dict[str, Any] = {n: self._lists[n] for n in _WHOLE if self._lists.get(n)}
         if blocks := reasoning.get("thinking_blocks"):
@@ -146,7 +146,7 @@ class ReceivedReasoning:
             reasoning["reasoning_content"] = "".join(self._plain)
         if self._calls:
             reasoning["calls"] = [self._calls.get(n) for n in range(calls)]
-        return {"provider": provider, **reasoning} if reasoning else {}
+        return {"provider": provider, "model": model, **reasoning} if reasoning else {}
 
 
 def _without_index(block: Any) -> Any:
@@ -190,31 +190,42 @@ class Sent(NamedTuple):
 
     messages: list[Message]
     warnings: tuple[str, ...] = ()
+    thoughtless: bool = False
+    """Whether the newest calls have no reasoning of this model before them. Providers refuse that
+    where a model thinks, so it cannot think in this request."""
 
 
-def with_reasoning(messages: Iterable[Message], provider: str) -> Sent:
-    """The messages with the reasoning that this provider sent, under litellm's names.
+def with_reasoning(messages: Iterable[Message], provider: str, model: str) -> Sent:
+    """The messages with the reasoning that this model sent, under litellm's names.
 
-    Plain reasoning text is sent back only with replies after the last user message: servers that
-    think between tool calls need it there, and others refuse it in older turns.
+    Another model of the same provider refuses it, since it is signed. Plain reasoning text is sent
+    back only with replies after the last user message: servers that think between tool calls need
+    it there, and others refuse it in older turns.
     """
     given = list(messages)
-    if not any("reasoning" in message for message in given):
-        return Sent(given)
     last = max((n for n, m in enumerate(given) if m.get("role") == "user"), default=-1)
-    hidden = False
+    newest = max((n for n, m in enumerate(given) if m.get("role") == "assistant"), default=-1)
+    hidden = thoughtless = False
     for n, message in enumerate(given):
         reasoning = message.get("reasoning")
+        own = reasoning is not None and _is_from(reasoning, provider, model)
+        if n == newest and message.get("tool_calls"):
+            thoughtless = not own
         if reasoning is None:
             continue
         rest = {name: value for name, value in message.items() if name != "reasoning"}
-        if reasoning.get("provider") == provider:
+        if own:
             if _is_hidden(reasoning):
                 hidden = True
             else:
                 rest |= _reasoning_fields(rest, reasoning, current=n > last)
         given[n] = rest
-    return Sent(given, (HIDDEN,) if hidden else ())
+    return Sent(given, (HIDDEN,) if hidden else (), thoughtless)
+
+
+def _is_from(reasoning: Mapping[str, Any], provider: str, model: str) -> bool:
+    """Whether this model sent it; journals of old runs have the provider alone."""
+    return reasoning.get("provider") == provider and reasoning.get("model", model) == model
 
 
 def _reasoning_fields(
