@@ -152,6 +152,7 @@ ELSEWHERE = {
     "reasoning",
     "media",
     "refusal",
+    "reply",
     "empty",
 }
 """Kinds that none of these faults causes: see test_litellm, test_hostile_providers,

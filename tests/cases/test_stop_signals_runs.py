@@ -164,7 +164,7 @@ ENDS = [
     Ends("token_limit", [used(16_000, {"text": "Well,"})], {}, "limit"),
     Ends("time_limit", [{"text": "Hm.", "delay": "60s"}], {}, "limit"),
     Ends("retry_limit", [BUSY] * 4, {}, "error"),
-    Ends("finish_reason", [{"text": "I may not", "finish_reason": "content_filter"}], {}, "natural", False),
+    Ends("finish_reason", [{"text": "I may not", "finish_reason": "content_filter"}], {}, "limit", False),
     Ends("completed", ["5"], {}, "natural", False),
 ]  # fmt: skip
 

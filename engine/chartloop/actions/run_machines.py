@@ -408,7 +408,8 @@ async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
     facts, changes = position.facts, dict(outcome.changes)
     if "messages" in share:
         added, whole = child.own_messages()
-        outcome = outcome.replace(messages=added, rewrite=whole)
+        cut = facts.marks.cut_short
+        outcome = outcome.replace(messages=added, rewrite=whole, cut_short=cut)
     if "memory" in share:
         own = child.ctx.facts.memory
         changes |= {f"memory.{n}": v for n, v in facts.memory.items() if own.get(n, v) != v}

@@ -23,7 +23,7 @@ from chartloop.actions.run_machines import GRACE, drive, outcome_of, waiting
 from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
-from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
+from chartloop.core.facts import CUT_SHORT, EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.specs import Effect
@@ -445,7 +445,11 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         messages=(request, made.reply.message), spent=made.spent, warnings=made.warnings,
         context_tokens=made.spent.prompt_tokens + made.spent.completion_tokens,
     )  # fmt: skip
-    return Attempt(outcome, made.reply.text, _as_report(made.reply.text))
+    text = made.reply.text
+    if missing := _missing(text, cut_short=made.reply.finish_reason in CUT_SHORT):
+        kept = outcome.messages if text.strip() else ()  # the next attempt reads what was cut off
+        return Attempt(outcome.replace(ok=False, error=missing, messages=kept))
+    return Attempt(outcome, text, _as_report(text))
 
 
 async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
@@ -457,7 +461,19 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result
     output = result.output if result.output is not None else result.facts.last.text
+    missing = _missing(output, cut_short=result.facts.marks.cut_short)
+    if outcome.error is None and missing is not None:
+        return Attempt(outcome.replace(ok=False, error=missing))
     return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
+
+
+def _missing(result: object, *, cut_short: bool) -> Failure | None:
+    """The failure of a task that has nothing to show, or only the beginning of it."""
+    if cut_short:
+        return _failure("its reply was cut off", kind="reply")
+    if isinstance(result, str) and not result.strip():
+        return _failure("there is no result: the reply is empty", kind="reply")
+    return None
 
 
 def done_when(task: Task) -> str:

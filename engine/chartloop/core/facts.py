@@ -319,6 +319,8 @@ class Marks(Value, frozen=True, gc=False):
     """Fingerprints of the latest distinct tool calls, newest last; at most `SEEN`."""
     last_calls: tuple[int, ...] = ()
     has_queue: bool = False
+    cut_short: bool = False
+    """Whether the last reply lacks its end."""
     rules: int = 1
     """The version of the decision rules with which the run began: `machine.evolve.RULES`."""
 
@@ -327,6 +329,10 @@ SEEN = 64
 """The number of distinct tool calls that are remembered for `progress.stalled_steps`."""
 RECENT = 10
 """The number of work actions that `progress.recent` holds."""
+
+
+CUT_SHORT = frozenset({"length", "content_filter"})
+"""Finish reasons of a reply that lacks its end."""
 
 
 class Facts(Shown, Value, frozen=True, gc=False):
@@ -345,6 +351,11 @@ class Facts(Shown, Value, frozen=True, gc=False):
     limits: Mapping[str, Any] = EMPTY
     vars: Mapping[str, Any] = EMPTY
     marks: Marks = Marks()
+
+    @property
+    def unfinished(self) -> int:
+        """What an end does not have: the tasks that were given up, and a last reply cut short."""
+        return self.queue.failed + self.marks.cut_short
 
     def to_dict(self) -> dict[str, Any]:
         """The facts that guards can read, as plain data. Source: 004 `agent-state->hash`."""

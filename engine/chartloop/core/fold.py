@@ -14,6 +14,7 @@ from typing import Any
 
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import (
+    CUT_SHORT,
     FACTS,
     PARTS,
     RECENT,
@@ -100,7 +101,9 @@ def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     marks = marks.replace(
         now=now, progress_at=now if outcome.progressed else marks.progress_at,
         work=marks.work + work, work_failed=marks.work_failed + (work and not outcome.ok),
-        seen=seen, last_calls=calls, has_queue=marks.has_queue or outcome.queue is not None,
+        seen=seen, last_calls=calls, cut_short=outcome.cut_short
+        or (marks.cut_short if reply is None else reply.finish_reason in CUT_SHORT),
+        has_queue=marks.has_queue or outcome.queue is not None,
     )  # fmt: skip
 
     stalled_for = now - marks.progress_at

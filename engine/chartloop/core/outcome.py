@@ -201,6 +201,8 @@ class HeldOutcome(Value, frozen=True, gc=False):
     """The outcome of a call that it made is not known, and so it is not tried again."""
     unknown: int = 0
     """The number of its calls whose outcome is not known."""
+    cut_short: bool = False
+    """A child in this conversation ended with a reply that lacks its end."""
     unsettled: tuple[CallResult, ...] = ()
     """Replies to calls that may be repeated, for the model, unless the action is tried again."""
 

@@ -63,7 +63,8 @@ LIMITED = Phase(
 STOPPED = Phase("stopped", "stopped by a person", "violet", "□", "It was cancelled from outside.")
 GAVE_UP = Phase(
     "gave_up", "gave up", "orange", "⊘",
-    "The machine ended it without success: no progress, lost tasks, or an error that it survived.",
+    "The machine ended it without success: no progress, lost tasks, a reply that was cut off, or "
+    "an error that it survived.",
 )  # fmt: skip
 FAILED = Phase("failed", "failed", "red", "✗", "An error ended it.")
 WAITING = Phase("waiting", "waits for someone", "amber", "?", "It has a question.")
@@ -118,13 +119,14 @@ Why = StopSignal | StopReason | str | None
 
 
 def ending_of(status: str, why: Why, lost: int = 0) -> Phase:
-    """The phase of a run that has ended with `status` and gave up `lost` tasks of its queue.
+    """The phase of a run that has ended with `status`; `lost` is its `Facts.unfinished`.
 
     The name of a reason is looked up among the built-in ones. An error as the status is a failure.
-    Else the kind of the reason decides: natural is done, unless tasks were lost. What was raised
-    from outside is a person's stop, whatever its reason. An error that ended as `completed`, and a
-    reason by which the machine ends itself, is giving up. One who did not answer in time is a
-    limit, and so is everything else: also the reasons of the file, which its rules raise.
+    Else the kind of the reason decides: natural is done, unless something is missing. What was
+    raised from outside is a person's stop, whatever its reason. An error that ended as
+    `completed`, and a reason by which the machine ends itself, is giving up. One who did not answer
+    in time is a limit, and so is everything else: also the reasons of the file, which its rules
+    raise.
     """
     outside = isinstance(why, StopSignal) and why.source == "outside"
     reason = why.reason if isinstance(why, StopSignal) else why

@@ -89,7 +89,7 @@ class StopReason(str):
         return "error" if self.status == "error" else "limit"
 
     def kind_of_end(self, status: str, lost: int = 0) -> ResultKind:
-        """The kind of a run that ended for this reason with `status` and gave up `lost` tasks."""
+        """The kind of a run that ended for this reason with `status`; see `Facts.unfinished`."""
         if status == "error":
             return "error"
         if self.kind == "error" or (lost and self.kind == "natural"):

@@ -157,7 +157,7 @@ def explain(chart: Chart, decision: Decision) -> Explanation:
             rows += _rules(chart, look) if look.kind == "rules" else _edges(chart, look)
     ending = ""
     if decision.status in ENGINE_ENDS.values():
-        lost = decision.looks[-1].facts.queue.failed if decision.looks else 0
+        lost = decision.looks[-1].facts.unfinished if decision.looks else 0
         raised = [one for one in decision.signals if one.reason == decision.winner]
         why = raised[0] if raised else chart.spec.reason(decision.winner)
         ending = ending_of(decision.status, why, lost).name

@@ -52,7 +52,7 @@ def how_of(position: Position) -> str:
     top = position.signals.highest
     if top is None:
         return "error"
-    kind = top.reason.kind_of_end(position.status, position.facts.queue.failed)
+    kind = top.reason.kind_of_end(position.status, position.facts.unfinished)
     return kind if kind != "waiting" else "limit"
 
 
@@ -62,7 +62,7 @@ def _how(position: Position) -> str:
 
 def _ending(position: Position) -> Phase:
     top = position.signals.highest
-    return ending_of(position.status, top, position.facts.queue.failed)
+    return ending_of(position.status, top, position.facts.unfinished)
 
 
 def _describe_position(position: Position, tally: Tally, reason: str, *, asks: bool) -> str:

@@ -261,7 +261,7 @@ def update_at(
     if position.status == "paused":
         asked = question_at(chart, run_id, position, rest)
     elif position.status in ENDED and (top := position.signals.highest) is not None:
-        phase = ending_of(position.status, top, facts.queue.failed)
+        phase = ending_of(position.status, top, facts.unfinished)
         ending = phase.name
         if phase is DONE:
             message = facts.last.text if chart.spec.output is None else ""

@@ -125,7 +125,7 @@ class Result(Shown):
         """How it stands, in the words of every face."""
         raised = (one for one in reversed(self.signals) if one.reason == self.reason)
         return phase_of(
-            self.status, next(raised, self.reason), lost=self.facts.queue.failed,
+            self.status, next(raised, self.reason), lost=self.facts.unfinished,
             asks=bool(self.question or self.events), wakes=self.wake_at is not None,
         )  # fmt: skip
 
@@ -144,11 +144,11 @@ class Result(Shown):
         """`natural`, `human`, `limit`, `error`, or `waiting` while the run has not ended."""
         if self.reason is None:
             return "waiting"
-        return self.reason.kind_of_end(self.status, self.facts.queue.failed)
+        return self.reason.kind_of_end(self.status, self.facts.unfinished)
 
     @property
     def success(self) -> bool:
-        """Whether the run came to its natural end, and gave up no task of its queue."""
+        """Whether the run came to its natural end, with its last reply whole and no task lost."""
         return self.kind == "natural"
 
     @property
@@ -312,6 +312,8 @@ def result_of(session: Session) -> Result:
     if lost := position.facts.queue.failed:
         were = f"{say_count(lost, 'task')} {'was' if lost == 1 else 'were'}"
         warnings.append(f"{were} given up: the work is not complete")
+    if position.ended and position.facts.marks.cut_short:
+        warnings.append("its last reply was cut off: the work is not complete")
     return Result(
         session.run_id, chart.name, top.reason if position.ended and top else None,
         MOVED if session.row.moved_to else position.status, position.state,
@@ -356,7 +358,7 @@ def is_natural(position: Position) -> bool:
     top = position.signals.highest
     if not position.ended or top is None:
         return False
-    return top.reason.kind_of_end(position.status, position.facts.queue.failed) == "natural"
+    return top.reason.kind_of_end(position.status, position.facts.unfinished) == "natural"
 
 
 def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:

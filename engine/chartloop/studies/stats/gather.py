@@ -33,7 +33,7 @@ from chartloop.studies.stats.figures import (
     StateLine,
 )
 from chartloop.studies.whatif.changed_inputs import unknown_action
-from chartloop.studies.whatif.question import kind_of, lost_tasks
+from chartloop.studies.whatif.question import kind_of, unfinished
 from chartloop.studies.whatif.reproduction import stops
 from chartloop.studies.whatif.verdict import BROKEN, Spending, spending
 
@@ -102,7 +102,7 @@ class Gathering:
         reason = row.reason or _stop_reason(records[-1]) if ended else ""
         kind: ResultKind = "waiting"
         if ended:
-            kind = kind_of(chart.spec, reason, row.status, lost=lost_tasks(records))
+            kind = kind_of(chart.spec, reason, row.status, lost=unfinished(records))
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
         for failure, message in failures:

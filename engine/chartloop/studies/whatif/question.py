@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from chartloop.analysis.versions.migration.renames import Alignment, align_files, used
 from chartloop.core.errors import StatusError
+from chartloop.core.facts import CUT_SHORT
 from chartloop.core.position import Position
 from chartloop.core.reasons import ResultKind
 from chartloop.core.records import Input, Record
@@ -132,7 +133,7 @@ class RecordedCase:
         if row.status not in ("completed", "error"):
             return "", "waiting"
         reason = row.reason or self.reproduction.reason
-        lost = lost_tasks(self.run.records)
+        lost = unfinished(self.run.records)
         return reason, kind_of(self.chart.spec, reason, row.status, lost=lost)
 
     @cached_property
@@ -161,15 +162,18 @@ def _priorities(spec: MachineSpec) -> dict[str, tuple[int, str]]:
 
 
 def kind_of(spec: MachineSpec, reason: str, status: str = "", *, lost: int = 0) -> ResultKind:
-    """The kind of a run that ends for a reason, having given up `lost` tasks; see `Result.kind`."""
+    """The kind of a run that ends for a reason; `lost` is its `unfinished`. See `Result.kind`."""
     stop = spec.reason(reason)
     return stop.kind_of_end(status or stop.status, lost)
 
 
-def lost_tasks(records: Iterable[Record]) -> int:
-    """The number of tasks that a run has given up."""
-    outcomes = (record.outcome for record in records)
-    return max((o.changes.get("queue.failed", 0) for o in outcomes if o is not None), default=0)
+def unfinished(records: Iterable[Record]) -> int:
+    """What the end of a run does not have; see `Facts.unfinished`."""
+    outcomes = [record.outcome for record in records if record.outcome is not None]
+    lost = max((o.changes.get("queue.failed", 0) for o in outcomes), default=0)
+    last = next((o for o in reversed(outcomes) if o.reply is not None or o.cut_short), None)
+    reply = None if last is None else last.reply
+    return lost + (last is not None and (reply is None or reply.finish_reason in CUT_SHORT))
 
 
 class Question:
@@ -405,7 +409,7 @@ class _Judgement:
         in_epilogue = position.stopping and bool(edge) and not after.ended
         if stops(after, decision) and not in_epilogue:
             reason = decision.winner
-            status, lost = after.status if after.ended else "", after.facts.queue.failed
+            status, lost = after.status if after.ended else "", after.facts.unfinished
             self.kind = kind_of(self.chart.spec, reason, status, lost=lost)
             here = case.stopped_at == record.seq or position.stopping
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER

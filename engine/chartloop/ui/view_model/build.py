@@ -135,7 +135,7 @@ def head_of(run: Run) -> RunHead:
         step=facts.run.steps + 1,
         spent=", ".join(spent),
         phase=phase_of(
-            status, top, lost=facts.queue.failed, asks=position.status == "paused"
+            status, top, lost=facts.unfinished, asks=position.status == "paused"
             and question_of(run.session) is not None, wakes=position.wake_at is not None,
         ).name,
         at=last_state(run.state, run.session.tally.path),
