@@ -27,7 +27,7 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
         _covers(reader, (*path, "at"), shape.at), _covers(reader, (*path, "before"), shape.before),
         warn_at=share, **reader.simple(path, shape),
     )  # fmt: skip
-    if to is None:
+    if to is None or not (rule.stop or rule.signal or rule.to):
         reader.mention(when.text)
         return None
     return rule

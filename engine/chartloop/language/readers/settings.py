@@ -88,7 +88,8 @@ def read_data(reader: Reader, shape: Mapping[str, file.DataShape] | None) -> dic
     tools, both = reader.registry.tools, {**reader.registry.tools, **reader.registry.actions}
     for name, given in (shape or {}).items():
         known = tools if name in tools else both  # a registry that assumes tools has them all
-        if meant := reader.function(("data", name), name, known, key=True):
+        meant = reader.function(("data", name), name, known, key=True)
+        if meant and given is not file.LOST:
             out[meant] = _use(given)
     return out
 
@@ -103,7 +104,8 @@ def read_inputs(
     return {
         meant: _use(given)
         for name, given in shape.items()
-        if (meant := reader.name(("inputs", name), name, known, "input", "CL201", key=True))
+        if given is not file.LOST
+        and (meant := reader.name(("inputs", name), name, known, "input", "CL201", key=True))
     }
 
 
