@@ -23,6 +23,7 @@ from chartloop.adapters.model.litellm import FALL_BACK_ON, KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.extras import install
+from chartloop.language.json_schema.reply import in_words
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.testing.loopback import LoopbackServer
 from tests.tool_loop import QUIET, needs_litellm
@@ -288,7 +289,12 @@ def test_the_request_goes_out_as_it_was_given(
     body = dict(request.body)
     # litellm leaves a `content` of null out, which says the same.
     asked = {"role": "assistant", "tool_calls": [call]}
-    assert body.pop("messages") == [messages[0], messages[1], asked, messages[3]]
+    # a server of one's own does not show the model the schema
+    told = {
+        **messages[0],
+        "content": f"{messages[0]['content']}\n\nYour answer is nothing but {in_words(schema)}",
+    }
+    assert body.pop("messages") == [told, messages[1], asked, messages[3]]
     streamed = {"stream": True, "stream_options": {"include_usage": True}}
     assert {k: body.pop(k) for k in streamed if k in body} == ({} if pieces is None else streamed)
     form = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
@@ -798,3 +804,19 @@ def test_no_key_gets_into_a_failure(key: str) -> None:
         close_clients()
     assert key not in error.message.removeprefix("openai/fault-unauthorized: ")
     assert "***" in error.message
+
+
+@needs_litellm
+@pytest.mark.parametrize("own", [True, False], ids=["a-server-of-ones-own", "the-provider"])
+def test_the_schema_is_in_the_instructions_where_a_model_does_not_see_it(
+    own: bool, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    settings = at(server)
+    settings = settings if own else {n: v for n, v in settings.items() if n != "api_base"}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    RUNNER.run(LiteLLM().complete(ModelRequest(HI, settings=settings, output=schema)))
+    (sent,) = server.requests
+    assert (in_words(schema) in str(sent.body["messages"][0]["content"])) is own
+    assert sent.body["response_format"]["json_schema"]["schema"] == schema

@@ -184,7 +184,7 @@ RETRIED = [
     ),
     Retried(
         "a-filter-is-not", "{times: 1, base: 0s, on: [EMPTY]}",
-        [{"text": "", "finish_reason": "content_filter"}], ("q", "a", "d"), True,
+        [{"text": "", "finish_reason": "content_filter"}], ("q", "a", "d"), False,
     ),
 ]  # fmt: skip
 

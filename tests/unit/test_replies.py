@@ -74,6 +74,31 @@ ASKED = [
 ]  # fmt: skip
 
 
+CORRECTED: dict[str, tuple[Any, str]] = {
+    "no-json": (
+        "It is about chairs.",
+        "Your reply was not JSON. It began with `It is about chairs.`.",
+    ),
+    "empty": ({"text": "  "}, "Your reply was not JSON. It was empty."),
+    "cut-off": (
+        {"text": '{"n": 1', "finish_reason": "length"},
+        "Your reply was cut off before its end.\nReply shorter",
+    ),
+    "other-data": ('{"n": 9}', "Your reply does not fit the schema: n: "),
+}
+
+
+@pytest.mark.parametrize("case", CORRECTED)
+def test_a_correction_says_what_was_wrong_and_what_is_asked_for(case: str) -> None:
+    broken, says = CORRECTED[case]
+    run = load(asking(", repair: 1")).start("x", script=[broken, GOOD])
+    assert run.run().success
+    told = str(next(m["content"] for m in run.result.messages if "Reply" in str(m["content"])))
+    assert told.startswith(says)
+    assert json.loads(told.rpartition("\n")[2]) == SCHEMA
+    assert run.replay().same
+
+
 @pytest.mark.parametrize("case", ASKED, ids=lambda case: case.id)
 def test_a_broken_reply_is_asked_for_again(case: Asked) -> None:
     machine = load(asking(case.more, state=case.state))

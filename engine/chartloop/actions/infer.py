@@ -40,7 +40,7 @@ from chartloop.core.specs import CACHED, refused_extra
 from chartloop.core.traits import ASKS_MODEL, BY_FIELDS, OUTSIDE
 from chartloop.core.transcript import Conversation, Joined, estimate, estimate_messages
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
-from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
+from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema, in_words
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.fleet_calls import CallIntent, limits_of, under_limits, used_of
@@ -545,6 +545,11 @@ EMPTY = "the model gave an empty reply: neither text nor tool calls"
 """A warning: most machines treat such a reply as the last one."""
 
 
+NOT_JSON = "the reply is not JSON"
+QUOTED = 60
+"""The most characters of a broken reply that its correction quotes."""
+
+
 def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
     """The outcome with the reply's data as result, or a failure if it does not fit the schema."""
     try:
@@ -552,13 +557,26 @@ def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outco
     except BrokenReplyError as error:
         problem = f"the reply does not fit the schema: {cut_text(str(error))}"
     except ValueError as error:
-        problem = f"the reply is not JSON: {error}"
+        problem = f"{NOT_JSON}: {error}"
     else:
         if not is_sound(data):  # lone surrogates
             data = sound_data(data)
         return outcome.replace(result={**outcome.result, "data": data})
     failure = Outcome.failure(Category.RECOVERABLE, problem, kind="output")
     return outcome.replace(ok=False, error=failure.error)
+
+
+def _correction(reply: Reply, problem: str, wanted: ReplySchema) -> str:
+    """What a model needs to correct its reply: what was wrong, in its own words, and the schema."""
+    if reply.finish_reason == "length":
+        wrong, how = "Your reply was cut off before its end.", "Reply shorter, with"
+    elif problem.startswith(NOT_JSON):
+        began = " ".join(reply.text[:QUOTED].split())
+        said = f"It began with `{began}`." if began else "It was empty."
+        wrong, how = f"Your reply was not JSON. {said}", "Reply with"
+    else:
+        wrong, how = f"Your{problem.removeprefix('the')}.", "Reply with"
+    return f"{wrong}\n{how} nothing but {in_words(wanted.schema)}"
 
 
 def ask_again(ctx: Context, broken: Outcome, call: CallSettings) -> Outcome:
@@ -571,7 +589,8 @@ def ask_again(ctx: Context, broken: Outcome, call: CallSettings) -> Outcome:
         return broken
     assert broken.error is not None
     assert broken.reply is not None
-    wrong = user(f"{broken.error.message}\nReply again, with nothing but the JSON.")
+    assert call.output is not None
+    wrong = user(_correction(broken.reply, broken.error.message, call.output))
     kept: dict[str, Any] = {REPAIRED: {"state": ctx.state.name, "times": times + 1}}
     if ctx.prompt is None and call.keep is not False:
         return broken.replace(messages=(*broken.messages, wrong), kept=kept, again=True)

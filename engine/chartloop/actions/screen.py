@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, cast, get_arg
 from chartloop.actions.annotations import Field, Name
 from chartloop.actions.call_tools import tool as call_tool_named
 from chartloop.actions.declare import action
-from chartloop.actions.infer import complete
+from chartloop.actions.infer import CallSettings, complete
 from chartloop.actions.run_machines import run_machine
 from chartloop.core.conversation import Messages, prunable, system, text_of, user
 from chartloop.core.errors import Category
@@ -26,6 +26,7 @@ from chartloop.core.specs import LABELS
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate_messages
 from chartloop.core.types import ANY, STR, enum_of, list_of, struct
+from chartloop.language.json_schema.reply import ReplySchema
 from chartloop.run.context import Context
 from chartloop.run.fleet_calls import CallIntent
 from chartloop.run.sanitize import cut_text, read_json
@@ -34,6 +35,21 @@ Word = Literal["pass", "redact", "stop"]
 WORDS: tuple[Word, ...] = get_args(Word)
 REMOVED = "[removed]"
 """What stands in place of a passage that was taken out."""
+VERDICT = CallSettings(
+    output=ReplySchema(
+        {
+            "type": "object",
+            "properties": {
+                "verdict": {"enum": [*WORDS]},
+                "reason": {"type": "string"},
+                "remove": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["verdict", "reason"],
+            "additionalProperties": False,
+        }
+    )
+)
+"""The settings of the model's call, which ask for a verdict."""
 NO_VERDICT = "verdict"
 """The kind of a failure where the answer was no verdict."""
 WITHHELD = "[withheld]"
@@ -198,5 +214,5 @@ async def _judge(ctx: Context, text: str, fields: Mapping[str, Any]) -> Outcome 
         return Outcome(result={"verdict": "pass"})
     intent = CallIntent(ctx.key, partial(ctx.intent, ctx.key, about))
     request = (system(ASKED.format(fields["look_for"])), user(text))
-    made = await complete(ctx, request, intent=intent)
+    made = await complete(ctx, request, call=VERDICT, intent=intent)
     return Outcome(result=made.reply.text, spent=made.spent, warnings=made.warnings)

@@ -36,6 +36,7 @@ from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.outcome import Message, is_tokens
 from chartloop.extras import install
+from chartloop.language.json_schema.reply import in_words
 from chartloop.language.json_schema.sent import sent_tools
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -210,6 +211,8 @@ def _arguments(
     if request.output is not None:
         shape = {"name": "reply", "schema": request.output}
         arguments["response_format"] = {"type": "json_schema", "json_schema": shape}
+        if target.provider not in _SHOWS_SCHEMA or "api_base" in target.where:
+            arguments["messages"] = _with_schema(messages, request.output)
     if streamed:
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm changes its arguments in place.
@@ -220,6 +223,22 @@ def _arguments(
     if wanted := settings.get("cache"):
         mark_for_cache(copied, wanted, target.provider)
     return copied
+
+
+_SHOWS_SCHEMA = frozenset(
+    {"openai", "azure", "azure_ai", "gemini", "vertex_ai", "anthropic", "bedrock"}
+)
+"""Providers whose own service shows the model the schema of its reply. Others, and servers of one's
+own, only force its letters."""
+
+
+def _with_schema(messages: Iterable[Message], schema: Mapping[str, Any]) -> list[Message]:
+    """The messages with the schema of the reply in the instructions."""
+    given = [*messages]
+    told = f"Your answer is nothing but {in_words(schema)}"
+    if given and given[0].get("role") == "system" and isinstance(given[0].get("content"), str):
+        return [{**given[0], "content": f"{given[0]['content']}\n\n{told}"}, *given[1:]]
+    return [{"role": "system", "content": told}, *given]
 
 
 def copy_json(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +11,21 @@ from typing import Any
 from chartloop.language.json_schema.cost import deepest_data
 from chartloop.language.json_schema.validator import Validator
 
+MOST_SHOWN = 8_000
+"""The most characters of a schema that is written out for a model; of a longer one the fields."""
+
 
 class BrokenReplyError(ValueError):
     """A reply violates its schema or class. The message is also for the model."""
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """What a reply must be, for a model that may not have been shown its schema."""
+    text = json.dumps(schema, ensure_ascii=False)
+    if len(text) <= MOST_SHOWN:
+        return f"JSON that fits this schema:\n{text}"
+    fields = ", ".join(f"`{name}`" for name in schema.get("properties", ()))
+    return f"a JSON object with the fields {fields}" if fields else "JSON"
 
 
 @dataclass(frozen=True)
