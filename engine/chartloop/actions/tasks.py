@@ -461,7 +461,8 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result
     output = result.output if result.output is not None else result.facts.last.text
-    missing = _missing(output, cut_short=result.facts.marks.cut_short)
+    replied = result.output is not None or result.facts.last.finish_reason
+    missing = _missing(output if replied else None, cut_short=result.facts.marks.cut_short)
     if outcome.error is None and missing is not None:
         return Attempt(outcome.replace(ok=False, error=missing))
     return Attempt(outcome, output if isinstance(output, str) else json.dumps(output), output)
