@@ -10,6 +10,7 @@ import pytest
 from chartloop import coverage, load, tool
 from chartloop.api import Machine, Run
 from chartloop.core.errors import SpecError
+from chartloop.core.specs import MEMORY_TOOLS
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import recording, run_scenario
@@ -369,3 +370,12 @@ def test_coverage_counts_the_children_that_were_called() -> None:
     assert str(measured.figures["child"]) == "1/2"
     (helper,) = (one for one in measured.inside if one.machine == "researcher")
     assert helper.runs == 2
+
+
+def test_a_memory_tool_names_the_blocks_of_its_machine() -> None:
+    chart = load("agent").chart
+    (asks,) = (n for n, s in chart.spec.states.items() if s.action and s.action.name == "infer")
+    shown = {t["function"]["name"]: t["function"]["parameters"] for t in chart.offered_at(asks)}
+    for name in MEMORY_TOOLS:
+        assert shown[name]["properties"]["block_name"]["enum"] == [*chart.spec.memory]
+    assert "enum" not in str(chart.spec.registry.tools["core_memory_read"].parameters)

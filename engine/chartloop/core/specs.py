@@ -9,7 +9,7 @@ Source: docs/language.md, "Your own tools, actions and guards"; 004 "Step Types"
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -394,16 +394,19 @@ class ToolSpec:
             n: f["default"] for n, f in fields.items() if isinstance(f, Mapping) and "default" in f
         }
 
-    def for_model(self) -> dict[str, Any]:
-        """The tool in the format of chat APIs."""
-        return {
-            "type": "function",
-            "function": {
-                "name": wire_name(self.name),
-                "description": self.description,
-                "parameters": dict(self.parameters),
-            },
-        }
+    def for_model(self, blocks: Sequence[str] = ()) -> dict[str, Any]:
+        """The tool in the format of chat APIs; a memory tool names the `blocks` of the machine."""
+        parameters = dict(self.parameters)
+        fields = parameters.get("properties", {})
+        if blocks and self.name in MEMORY_TOOLS and "block_name" in fields:
+            known = {**fields["block_name"], "enum": [*blocks]}
+            parameters["properties"] = {**fields, "block_name": known}
+        function = {"name": wire_name(self.name), "description": self.description}
+        return {"type": "function", "function": {**function, "parameters": parameters}}
+
+
+MEMORY_TOOLS = frozenset({"core_memory_read", "core_memory_append", "core_memory_replace"})
+"""The built-in tools that take the name of a block."""
 
 
 @dataclass(frozen=True, slots=True)

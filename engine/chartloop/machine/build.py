@@ -201,7 +201,8 @@ class Chart:
         """The same tools in the format of chat APIs. Shared by all calls: do not modify."""
         offered = self._offered.get(state)
         if offered is None:
-            offered = tuple([tool.for_model() for tool in self.tools_at(state).values()])
+            blocks = [*self.spec.memory]
+            offered = tuple([tool.for_model(blocks) for tool in self.tools_at(state).values()])
             self._offered[state] = offered
         return offered
 
