@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop.adapters.model.litellm import FALL_BACK_ON, KINDS, LiteLLM
+from chartloop.adapters.model.litellm import FALL_BACK_ON, GO_ON, KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.extras import install
@@ -820,3 +820,23 @@ def test_the_schema_is_in_the_instructions_where_a_model_does_not_see_it(
     (sent,) = server.requests
     assert (in_words(schema) in str(sent.body["messages"][0]["content"])) is own
     assert sent.body["response_format"]["json_schema"]["schema"] == schema
+
+
+@needs_litellm
+@pytest.mark.parametrize(
+    ("last", "added"),
+    [
+        ({"role": "assistant", "content": "The sum is"}, True),
+        ({"role": "user", "content": "And now?"}, False),
+        ({"role": "tool", "tool_call_id": "c", "content": "3"}, False),
+    ],
+    ids=["a-reply", "a-question", "a-result"],
+)
+def test_a_request_never_ends_with_a_reply(
+    last: dict[str, Any], added: bool, server: LoopbackServer
+) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": "Adding.", "tool_calls": [call]}
+    given = [*HI, *([asked] if last["role"] == "tool" else ()), last]
+    RUNNER.run(LiteLLM().complete(ModelRequest(given, settings=at(server))))
+    assert (server.requests[0].body["messages"][-1] == GO_ON) is added

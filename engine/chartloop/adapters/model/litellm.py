@@ -191,6 +191,9 @@ def _litellm() -> Any:
     return litellm
 
 
+GO_ON = {"role": "user", "content": "Continue."}
+"""Sent after a reply where no message follows it: some providers refuse a request that ends with a
+reply, and others write on in the middle of it."""
 _THINKS = frozenset({"thinking", "reasoning_effort"})
 """Settings of `extra` with which a model thinks."""
 _PASSED = ("temperature", "top_p", "max_tokens", "stop", "seed")
@@ -265,6 +268,8 @@ async def _ask(
         extra = {n: value for n, value in target.extra.items() if n not in _THINKS}
         target = target._replace(extra=extra)
     messages, received.media = with_media(sent.messages, target.provider)
+    if messages and messages[-1].get("role") == "assistant":
+        messages = [*messages, GO_ON]
     try:
         with wire:
             async with asyncio.timeout(target.timeout):
