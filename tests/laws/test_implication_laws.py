@@ -20,6 +20,7 @@ from chartloop.analysis.proofs.guards.implication import implies, still_holds
 from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL, struct
 from chartloop.language.approval import call_type
+from chartloop.language.call_data import defaults_of
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.server_tools import Arguments
 
@@ -88,7 +89,7 @@ def read(text: str) -> Expression:
 
 def value(condition: Expression, call: dict[str, Any], on: bool) -> bool | str:
     """Its value for a call, or ``fails``."""
-    given = {**TOOL.defaults, **call}
+    given = {**defaults_of(TOOL), **call}
     facts = SimpleNamespace(call={"name": "pay", "arguments": given}, vars={"on": on})
     try:
         return condition.fn(facts, no_oracle) is not False

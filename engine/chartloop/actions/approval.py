@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from chartloop.actions.annotations import Field
-from chartloop.actions.arguments import as_json, defaults_of
 from chartloop.actions.declare import action
 from chartloop.actions.run_tool import failed_result, parsed_arguments
 from chartloop.core.approvals import (
@@ -33,6 +32,7 @@ from chartloop.core.position import APPROVAL, REMEMBERED
 from chartloop.core.specs import GuardSpec, ToolSpec
 from chartloop.core.traits import BY_FIELDS
 from chartloop.core.types import ANY, STR, list_of, struct
+from chartloop.language.call_data import arguments_got, defaults_of
 from chartloop.language.expression import Expression, widen
 from chartloop.run.context import Context
 from chartloop.run.sanitize import text_for_model
@@ -201,7 +201,7 @@ class Gate:
     def _mark(self, call: ToolCall) -> str:
         """The digest that an equal call has under the same gate and schema; empty if invalid."""
         spec = self.known.get(call.name)
-        if spec is None or isinstance(arguments := _arguments(spec, call), ToolResult):
+        if spec is None or (arguments := arguments_got(spec, call.arguments)) is None:
             return ""
         when = self.when.text if self.when is not None else ""
         parts = [call.name, dict(spec.parameters), self.who, when, arguments]
@@ -219,7 +219,7 @@ def is_held(
     """
     if tool is None:
         return True
-    if isinstance(arguments := _arguments(tool, call), ToolResult):
+    if (arguments := arguments_got(tool, call.arguments)) is None:
         return False
     if when is None:
         return True
@@ -230,35 +230,16 @@ def is_held(
         return True
 
 
-def _arguments(spec: ToolSpec, call: ToolCall) -> dict[str, Any] | ToolResult:
-    """The arguments of a call as data, as its tool will get them; the reply to wrong ones.
-
-    A default in the schema of a server is not among them: the server may fill in another.
-    """
-    parsed = parsed_arguments(spec, call)
-    if isinstance(parsed, ToolResult):
-        return parsed
-    gets = as_json(parsed)
-    return gets if spec.server else {**gets, **_defaults(spec), **gets}
-
-
-def _defaults(spec: ToolSpec) -> dict[str, Any]:
-    """The defaults of a tool's arguments as data; of a function also those that no schema holds."""
-    fields: Mapping[str, Any] = spec.parameters.get("properties", EMPTY)
-    said = {name: field["default"] for name, field in fields.items() if "default" in field}
-    return said | {n: value for n, value in defaults_of(spec.call).items() if n in fields}
-
-
 def _frozen(spec: ToolSpec | None, call: ToolCall) -> dict[str, Any] | None:
     """What a person is shown of a call, see `core.approvals`; None if its arguments are wrong."""
     if spec is None:
         return {}
-    given, gets = arguments_of(call), _arguments(spec, call)
-    if isinstance(gets, ToolResult):
+    given, gets = arguments_of(call), arguments_got(spec, call.arguments)
+    if gets is None:
         return None
     defaults: list[str] = []
     runs = as_given(given if isinstance(given, dict) else {}, gets, defaults)
-    left = {n: v for n, v in _defaults(spec).items() if n not in gets}
+    left = {n: v for n, v in defaults_of(spec).items() if n not in gets}
     found = {"runs": None if _same(runs, given) else runs, "defaults": defaults, "left_out": left}
     return {name: value for name, value in found.items() if value}
 

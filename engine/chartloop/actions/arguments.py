@@ -8,12 +8,10 @@ Belongs here: the only use of pydantic by actions, imported when the first tool 
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NotRequired
 
@@ -59,23 +57,6 @@ def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Argu
         if not p.required and (default := _plain(p.default)) is not None:
             schema["properties"][p.name]["default"] = default[0]
     return Arguments(schema, partial(_parse, tool, [p.name for p in parameters], adapter))
-
-
-def as_json(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """Parsed arguments as JSON data, by the names that JSON gives them. A `Decimal` is a number."""
-    return {n: float(v) if isinstance(v, Decimal) else _plain_value(v) for n, v in parsed.items()}
-
-
-def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The defaults of a function's parameters, as JSON data."""
-    found = inspect.signature(function).parameters.values()
-    return as_json({p.name: p.default for p in found if p.default is not p.empty})
-
-
-def _plain_value(value: Any) -> Any:
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415
-
-    return to_jsonable_python(value, by_alias=True, fallback=lambda one: f"<{type(one).__name__}>")
 
 
 def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:

@@ -386,14 +386,6 @@ class ToolSpec:
         fields = {"task": text, "text": text, "id": id, "acceptance": acceptance}
         return {n: fields[n] for n in names if n in fields} or dict.fromkeys(names[:1], text)
 
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The defaults in its schema, by argument. A server may fill in other ones than it says."""
-        fields: Mapping[str, Any] = {} if self.server else self.parameters.get("properties", {})
-        return {
-            n: f["default"] for n, f in fields.items() if isinstance(f, Mapping) and "default" in f
-        }
-
     def for_model(self, blocks: Sequence[str] = ()) -> dict[str, Any]:
         """The tool in the format of chat APIs; a memory tool names the `blocks` of the machine."""
         parameters = dict(self.parameters)

@@ -19,7 +19,6 @@ from typing import Any, cast
 
 from chartloop.language.expression.tree import Arith, Const, Element, Field, Negative, Node
 from chartloop.language.json_schema.least_value import NoLeastValueError, least_value
-from chartloop.language.json_schema.validator import ServerSchema
 from chartloop.language.json_schema.walk import resolve
 
 TRIES = 20_000
@@ -58,18 +57,6 @@ def part_of(schema: Any, root: Mapping[str, Any]) -> tuple[Mapping[str, Any], bo
             words: list[Any] = [*part.get("enum", ()), part.get("const", 0)]
             return part, nullable or None in words or "null" in part.get("type", ())
     return {}, True
-
-
-def has_wrong_default(root: Mapping[str, Any], name: str) -> bool:
-    """Whether an argument has a default that is not valid; it is filled in all the same."""
-    part = root.get("properties", {}).get(name, {})
-    return "default" in part and bool(ServerSchema(_whole(part, root)).faults(part["default"]))
-
-
-def _whole(part: Any, root: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of a schema with what its references lead to."""
-    named = {word: root[word] for word in ("$defs", "definitions") if word in root}
-    return {**named, **(part if isinstance(part, Mapping) else {"enum": []})}
 
 
 def proposed_arguments(
@@ -175,7 +162,8 @@ class _Proposals:
 
     def least(self, schema: Any) -> Any:
         """The least value that fits a schema."""
-        return least_value(_whole(schema, self.root))
+        named = {word: self.root[word] for word in ("$defs", "definitions") if word in self.root}
+        return least_value({**named, **(schema if isinstance(schema, Mapping) else {"enum": []})})
 
 
 def _plain_between(low: float, high: float) -> float:

@@ -23,11 +23,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
-from chartloop.analysis.proofs.guards.boundaries import (
-    has_wrong_default,
-    part_of,
-    proposed_arguments,
-)
+from chartloop.analysis.proofs.guards.boundaries import part_of, proposed_arguments
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.formula import key
 from chartloop.analysis.proofs.guards.prover import Claim, Prover
@@ -35,6 +31,7 @@ from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL
 from chartloop.core.visible import visible_json
 from chartloop.language.approval import call_type
+from chartloop.language.call_data import arguments_got, defaults_of
 from chartloop.language.expression import (
     GUARD_ERRORS,
     Expression,
@@ -63,8 +60,7 @@ from chartloop.language.expression.tree import (
     path_of,
     walk,
 )
-from chartloop.language.json_schema.least_value import NoLeastValueError
-from chartloop.language.json_schema.validator import ServerSchema, UnusableSchemaError
+from chartloop.language.json_schema.validator import ServerSchema
 
 Walk: TypeAlias = Callable[[Node], Iterator[Node]]
 Verdict: TypeAlias = bool | Literal["fails"]
@@ -125,7 +121,8 @@ def _compare(
         return Implication(True)
     first, second = _ALWAYS if premise is None else premise.root, conclusion.root
     read = [*walk(first), *walk(second)]
-    given, known = _schema_facts(tool)
+    filled = {} if tool.server else defaults_of(tool)
+    given, known = _schema_facts(tool, filled)
     met = (first, *(_failures(first, given) if "fails" in meets else ()))
     held = (second, *_failures(second, given, _surely_evaluated))
     claims = [Claim(Logic(BOOL, "", "or", met)), Claim(Logic(BOOL, "", "or", held), holds=False)]
@@ -140,7 +137,7 @@ def _compare(
 
     def differ(arguments: Mapping[str, Any]) -> bool:
         """Whether only the first condition is met, whatever the values outside of the call are."""
-        call = {"name": tool.name, "arguments": {**tool.defaults, **arguments}}
+        call = {"name": tool.name, "arguments": {**filled, **arguments}}
         for values in product(*outside.values()):
             there = {n: v for n, v in zip(outside, values, strict=True) if v is not None}
             facts = SimpleNamespace(call=call, outside=there)
@@ -150,17 +147,19 @@ def _compare(
         return True
 
     try:
-        wrong = any(has_wrong_default(tool.parameters, name) for name in names)
-        if proof.possible is False and not wrong:
+        said = {name: filled[name] for name in names if name in filled}
+        if proof.possible is False and not (
+            said and ServerSchema({**tool.parameters, "required": []}).faults(said)
+        ):  # a default that is not valid is filled in all the same
             return Implication(True)
         accepts = ServerSchema(tool.parameters)
         for arguments in proposed_arguments(read, tool.parameters) if len(outside) < 4 else ():
             if differ(arguments) and not accepts.faults(arguments):
-                parsed = _parsed(tool, arguments)
-                if parsed is not None and differ(parsed):
+                got = arguments_got(tool, json.dumps(arguments))
+                if got is not None and differ(got):
                     shown = (f"{n} = {visible_json(arguments[n])}" for n in names if n in arguments)
                     return Implication(False, arguments, ", ".join(shown) or "any arguments")
-    except (NoLeastValueError, UnusableSchemaError) as error:
+    except ValueError as error:  # also of a class that cannot be written as data
         return Implication(None, reason=f"no arguments of `{tool.name}` could be made: {error}")
     others = [n.name if isinstance(n, Opaque) else n.path for n in read if _is_outside(n)]
     if others:
@@ -169,20 +168,10 @@ def _compare(
     return Implication(None, reason="neither a proof was found, nor arguments that show otherwise")
 
 
-def _parsed(tool: ToolSpec, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments as a gate reads them; None if the tool refuses them."""
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - needed only for a `no`
-
-    try:
-        return to_jsonable_python(tool.parse(json.dumps(arguments)), by_alias=True)
-    except Exception:  # noqa: BLE001  the application's own types may raise anything
-        return None
-
-
 # the proof ----------------------------------------------------------------------------------
 
 
-def _schema_facts(tool: ToolSpec) -> tuple[set[str], list[Node]]:
+def _schema_facts(tool: ToolSpec, filled: Collection[str]) -> tuple[set[str], list[Node]]:
     """The paths of the arguments that each call has, and what the schema says of their values."""
     scope = Scope({}, extra={"call": call_type({tool.name: tool.parameters})})
     given, texts = {"call", "call.name", "call.arguments"}, [f"call.name == {tool.name!r}"]
@@ -201,8 +190,8 @@ def _schema_facts(tool: ToolSpec) -> tuple[set[str], list[Node]]:
             continue
         texts += [f"{text} is not None"] if part.keys() & {"type", "enum", "const"} else []
         for name, inner in part.get("properties", {}).items():
-            filled = path == "call.arguments" and name in tool.defaults
-            if filled or name in part.get("required", ()):
+            is_filled = path == "call.arguments" and name in filled
+            if is_filled or name in part.get("required", ()):
                 todo.append((f"{path}.{name}", f"{text}[{name!r}]", inner))
                 given.add(f"{path}.{name}")
     known: list[Node] = []
