@@ -132,14 +132,15 @@ def _sides(atom: Atom) -> tuple[Node, str, Node] | None:
     if atom.link is None or atom.link.op not in ORDER:
         return None
     left, op, right = atom.left, atom.link.op, atom.link.right
-    if not (_is_number(left) and _is_number(right)) or (
+    if not (is_number(left) and is_number(right)) or (
         _reads_only_limits(left) and _reads_only_limits(right)
     ):
         return None
     return (right, MIRROR[op], left) if _reads_only_limits(left) else (left, op, right)
 
 
-def _is_number(node: Node) -> bool:
+def is_number(node: Node) -> bool:
+    """Whether it is a number, or a duration, which is one of seconds."""
     return node.type.numeric or node.type.kind == "duration"
 
 
@@ -166,7 +167,7 @@ def _single_fact(side: Node) -> Fact | None:
     return facts[0] if len(facts) == 1 and climbs(side) else None
 
 
-_VERDICTS: dict[str, Callable[[Any, Any], bool]] = {
+VERDICTS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
     "==": alike, "!=": lambda a, b: not alike(a, b),
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
@@ -205,7 +206,7 @@ class Probe:
     def _verdict(self, link: Link, left: Any, right: Any) -> bool | None:
         if link.op not in ("is", "is not") and (left is None or right is None):
             return link.absent
-        return _VERDICTS[link.op](left, right)
+        return VERDICTS[link.op](left, right)
 
     def _room(self, left: Any, right: Any) -> tuple[float | None, float | None]:
         """The margin and the share; None without a bound."""

@@ -81,7 +81,7 @@ class _Proposals:
         if any(isinstance(n, Negative) for n in read):
             numbers += [-n for n in numbers]
         if any(isinstance(n, Arith) for n in read) and len(numbers) < 9:
-            for a, b in list(product(numbers, repeat=2)):
+            for a, b in [*product(numbers, repeat=2)]:
                 numbers += (a + b, a - b, a * b, a / (b or 1))
         self.numbers = [n for n in numbers if abs(n) < LARGEST]
         words = [v for v in values if isinstance(v, str)]
@@ -110,7 +110,7 @@ class _Proposals:
             yield from part.get("enum", [part.get("const")])
         else:
             kinds: Any = part.get("type", "object" if "properties" in part else "")
-            for kind in cast("list[str]", kinds if isinstance(kinds, list) else [kinds]):
+            for kind in [kinds] if isinstance(kinds, str) else kinds:
                 yield from islice(self._of_kind(kind, part), 250)
         if nullable:
             yield None
@@ -155,10 +155,8 @@ class _Proposals:
         if step := part.get("multipleOf"):
             found += [(n // step + by) * step for n in bounds for by in (0, 1)]
         for n in sorted(dict.fromkeys(found), key=lambda n: n < 0):
-            if n == int(n):
-                yield int(n)
-            elif not whole:
-                yield n
+            if not whole or n == int(n):
+                yield int(n) if n == int(n) else n
 
     def least(self, schema: Any) -> Any:
         """The least value that fits a schema."""

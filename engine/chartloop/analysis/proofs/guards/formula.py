@@ -8,13 +8,13 @@ that may be None has a literal for that.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import gcd
 from typing import Any, NamedTuple, TypeAlias
 
 from chartloop.analysis.proofs.guards.domains import Ends, World
+from chartloop.language.expression.atoms import VERDICTS, is_number
 from chartloop.language.expression.tree import (
     INVERSE,
     Arith,
@@ -118,17 +118,20 @@ class Terms:
                 pairs = zip(lefts, links, strict=False)
                 return join(holds, [self._link(a, link, holds) for a, link in pairs])
             case _:
-                return TRUE if _free(node) else Truth(self._atom(node), holds)
+                return TRUE if _free(node) else Truth(self._atom("", node), holds)
 
     def _choice(self, node: Choice, of: Callable[[Node], Formula]) -> Formula:
         yes = join(True, [self.formula(node.test, holds=True), of(node.then)])
         no = join(True, [self.formula(node.test, holds=False), of(node.other)])
         return join(False, [yes, no])
 
-    def _atom(self, node: Node, text: str = "") -> str:
-        name = text or key(node, self.world)
-        facts = frozenset(facts_of(node))
-        self.known.setdefault(name, Term(False, (0, 1), None, facts, isinstance(node, Fact)))
+    def _atom(self, relation: str, *nodes: Node) -> str:
+        """The name of what is true or false: a node, or its relation, alone or to another."""
+        first, *others = (key(node, self.world) for node in nodes)
+        name = f"{first}{relation}{''.join(others)}"
+        facts = frozenset(path for node in nodes for path in facts_of(node))
+        plain = isinstance(nodes[-1], Fact) and not others
+        self.known.setdefault(name, Term(False, (0, 1), None, facts, plain))
         return name
 
     # comparisons ----------------------------------------------------------------------------
@@ -153,7 +156,7 @@ class Terms:
             return FALSE if absent else TRUE
         if not node.type.nullable and not isinstance(node, Fact | Field | Element):
             return FALSE if absent else TRUE
-        return Truth(self._atom(node, f"{key(node, self.world)} is None"), absent)
+        return Truth(self._atom(" is None", node), absent)
 
     def _compare(self, left: Node, op: str, right: Node, holds: bool) -> Formula:
         if isinstance(left, Choice):
@@ -162,7 +165,7 @@ class Terms:
             return self._choice(right, lambda part: self._compare(left, op, part, holds))
         if op in ("in", "not in"):
             return self._membership(left, right, (op == "in") == holds)
-        if _is_number(left) and _is_number(right):
+        if is_number(left) and is_number(right):
             return self._numbers(left, op if holds else INVERSE[op], right)
         if op in ("==", "!="):
             same = (op == "==") == holds
@@ -173,13 +176,7 @@ class Terms:
                 ]
                 return join(False, [join(True, pair) for pair in pairs])
             return self._texts(left, right, same)
-        return Truth(self._pair(left, op, right), holds)
-
-    def _pair(self, left: Node, op: str, right: Node) -> str:
-        text = f"{key(left, self.world)} {op} {key(right, self.world)}"
-        facts = frozenset(path for node in (left, right) for path in facts_of(node))
-        self.known.setdefault(text, Term(False, (0, 1), None, facts, False))
-        return text
+        return Truth(self._atom(f" {op} ", left, right), holds)
 
     def _texts(self, left: Node, right: Node, same: bool) -> Formula:
         a, b = self._constant(left), self._constant(right)
@@ -195,7 +192,7 @@ class Terms:
             self.known.setdefault(name, term)
             return Word(name, fixed, same)
         first, second = sorted((left, right), key=lambda n: key(n, self.world))
-        return Truth(self._pair(first, "==", second), same)
+        return Truth(self._atom(" == ", first, second), same)
 
     def _membership(self, left: Node, right: Node, inside: bool) -> Formula:
         fixed: Any = self._constant(right)
@@ -204,7 +201,7 @@ class Terms:
         elif isinstance(fixed, list | tuple):
             items = [Const(left.type, repr(v), v) for v in fixed]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         else:
-            return Truth(self._pair(left, "in", right), inside)
+            return Truth(self._atom(" in ", left, right), inside)
         op = "==" if inside else "!="
         return join(not inside, [self._compare(left, op, item, True) for item in items])
 
@@ -216,14 +213,10 @@ class Terms:
     # numbers --------------------------------------------------------------------------------
 
     def _numbers(self, left: Node, op: str, right: Node) -> Formula:
-        a, b = self._linear(left), self._linear(right)
-        parts = dict(a[0])
-        for name, times in b[0].items():
-            parts[name] = parts.get(name, 0) - times
-        parts = {name: times for name, times in parts.items() if times}
-        return _order(parts, op, b[1] - a[1])
+        parts, rest = _add(self._linear(left), self._linear(right), -1)
+        return _order({name: times for name, times in parts.items() if times}, op, -rest)
 
-    def _linear(self, node: Node) -> tuple[dict[str, int], float]:
+    def _linear(self, node: Node) -> Linear:
         """A node as a linear sum: the factor of each term, and the constant."""
         match node:
             case Const(value=int() | float() as value):
@@ -231,22 +224,15 @@ class Terms:
             case Fact() if isinstance(fixed := self.world.value(node), int | float):
                 return {}, fixed
             case Negative(part=part) if part.type.kind == "int":
-                parts, rest = self._linear(part)
-                return _scale(parts, -1), -rest
+                return _add(_ZERO, self._linear(part), -1)
             case Arith(op="+" | "-" as op) if node.type.kind == "int":
-                parts, rest = self._linear(node.left)
-                more, extra = self._linear(node.right)
                 sign = 1 if op == "+" else -1
-                for name, times in more.items():
-                    parts[name] = parts.get(name, 0) + sign * times
-                return parts, rest + sign * extra
+                return _add(self._linear(node.left), self._linear(node.right), sign)
             case Arith(op="*") if node.type.kind == "int":
-                parts, rest = self._linear(node.left)
-                more, extra = self._linear(node.right)
-                if not more and isinstance(extra, int):
-                    return _scale(parts, extra), rest * extra
-                if not parts and isinstance(rest, int):
-                    return _scale(more, rest), extra * rest
+                both = self._linear(node.left), self._linear(node.right)
+                for sum_, (parts, times) in (both, both[::-1]):
+                    if not parts and isinstance(times, int):
+                        return _add(_ZERO, sum_, times)
             case _:
                 pass
         name = key(node, self.world)
@@ -257,19 +243,21 @@ class Terms:
         return {name: 1}, 0
 
 
-def _scale(parts: dict[str, int], times: int) -> dict[str, int]:
-    return {name: n * times for name, n in parts.items()}
+Linear: TypeAlias = tuple[dict[str, int], float]
+_ZERO: Linear = {}, 0
 
 
-_TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
-    "==": operator.eq, "!=": operator.ne,
-}  # fmt: skip
+def _add(one: Linear, other: Linear, times: int) -> Linear:
+    """One sum and some times another."""
+    parts = dict(one[0])
+    for name, number in other[0].items():
+        parts[name] = parts.get(name, 0) + number * times
+    return parts, one[1] + other[1] * times
 
 
 def _order(parts: dict[str, int], op: str, bound: float | Fraction) -> Formula:
     if not parts:
-        return TRUE if _TESTS[op](0, bound) else FALSE
+        return TRUE if VERDICTS[op](0, bound) else FALSE
     shared = gcd(*parts.values())
     if shared > 1:
         parts = {n: times // shared for n, times in parts.items()}
@@ -299,10 +287,6 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
         elif part != neutral:
             out.append(part)
     return out[0] if len(out) == 1 else Join(every, tuple(out)) if out else neutral
-
-
-def _is_number(node: Node) -> bool:
-    return node.type.numeric or node.type.kind == "duration"
 
 
 def _free(node: Node) -> bool:

@@ -162,10 +162,10 @@ def _compare(
     except ValueError as error:  # also of a class that cannot be written as data
         return Implication(None, reason=f"no arguments of `{tool.name}` could be made: {error}")
     others = [n.name if isinstance(n, Opaque) else n.path for n in read if _is_outside(n)]
-    if others:
-        listed = "`, `".join(dict.fromkeys(others))
-        return Implication(None, reason=f"it may depend on `{listed}`, which no call decides")
-    return Implication(None, reason="neither a proof was found, nor arguments that show otherwise")
+    listed = "`, `".join(dict.fromkeys(others))
+    open_ = f"it may depend on `{listed}`, which no call decides"
+    none = "neither a proof was found, nor arguments that show otherwise"
+    return Implication(None, reason=open_ if others else none)
 
 
 # the proof ----------------------------------------------------------------------------------
@@ -209,20 +209,20 @@ def _failures(node: Node, given: Collection[str], evaluated: Walk = walk) -> lis
     """
     if isinstance(node, Not):
         return _failures(node.part, given, evaluated)
-    out: list[Node] = []
     if isinstance(node, Logic):
-        for number, part in enumerate(node.parts):
-            before = node.parts[:number]
-            if node.op == "or":
-                before = tuple(Not(BOOL, "", one) for one in before)
-            ways = _failures(part, given, evaluated)
-            out += [Logic(BOOL, "", "and", (*before, way)) for way in ways]
-        return out
-    for part in evaluated(node):
-        of_loop = not isinstance(part, Each) and any(isinstance(n, Local) for n in walk(part))
-        if fails_itself(part) and path_of(part) not in given and not of_loop:
-            out.append(_failure(part))
-    return out
+        passed = [Not(BOOL, "", one) if node.op == "or" else one for one in node.parts]
+        return [
+            Logic(BOOL, "", "and", (*passed[:number], way))
+            for number, part in enumerate(node.parts)
+            for way in _failures(part, given, evaluated)
+        ]
+    return [
+        _failure(part)
+        for part in evaluated(node)
+        if fails_itself(part)
+        and path_of(part) not in given
+        and (isinstance(part, Each) or not any(isinstance(n, Local) for n in walk(part)))
+    ]
 
 
 def _failure(part: Node) -> Fact:

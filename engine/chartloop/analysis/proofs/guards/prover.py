@@ -7,6 +7,7 @@ them, a search for facts with which the real guards hold follows. What neither s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, floor, inf, isfinite
@@ -120,17 +121,14 @@ class Prover:
 def _independent(store: Store) -> bool:
     """Whether the terms of the store are independent of each other, apart from the differences."""
     used = {name for pair in store.differences for name in pair} - {ZERO}
-    used |= {*store.truths, *store.words}
     if store.sums:
         return False
     seen: set[str] = set()
-    for name in used:
+    for name in used | {*store.truths, *store.words}:
         term = store.terms[name]
         sure = term.plain or name in store.truths or name.startswith(_SURE)
-        if not sure or (not term.plain and not term.facts):
-            return False
         mine = term.facts or frozenset({name})
-        if not term.plain and mine & seen:
+        if not sure or not (term.plain or (term.facts and not mine & seen)):
             return False
         seen |= mine
     return True
@@ -152,26 +150,20 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
     choices: list[list[Any]] = []
     for path, fact in facts.items():
         fixed = world.value(fact)
-        if fixed is not None:
-            choices.append([fixed])
-            continue
-        candidates = list(dict.fromkeys(_candidates(path, fact, store, texts)))
-        if not candidates:
-            return None
-        choices.append(candidates)
+        found = _candidates(path, fact, store, texts)
+        choices.append([*dict.fromkeys(found)] if fixed is None else [fixed])
+    if not all(choices):
+        return None
     try:
         guards = [(_compile_node(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
-    trial = _Facts(facts)
     for values in combinations(choices, TRIES):
-        trial.set(values)
-        try:
-            if all(bool(fn(trial.root, no_oracle)) == holds for fn, holds in guards):
-                named = zip(facts.items(), values, strict=True)
-                return {path: value for (path, fact), value in named if not fact.is_limit}
-        except GUARD_ERRORS:
-            continue
+        named = [*zip(facts.values(), values, strict=True)]
+        root = _in_shape(named)
+        with suppress(*GUARD_ERRORS):
+            if all(bool(fn(root, no_oracle)) == holds for fn, holds in guards):
+                return {fact.path: value for fact, value in named if not fact.is_limit}
     return None
 
 
@@ -193,7 +185,7 @@ def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> It
         case "int" | "float" | "fraction" | "duration":
             yield from _numbers(*store.range(path), fact)
         case _:
-            return
+            pass
 
 
 def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
@@ -209,22 +201,14 @@ def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
         yield -1 if high >= -1 else floor(high)
 
 
-class _Facts:
-    """Facts in the shape that guards read, built once; `set` only replaces the values."""
-
-    def __init__(self, facts: Mapping[str, Fact]) -> None:
-        self.root: Any = SimpleNamespace()
-        self._last: list[tuple[dict[str, Any], str]] = []
-        """For each fact the section that holds it, and its key there."""
-        for fact in facts.values():
-            here: dict[str, Any] = self.root.__dict__
-            for step, after in pairwise(fact.steps):
-                made = dict[str, Any]() if after.keyed else SimpleNamespace()
-                section: Any = here.setdefault(step.name, made)
-                here = section if after.keyed else section.__dict__
-            self._last.append((here, fact.steps[-1].name))
-
-    def set(self, values: Iterable[Any]) -> None:
-        """Replace the value of each fact."""
-        for (section, name), value in zip(self._last, values, strict=True):
-            section[name] = value
+def _in_shape(values: Iterable[tuple[Fact, Any]]) -> Any:
+    """Facts in the shape that guards read."""
+    root: Any = SimpleNamespace()
+    for fact, value in values:
+        here: dict[str, Any] = root.__dict__
+        for step, after in pairwise(fact.steps):
+            made = dict[str, Any]() if after.keyed else SimpleNamespace()
+            section: Any = here.setdefault(step.name, made)
+            here = section if after.keyed else section.__dict__
+        here[fact.steps[-1].name] = value
+    return root
