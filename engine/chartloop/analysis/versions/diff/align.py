@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from chartloop.analysis.versions.diff.machine_parts import (
+    SAME,
     Part,
     Renaming,
     edge_part,
@@ -201,14 +202,10 @@ def edges_of(
 ) -> Iterator[tuple[list[Part], list[Part], Matched]]:
     """Yield the edges of a state by role and trigger, and their pairs."""
     groups: dict[str, tuple[list[Part], list[Part]]] = {}
-    for edge in ours.edges:
-        groups.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[0].append(
-            edge_part(edge, names)
-        )
-    for edge in theirs.edges:
-        groups.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[1].append(
-            edge_part(edge)
-        )
+    for side, (state, known) in enumerate(((ours, names), (theirs, SAME))):
+        for edge in state.edges:
+            group = groups.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))
+            group[side].append(edge_part(edge, known))
     keys = [
         _all,
         _says("to", "when"),

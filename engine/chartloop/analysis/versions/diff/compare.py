@@ -33,7 +33,7 @@ from chartloop.analysis.versions.diff.machine_parts import (
     named_parts,
     state_part,
 )
-from chartloop.core.errors import Place
+from chartloop.core.digraph import reachable
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
 
@@ -65,11 +65,8 @@ def compare(a: MachineSpec, b: MachineSpec) -> Comparison:
     """Return the changes from the first machine to the second, in order of display."""
     expanded = _Comparator(a, b, ())
     drawn = tuple(sorted(expanded.all_changes(), key=_display_order))
-    changes = drawn
-    if any(spec.approve is not None for one in (a, b) for spec in one.family()):
-        authored = _Comparator(a, b, (), authored=True).all_changes()
-        changes = tuple(sorted(authored, key=_display_order))
-    return Comparison(changes, expanded.pairs(), drawn)
+    changes = sorted(_Comparator(a, b, (), authored=True).all_changes(), key=_display_order)
+    return Comparison(tuple(changes), expanded.pairs(), drawn)
 
 
 def _display_order(change: Change) -> tuple[Any, ...]:
@@ -129,8 +126,8 @@ class _Comparator:
             for ours, theirs, matched in edges_of(before, after, self.names):
                 yield from self._list_changes(matched)
                 self.edges |= {x.id: y.id for x, y in matched.both}
-                if matched.is_reordered(ours, theirs):
-                    yield self._order((one, other), "all" if before.all else "next", ours, theirs)
+                aspect = "all" if before.all else "next"
+                yield from self._order(matched, aspect, ours, theirs, (one, other))
 
     def _error_edge(self) -> Iterator[Change]:
         ours, theirs = (
@@ -148,43 +145,35 @@ class _Comparator:
         ours, theirs, matched = rules_of(self.a, self.b, self.names)
         yield from self._list_changes(matched)
         self.rules |= {x.id: y.id for x, y in matched.both}
-        if matched.is_reordered(ours, theirs):
-            whole = machine_part(self.a), machine_part(self.b)
-            yield self._order(whole, "rules", ours, theirs)
+        yield from self._order(matched, "rules", ours, theirs)
 
     def _named_changes(self) -> Iterator[Change]:
         ours = [*named_parts(self.a, self.names), *approve_parts(self.a, self.names)]
         theirs = [*named_parts(self.b), *approve_parts(self.b)]
         matched = match(ours, theirs, [lambda part: (part.what, part.name)])
-        yield from self._removed_and_added(matched.gone, matched.new)
-        for one, other in matched.both:
-            yield from self._differences(one, other)
+        yield from self._list_changes(matched)
         tools = [[p for p in parts if p.what == "tool"] for parts in (ours, theirs)]
         both = Matched([pair for pair in matched.both if pair[0].what == "tool"], [], [])
-        if both.is_reordered(*tools):
-            whole = machine_part(self.a), machine_part(self.b)
-            yield self._order(whole, "tools", *tools)
+        yield from self._order(both, "tools", tools[0], tools[1])
 
     def _tasks(self) -> Iterator[Change]:
         ours, theirs, matched = tasks_of(self.a, self.b)
         yield from self._list_changes(matched)
-        if matched.is_reordered(ours, theirs):
-            yield self._order((machine_part(self.a), machine_part(self.b)), "order", ours, theirs)
+        yield from self._order(matched, "order", ours, theirs)
 
     def _children(self) -> Iterator[Change]:
-        def part(name: str, spec: MachineSpec) -> Part:
-            message = f"{len(spec.states)} states"
-            return Part("child", name, name, ("machines", name), {}, message)
-
-        removed = [part(n, s) for n, s in self.a.machines.items() if n not in self.b.machines]
-        added = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]
-        yield from self._removed_and_added(removed, added)
-        for name in (n for n in self.a.machines if n in self.b.machines):
-            inner = replace(
-                self, a=self.a.machines[name], b=self.b.machines[name],
-                within=(*self.within, name),
-            )  # fmt: skip
-            yield from inner.all_changes()
+        ours, theirs = (
+            [
+                Part("child", name, name, ("machines", name), {}, f"{len(child.states)} states")
+                for name, child in spec.machines.items()
+            ]
+            for spec in (self.a, self.b)
+        )
+        matched = match(ours, theirs, [lambda part: part.name])
+        yield from self._removed_and_added(matched.gone, matched.new)
+        for name in (one.name for one, _ in matched.both):
+            a, b = self.a.machines[name], self.b.machines[name]
+            yield from replace(self, a=a, b=b, within=(*self.within, name)).all_changes()
 
     # records --------------------------------------------------------------------------------
 
@@ -207,7 +196,7 @@ class _Comparator:
             if head != name and (head in one.aspects) != (head in other.aspects):
                 continue  # added or removed as a whole, which is one change
             old, new = one.aspects.get(name), other.aspects.get(name)
-            if old is not None and new is not None and old.guard and new.guard:
+            if old is not None and new is not None:
                 self._note_guard(name, (one, other), (old, new))
             if old is None or new is None or old.value != new.value:
                 yield self._aspect(name, (one, other), (old, new))
@@ -229,40 +218,40 @@ class _Comparator:
                 effects = tuple(self._of_limit(one.name))
             elif one.what == "server" and name.partition(".")[0] in ("sampling", "elicitation"):
                 kind = "loosened" if float(new.value) > float(old.value) else "tightened"
-        sides = [
-            None
-            if aspect is None
-            else Side(part.name, aspect.text, self._at(n, aspect.path), part.id)
+        before, after = (
+            aspect and self._side(n, part, aspect.text, aspect.path, key=False)
             for n, (part, aspect) in enumerate(zip(parts, aspects, strict=True))
-        ]
-        return Change(kind, one.what, name, sides[0], sides[1], effects, self.within)
+        )
+        return Change(kind, one.what, name, before, after, effects, self.within)
 
     def _change(self, kind: Kind, one: Part | None, other: Part | None) -> Change:
         """The change of a whole part: added, removed or renamed."""
-        sides = [
-            None
-            if part is None
-            else Side(part.name, part.text, self._at(n, part.path, key=True), part.id)
+        before, after = (
+            part and self._side(n, part, part.text, part.path)
             for n, part in enumerate((one, other))
-        ]
+        )
         known = one or other
         assert known is not None
-        return Change(kind, known.what, "", sides[0], sides[1], (), self.within)
+        return Change(kind, known.what, "", before, after, (), self.within)
 
     def _order(
-        self, parts: tuple[Part, Part], aspect: str, ours: Sequence[Part], theirs: Sequence[Part]
-    ) -> Change:
-        """The change of the order of entries."""
+        self, matched: Matched, aspect: str, ours: Sequence[Part], theirs: Sequence[Part],
+        owner: tuple[Part, Part] | None = None,
+    ) -> Iterator[Change]:  # fmt: skip
+        """The change of the order of entries, if there is one; without an owner of the machine."""
+        if not matched.is_reordered(ours, theirs):
+            return
+        parts = owner or (machine_part(self.a), machine_part(self.b))
         path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
-        orders = [_in_order(entries) for entries in (ours, theirs)]
-        sides = [
-            Side(part.name, text, self._at(n, path or (*part.path, aspect), key=True), part.id)
-            for n, (part, text) in enumerate(zip(parts, orders, strict=True))
-        ]
-        return Change("moved", parts[0].what, aspect, sides[0], sides[1], (), self.within)
+        before, after = (
+            self._side(n, part, _in_order(entries), path or (*part.path, aspect))
+            for n, (part, entries) in enumerate(zip(parts, (ours, theirs), strict=True))
+        )
+        yield Change("moved", parts[0].what, aspect, before, after, (), self.within)
 
-    def _at(self, number: int, path: Any, *, key: bool = False) -> Place:
-        return (self.a, self.b)[number].place(path, key=key)
+    def _side(self, number: int, part: Part, text: str, path: Any, *, key: bool = True) -> Side:
+        place = (self.a, self.b)[number].place(path, key=key)
+        return Side(part.name, text, place, part.id)
 
     # guards ---------------------------------------------------------------------------------
 
@@ -281,14 +270,10 @@ class _Comparator:
     ) -> None:
         """Remember a guard that is the same in both, for the effects of changed limits on it."""
         old, new = aspects[0].guard, aspects[1].guard
-        if old is None or new is None or aspects[0].value != aspects[1].value:
-            return
-        if name not in ("when", "within"):
-            return
-        before, after = (part.name for part in parts)
-        deadline = name == "within"
-        stops = 0 if deadline else self._stops(parts)
-        self.guards.append(_Guard(before, after, old, new, stops, deadline))
+        if old and new and aspects[0].value == aspects[1].value and name in ("when", "within"):
+            deadline = name == "within"
+            stops = 0 if deadline else self._stops(parts)
+            self.guards.append(_Guard(parts[0].name, parts[1].name, old, new, stops, deadline))
 
     def _stops(self, parts: tuple[Part, Part]) -> int:
         """Where the run stops by a guard, if both machines agree: see `_Guard.stops`."""
@@ -305,16 +290,14 @@ class _Comparator:
                 yield Effect(guard.before, guard.after, "on" if old is None else "off")
                 continue
             signs = [e.direction(f"limits.{name}") for e in (guard.old, guard.new)]
-            if signs[0] != signs[1] or signs[0] not in ("+", "-") or not _are_numbers(old, new):
+            if signs[0] != signs[1] or signs[0] not in ("+", "-"):
+                continue
+            if not {type(old), type(new)} <= {int, float}:
                 continue
             moved = (1 if new > old else -1) * (1 if signs[0] == "+" else -1)
             time: Way = "longer" if moved > 0 else "shorter"
             way = time if guard.deadline else _way(moved, guard.stops)
             yield Effect(guard.before, guard.after, way)
-
-
-def _are_numbers(old: Any, new: Any) -> bool:
-    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (old, new))
 
 
 def _way(moved: int, stops: int) -> Way:
@@ -343,14 +326,11 @@ def _stops(spec: MachineSpec, part: Part) -> int:
 
 def _returns(spec: MachineSpec, state: StateSpec) -> bool:
     """Whether a path leads from a state back to it."""
-    seen, left = set[str](), [edge.target for edge in state.edges]
-    while left:
-        if (name := left.pop()) == state.name:
-            return True
-        if name not in seen and name in spec.states:
-            seen.add(name)
-            left += [edge.target for edge in spec.states[name].edges]
-    return False
+
+    def onward(name: str) -> list[str]:
+        return [edge.target for edge in spec.states[name].edges] if name in spec.states else []
+
+    return state.name in reachable(onward(state.name), onward)
 
 
 def _is_stop(spec: MachineSpec, name: str) -> bool:

@@ -31,12 +31,14 @@ from chartloop.core.visible import visible_json
 from chartloop.language.approval import ACTION
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
+    INVERSE,
     MIRROR,
     ORDER,
     Compare,
     Const,
     Fact,
     Field,
+    Link,
     Opaque,
     walk,
 )
@@ -153,29 +155,24 @@ class _Gates:
         before, now = _doubts(self.a), _doubts(self.b)
         for name in sorted(before.keys() & now.keys()):
             (old, _), (new, says) = _DOUBT[before[name]], _DOUBT[now[name]]
-            if old != new and self._gated(self.a, name) is self._gated(self.b, name):
+            gated = {
+                spec.approve is not None and name in spec.approve.tools for spec in (self.a, self.b)
+            }
+            if old != new and len(gated) == 1:
                 yield self._say("loosened" if new > old else "tightened", name, says)
-        for who, says in sorted(_ways_around(self.b).items() - _ways_around(self.a).items()):
+        for who, says in sorted({*_ways_around(self.b)} - {*_ways_around(self.a)}):
             yield self._say("loosened", who, says)
-        for (
-            name,
-            child,
-        ) in self.b.machines.items():  # a new one is compared with one that does nothing
-            nothing = replace(child, states={}, approve=None, machines={})
+        for name, child in self.b.machines.items():
+            nothing = replace(child, states={}, approve=None, machines={})  # what a new one was
             before = self.a.machines.get(name, nothing)
             yield from _Gates(before, child, (*self.within, name), self.free).sentences()
 
-    @staticmethod
-    def _gated(spec: MachineSpec, tool: str) -> bool:
-        return spec.approve is not None and tool in spec.approve.tools
-
     def _say(self, kind: Kind, tools: str, says: str, key: str = "when", **more: Any) -> Consent:
-        sides = [
+        before, after = (
             Side("approve", "", spec.place(("approve", key), key=True)) if spec.approve else None
             for spec in (self.a, self.b)
-        ]
-        return Consent(kind, tools, says, before=sides[0], after=sides[1], within=self.within,
-                       **more)  # fmt: skip
+        )
+        return Consent(kind, tools, says, before=before, after=after, within=self.within, **more)
 
     def _tools(self) -> Iterator[Consent]:
         before = asks_of(self.a)
@@ -203,15 +200,15 @@ class _Gates:
             unknown = _UNKNOWN.format(tool.name)
             schema = {"type": "object", "properties": read, "required": [*read]}
             tool = replace(tool, parameters=schema, parse=json.loads)
-        unread = [isinstance(node, Opaque) and node.name == "when" for node in nodes]
-        grown = None if any(unread) else Shift({}, {}).of(one.root, other.root)
+        unread = any(isinstance(node, Opaque) and node.name == "when" for node in nodes)
+        grown = None if unread else Shift({}, {}).of(one.root, other.root)
         found: list[Consent] = []
         for kind, asked, asks, sign, verb, every in (
             ("loosened", one, other, 1, "no longer asks", "no call asks any more"),
             ("tightened", other, one, -1, "asks now", "every call asks now"),
         ):
             answer = still_holds(asked, asks, tool)
-            holds = None if any(unread) and self.a.define != self.b.define else answer.holds
+            holds = None if unread and self.a.define != self.b.define else answer.holds
             if holds is None and grown is not None:  # no arguments show it, but how the text grew
                 holds = grown * sign >= 0
             if holds or (holds is None and found):
@@ -221,11 +218,9 @@ class _Gates:
             if holds is None:
                 kind, says = "loosened", f"whether calls with {calls} still ask is not known"
             given = {name: v for name, v in (answer.arguments or {}).items() if name in read}
-            reason = unknown if calls else ""
-            found.append(self._say(
-                cast("Kind", kind), tool.name, says, arguments=given,
-                reason=reason or ("" if holds is False else answer.reason),
-            ))  # fmt: skip
+            reason = (calls and unknown) or ("" if holds is False else answer.reason)
+            said = cast("Kind", kind)
+            found.append(self._say(said, tool.name, says, arguments=given, reason=reason))
         if not found and plain(one.text) != plain(other.text):
             found.append(self._say("changed", tool.name, "written differently, the same calls ask"))
         yield from found
@@ -250,12 +245,10 @@ class _Gates:
             loose = True
             if isinstance(was, float) and isinstance(now, float):
                 loose, reason = (now > was) is not bool(new.expired), ""
-            shown = [t if isinstance(t, str) else say_elapsed(t) for t in (now, was)]
-            yield self._say(
-                "loosened" if loose else "tightened", tools,
-                f"an answer may take {shown[0]} instead of {shown[1]}", "within",
-                reason=reason,
-            )  # fmt: skip
+            shown = (t if isinstance(t, str) else say_elapsed(t) for t in (now, was))
+            says = f"an answer may take {' instead of '.join(shown)}"
+            kind = "loosened" if loose else "tightened"
+            yield self._say(kind, tools, says, "within", reason=reason)
         for fact in sorted(new.when.reads if new.when is not None else ()):
             if fact.startswith("vars.") and _written(self.a, fact) != _written(self.b, fact):
                 says = f"`{fact}`, which `when` reads, is set in other ways"
@@ -263,16 +256,14 @@ class _Gates:
                 yield self._say("loosened", tools, says, reason=reason)
 
 
-def _ways_around(spec: MachineSpec) -> Mapping[str, str]:
+def _ways_around(spec: MachineSpec) -> Iterator[tuple[str, str]]:
     """What passes by the gate or by its rules, and how."""
     made = (*spec.approve.made, *spec.approve.states) if spec.approve is not None else ()
-    ways: dict[str, str] = {}
     for name, state in spec.states.items():
         if state.traits.asks != "never" and provider_acts(spec, state):
-            ways["model"] = "its provider may execute tools itself, which no gate sees"
+            yield "model", "its provider may execute tools itself, which no gate sees"
         if state.action is spec.registry.actions[ACTION] and name not in made:
-            ways[name] = "asks at a wait of the file, where `by` and `not_by` do not hold"
-    return ways
+            yield name, "asks at a wait of the file, where `by` and `not_by` do not hold"
 
 
 def _doubts(spec: MachineSpec) -> Mapping[str, InDoubt]:
@@ -290,8 +281,8 @@ def _written(spec: MachineSpec, fact: str) -> set[str]:
     """What may set a variable, as text."""
     parts = (*spec.states.values(), *spec.edges(), spec.on_error)
     sets = [one for part in parts for key in ("set", "save") for one in getattr(part, key, ())]
-    first = spec.vars.get(fact.removeprefix("vars."))
-    return {repr(first), *(repr(one) for one in sets if fact.startswith(one.target))}
+    known = (one for one in sets if fact.startswith(one.target))
+    return {*map(repr, (spec.vars.get(fact.removeprefix("vars.")), *known))}
 
 
 def _seconds(gate: Approve, spec: MachineSpec) -> float | str:
@@ -310,16 +301,17 @@ def fixed(asks: Asks, spec: MachineSpec) -> Expression:
         if isinstance(node, Fact) and node.is_limit and (name := node.path[7:]) in spec.limits:
             return Const(node.type, node.text, spec.limits[name].value)
         parts: Any = node
-        if not isinstance(node, tuple):
-            return node
-        return getattr(parts, "_make", tuple)(map(replaced, parts))
+        return (
+            getattr(parts, "_make", tuple)(map(replaced, parts))
+            if isinstance(node, tuple)
+            else node
+        )
 
     if isinstance(asks, Expression):
         return replace(asks, root=replaced(asks.root))
     return Expression(str(asks), BOOL, Const(BOOL, str(asks), asks))
 
 
-_NOT = {">": "<=", "<=": ">", "<": ">=", ">=": "<"}
 _SHOWN = {"<": "<", ">": ">", "<=": "≤", ">=": "≥"}
 
 
@@ -329,28 +321,26 @@ def _between(asked: Expression, asks: Expression) -> str:
     Empty for all calls.
     """
     texts: list[str] = []
-    bounds: dict[bool, tuple[str, str, str]] = {}
-    """By whether it is a lower one."""
+    bounds: dict[str, tuple[str, str, str]] = {}
     for guard, holds in ((asked, True), (asks, False)):
         text = guard.text.replace("call.arguments.", "")
         text = f"not ({text})" if not holds else f"({text})" if " or " in text else text
         match guard.root:
             case Const():
                 continue
-            case Compare(first=first, links=(link,)) if link.op in ORDER:
-                left, op, right = first, link.op, link.right
+            case Compare(first=left, links=(Link(op=op, right=right),)) if op in ORDER:
                 if number_of(left, {}) is not None:
                     left, op, right = right, MIRROR[op], left
-                op = op if holds else _NOT[op]
+                op = op if holds else INVERSE[op]
                 if (value := number_of(right, {})) is not None:
-                    term = left.text.removeprefix("call.arguments.")
-                    bounds[op in (">", ">=")] = term, op, f"{value:.15g}"
-                    text = f"{term} {_SHOWN[op]} {value:.15g}"
+                    term, end = left.text.removeprefix("call.arguments."), f"{value:.15g}"
+                    bounds[op[0]] = term, op, end
+                    text = f"{term} {_SHOWN[op]} {end}"
             case _:
                 pass
         texts.append(text)
     if len(bounds) == 2:
-        (term, least, low), (other, most, high) = bounds[True], bounds[False]
+        (term, least, low), (other, most, high) = bounds[">"], bounds["<"]
         if term == other:
             between = f"{low} {_SHOWN[MIRROR[least]]} {term} {_SHOWN[most]} {high}"
             return f"{term} = {low}" if low == high else between

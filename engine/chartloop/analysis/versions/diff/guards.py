@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from chartloop.language.expression.atoms import is_number
 from chartloop.language.expression.monotone import Sign, flip, join
 from chartloop.language.expression.tree import (
     MIRROR,
@@ -233,7 +234,7 @@ _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
 
 def number_of(node: Node, limits: Mapping[str, Any]) -> float | None:
     """The value of a literal, a limit, or arithmetic of these; None for any other node."""
-    if not (node.type.numeric or node.type.kind == "duration"):
+    if not is_number(node):
         return None
     if not all(fact.is_limit for fact in facts_of(node).values()):
         return None

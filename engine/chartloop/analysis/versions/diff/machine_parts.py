@@ -145,10 +145,6 @@ def _read(value: Any) -> Any:
     return [_read(v) for v in cast("list[Any]", data)] if isinstance(data, list) else data
 
 
-def _seconds(value: Expression | float) -> str:
-    return format_value(value) if isinstance(value, Expression) else write_duration(value)
-
-
 class _Aspects(dict[str, Aspect]):
     """The aspects of a part under construction, without those that the file does not give."""
 
@@ -162,13 +158,31 @@ class _Aspects(dict[str, Aspect]):
         guard: Expression | None = None,
     ) -> None:  # fmt: skip
         """Add an aspect; `path` is relative to the part's."""
-        if value in (None, "", (), False) and not isinstance(value, (int, float)):
+        if value is None or value is False or value in ("", ()):
             return
-        if value is False:
-            return
-        at = (*self.base, *(path or name.split(".")))
+        at = (*self.base, *(path or filter(None, name.split("."))))
         comparable = self.renaming.text(canonical(value))
         self[name] = Aspect(comparable, format_value(value) if text is None else text, at, guard)
+
+    def seconds(self, name: str, value: Expression | float | None) -> None:
+        """Add a duration, which may be an expression."""
+        read = value if isinstance(value, Expression) else None
+        text = None if read or value is None else write_duration(cast("float", value))
+        self.add(name, value, text=text, guard=read)
+
+    def share(self, name: str, value: Expression | float | None) -> None:
+        """Add a share, which may be an expression."""
+        self.add(name, value, text=f"{value * 100:g}%" if isinstance(value, (int, float)) else None)
+
+    def states(self, name: str, states: Collection[str]) -> None:
+        """Add states of the other machine, with their names in this one as text."""
+        told = [states] if isinstance(states, str) else states
+        now = (*sorted(map(self.renaming.state, told)),) if states else None
+        self.add(name, now, text=", ".join(told))
+
+    def part(self, what: What, name: str, text: str = "") -> Part:
+        """The part, named after its key in the file."""
+        return Part(what, name, name, self.base, self, text)
 
     def guard(self, name: str, guard: Expression | None, path: Path = ()) -> None:
         """Add an expression."""
@@ -207,9 +221,8 @@ def _format_save(save: Save) -> str:
 
 def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     """Return a state without its edges, with state names of the other machine by `names`."""
-    base: Path = ("states", state.name)
-    aspects = _Aspects(base, names)
-    aspects.add("job", state.job, ())
+    aspects = _Aspects(("states", state.name), names)
+    aspects.add("job", state.job)
     aspects.add("do", state.action.name if state.action else None)
     for name, given in state.args.items():
         seconds = _is_duration(state, name) and isinstance(given.value, float)
@@ -219,11 +232,8 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     aspects.guard("of", state.of)
     then = next((e for e in state.edges if e.role == "then"), None)
     aspects.guard("when", then.when if then else None)
-    if state.warn_at is not None:
-        aspects.add("warn_at", state.warn_at, text=_share(state.warn_at))
-    if state.within is not None:
-        read = state.within if isinstance(state.within, Expression) else None
-        aspects.add("within", state.within, text=_seconds(state.within), guard=read)
+    aspects.share("warn_at", state.warn_at)
+    aspects.seconds("within", state.within)
     if state.retry is not None:
         retry = state.retry
         waits = f"{write_duration(retry.base)} × {format_value(retry.factor)}"
@@ -231,25 +241,21 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
             "retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}"
         )
         aspects.add("retry.times", retry.times, text=f"{retry.times}")
-        aspects.add("retry.base", retry.base, text=write_duration(retry.base))
+        aspects.seconds("retry.base", retry.base)
         aspects.add("retry.factor", retry.factor)
         aspects.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
-        aspects.add("retry.most", retry.most, text=write_duration(retry.most))
+        aspects.seconds("retry.most", retry.most)
     aspects.add("failed", "next" if state.failed_next else None)
     if state.allow is not None:
         aspects.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
     aspects.sets(state.set)
     aspects.rest(state, StateShape, {"all", "next", "on"})
-    return Part("state", state.name, state.name, base, aspects, _state_line(state))
+    return aspects.part("state", state.name, _state_line(state))
 
 
 def _is_duration(state: StateSpec, name: str) -> bool:
     arg = state.action.arg(name) if state.action is not None else None
     return arg is not None and (arg.kind == "duration" or arg.type.kind == "duration")
-
-
-def _share(value: Expression | float) -> str:
-    return format_value(value) if isinstance(value, Expression) else f"{value * 100:g}%"
 
 
 def _state_line(state: StateSpec) -> str:
@@ -269,24 +275,24 @@ def _state_line(state: StateSpec) -> str:
             message = "goes on"
         case "end":
             message = "ends"
-    stop = f"stops: {state.stop}" if state.stop else ""
+    stop = state.stop and f"stops: {state.stop}"
     message = "" if stop and state.job in ("pass", "end") else message
     onward = ", ".join(dict.fromkeys(e.target for e in state.edges))
-    return "; ".join(part for part in (message, stop, f"to {onward}" if onward else "") if part)
+    return "; ".join(filter(None, (message, stop, onward and f"to {onward}")))
 
 
 def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
     """Return an edge. The guard of a `then` belongs to its state."""
     aspects = _Aspects(edge.path, names)
-    aspects.add("to", names.state(edge.target), ("to",), text=edge.target)
-    if edge.role in ("next", "on"):
-        aspects.guard("when", edge.when)
+    aspects.states("to", edge.target)
+    guard = edge.when if edge.role in ("next", "on") else None
+    aspects.guard("when", guard)
     aspects.sets(edge.set)
     for name, type in edge.data:
         aspects.add(f"data.{name}", type, ("data", name), text=str(type))
     aspects.rest(edge, OnShape, {"when", "data"})
     name = dotted_path(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
-    when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
+    when = f" when {format_value(guard)}" if guard else ""
     return Part("edge", edge.id, name, edge.path, aspects, f"to {edge.target}{when}")
 
 
@@ -294,16 +300,13 @@ def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
     """Return a rule, named after the reason that it raises or the state that it leads to."""
     aspects = _Aspects(("rules", number), names)
     aspects.guard("when", rule.when)
-    aspects.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
-    for name in ("at", "before"):
-        states = cast("tuple[str, ...]", getattr(rule, name))
-        aspects.add(name, tuple(sorted(map(names.state, states))), text=", ".join(states))
-    if rule.warn_at is not None:
-        aspects.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
+    for name in ("to", "at", "before"):
+        aspects.states(name, getattr(rule, name))
+    aspects.share("warn_at", rule.warn_at)
     aspects.rest(rule, RuleShape)
     title = rule.stop or rule.signal or f"to {rule.to}"
     raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
-    does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
+    does = ", ".join(filter(None, (raises, rule.to and f"to {rule.to}")))
     line = f"when {format_value(rule.when)}: {does}"
     return Part("rule", rule.id, title, ("rules", number), aspects, line)
 
@@ -313,31 +316,27 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
     for name, limit in spec.limits.items():
         aspects = _Aspects(("limits", name))
         text = "off" if limit.value is None else say_value(limit.value, limit.type)
-        aspects.add("value", [limit.value], ("value",), text=text)
-        aspects.add("type", str(limit.type.without_none()), ("type",))
-        yield Part("limit", name, name, ("limits", name), aspects, text)
+        aspects.add("value", [limit.value], text=text)
+        aspects.add("type", str(limit.type.without_none()))
+        yield aspects.part("limit", name, text)
     for name, var in spec.vars.items():
         aspects = _Aspects(("vars", name))
-        text = (
-            write_duration(var.value)
-            if _is_seconds(var.type, var.value)
-            else format_value(var.value)
-        )
-        aspects.add("value", [var.value], ("value",), text=text or '""')
-        aspects.add("type", str(var.type), ("type",))
-        yield Part("variable", name, name, ("vars", name), aspects, text or '""')
+        seconds = var.type.kind == "duration" and isinstance(var.value, (int, float))
+        text = (write_duration if seconds else format_value)(var.value) or '""'
+        aspects.add("value", [var.value], text=text)
+        aspects.add("type", str(var.type))
+        yield aspects.part("variable", name, text)
     for name, expression in spec.define.items():
         aspects = _Aspects(("define", name), names)
         aspects.guard("", expression)
-        aspects[""] = aspects[""]._replace(path=("define", name))
-        yield Part("definition", name, name, ("define", name), aspects, format_value(expression))
+        yield aspects.part("definition", name, format_value(expression))
     for name, reason in spec.reasons.items():
         aspects = _Aspects(("reasons", name))
         aspects.add("priority", [reason.priority], text=f"{reason.priority}")
         aspects.add("forced", [reason.forced], text=format_value(reason.forced))
         aspects.add("status", [reason.status], text=str(reason.status))
         line = f"priority {reason.priority}, {reason.status}"
-        yield Part("reason", name, name, ("reasons", name), aspects, line)
+        yield aspects.part("reason", name, line)
     said_of: tuple[tuple[What, str, Mapping[str, DataUse]], ...] = (
         ("data", "data", spec.data), ("input", "inputs", spec.inputs or {}),
     )  # fmt: skip
@@ -347,21 +346,18 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
             for word, said in use.to_dict().items():
                 aspects.add(word, said)
             text = ", ".join(f"{word}: {said}" for word, said in use.to_dict().items())
-            yield Part(what, name, name, (key, name), aspects, text)
+            yield aspects.part(what, name, text)
     for name, block in spec.memory.items():
         aspects = _Aspects(("memory", name))
         aspects.add("value", [block.value], text=block.value or '""')
         for one in ("limit", "label", "template", "on_demand"):
             aspects.add(one, getattr(block, one))
-        yield Part("memory", name, name, ("memory", name), aspects, block.value)
+        yield aspects.part("memory", name, block.value)
     for name, value in spec.model.items():
         aspects = _Aspects(("model", name))
-        text = write_duration(value) if name == "timeout" and isinstance(value, float) else None
-        aspects.add(
-            "", [value], ("model", name), text=format_value(value) if text is None else text
-        )
-        aspects[""] = aspects[""]._replace(path=("model", name))
-        yield Part("model", name, name, ("model", name), aspects, aspects[""].text)
+        seconds = name == "timeout" and isinstance(value, float)
+        aspects.add("", [value], text=(write_duration if seconds else format_value)(value))
+        yield aspects.part("model", name, aspects[""].text)
     for number, name in enumerate(spec.tools):
         yield Part("tool", name, name, ("tools", number), _lock_aspects(spec, name))
     yield from _server_parts(spec)
@@ -376,13 +372,11 @@ def approve_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
     aspects = _Aspects(("approve",), names)
     aspects.add("tools", sorted(given.tools), text=", ".join(given.tools))
     aspects.guard("when", given.when)
-    if given.within is not None:
-        aspects.add("within", given.within, text=_seconds(given.within))
-    if given.expired:
-        aspects.add("expired", names.state(given.expired), text=given.expired)
+    aspects.seconds("within", given.within)
+    aspects.states("expired", given.expired)
     aspects.rest(given, ApproveShape)
     text = ", ".join(f"{name}: {aspect.text}" for name, aspect in aspects.items())
-    yield Part("approve", "approve", "approve", ("approve",), aspects, text)
+    yield aspects.part("approve", "approve", text)
 
 
 def _server_parts(spec: MachineSpec) -> Iterator[Part]:
@@ -395,12 +389,10 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
             for key, value in getattr(server, one).items():
                 aspects.add(f"{one}.{key}", [value], (one, key), text=value)
         aspects.add("effect", str(server.effect))
-        aspects.add("timeout", server.timeout, text=write_duration(server.timeout))
-        aspects.add(
-            "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
-        )
+        aspects.seconds("timeout", server.timeout)
+        aspects.seconds("connect_timeout", server.connect_timeout)
         asks, sampling = server.elicitation, server.sampling
-        aspects.add("elicitation.within", asks.within, text=write_duration(asks.within))
+        aspects.seconds("elicitation.within", asks.within)
         aspects.add("elicitation.questions", asks.questions, text=str(asks.questions))
         if sampling is not None:
             tokens = "" if sampling.tokens is None else f", tokens: {sampling.tokens:,}"
@@ -408,7 +400,7 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
             for key in ("calls", "tokens"):
                 if (value := getattr(sampling, key)) is not None:
                     aspects.add(f"sampling.{key}", value, text=f"{value:,}")
-        yield Part("server", name, name, ("mcp_servers", name), aspects, server.reaches)
+        yield aspects.part("server", name, server.reaches)
 
 
 def _lock_aspects(spec: MachineSpec, tool: str) -> _Aspects:
@@ -431,10 +423,6 @@ def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any
             yield from _leaves(cast("Mapping[str, Any]", inner), at)
         else:
             yield at, inner
-
-
-def _is_seconds(type: Type, value: Any) -> bool:
-    return type.kind == "duration" and isinstance(value, (int, float))
 
 
 def _notes(spec: MachineSpec) -> Iterator[Part]:
@@ -466,9 +454,7 @@ def task_parts(spec: MachineSpec) -> list[Part]:
         aspects = _Aspects(("tasks", number))
         for name, value in task.items():
             aspects.add(name, [value], text=format_value(value))
-        out.append(
-            Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), aspects, task["text"])
-        )
+        out.append(aspects.part("task", f"{task['id']}", task["text"]))
     return out
 
 
@@ -479,11 +465,10 @@ def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
     for name in ("title", "about", "source", "instructions", "agent"):
         aspects.add(name, getattr(spec, name))
     aspects.add("in_doubt", spec.in_doubt)
-    aspects.add("start", names.state(spec.start), text=spec.start)
-    entries = tuple(map(names.state, spec.resume_at)) or None
-    aspects.add("resume_at", entries, text=", ".join(spec.resume_at))
-    aspects.add("continues", spec.continues or None)
-    aspects.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
+    aspects.states("start", spec.start)
+    aspects.add("resume_at", (*map(names.state, spec.resume_at),), text=", ".join(spec.resume_at))
+    aspects.add("continues", spec.continues)
+    aspects.states("on_stop", spec.on_stop)
     if isinstance(spec.tasks, str):
         aspects.add("tasks", spec.tasks)
     output = spec.output
@@ -492,4 +477,4 @@ def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
             aspects.guard(f"output.{name}", expression, ("output", name))
     else:
         aspects.guard("output", output)
-    return Part("machine", spec.name, spec.name, (), aspects)
+    return aspects.part("machine", spec.name)
