@@ -34,6 +34,7 @@ from chartloop.core.traits import BY_FIELDS
 from chartloop.core.types import ANY, STR, list_of, struct
 from chartloop.language.call_data import arguments_got, defaults_of
 from chartloop.language.expression import Expression, widen
+from chartloop.language.spec import Approve
 from chartloop.run.context import Context
 from chartloop.run.sanitize import text_for_model
 
@@ -65,22 +66,23 @@ def ask_approval(
     gate = Gate(ctx, when)
     request: dict[str, Any]
     if edited:
-        request = dict(gate.request)
-        held = [gate.judged(one) for one in open_held(request) if gate.holds(shown(one))]
+        held = [gate.judged(one) for one in open_held(gate.request) if gate.holds(shown(one))]
         now = {one["key"]: one for one in held}
-        request["calls"] = [now.get(one["key"], one) for one in request["calls"]]
+        calls = [now.get(one["key"], one) for one in gate.request["calls"]]
+        request = {**gate.request, "calls": calls}
     else:
         open_ = keyed(open_calls(ctx.messages, ctx.machine.wire_names))
-        request = {"wait": wait, "edit": gate.edit, "remember": gate.remember}
         held = [
             gate.judged({"key": key, **call.to_mapping()})
             for key, call in (open_[:1] if first else open_)
             if call.name in tools and gate.holds(call)
         ]
         if gate.edit:
-            known = ctx.machine.registry.tools
-            held = [{**one, "schema": dict(known[one["name"]].parameters)} for one in held]
-        request |= {"calls": held, "decisions": {}}
+            held = [{**one, "schema": dict(gate.known[one["name"]].parameters)} for one in held]
+        request = {
+            "wait": wait, "edit": gate.edit, "remember": gate.remember, "calls": held,
+            "decisions": {},
+        }  # fmt: skip
     request |= {
         "answer": "", "asked": [h["key"] for h in held],
         "text": question(held, by, text) if held else "",
@@ -112,26 +114,27 @@ class Cleared(NamedTuple):
     """What the model reads above the result, if a person changed the call."""
 
 
+_NO_GATE = Approve(())
+
+
 class Gate:
     """The approvals at the current step: which calls are held back, and what was decided."""
 
     def __init__(self, ctx: Context, when: Expression | None) -> None:
-        approve = ctx.machine.approve
+        approve = ctx.machine.approve or _NO_GATE
         self.ctx = ctx
         self.when = when
-        self.who = [] if approve is None else [approve.tools, approve.by, approve.not_by]
-        self.edit = approve is not None and approve.edit
-        self.remember = approve is not None and approve.remember
+        self.who = [approve.tools, approve.by, approve.not_by]
+        self.edit = approve.edit
+        self.remember = approve.remember
         self.denied: set[str] = set()
         """The keys, in the log, of calls that were denied, or not answered in time."""
-        self.tools = frozenset(approve.tools if approve is not None else ())
+        self.tools = frozenset(approve.tools)
         self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
         self.held = {one["key"]: one for one in self.request.get("calls", ())}
         self.known = ctx.machine.registry.tools
         known = ctx.kept.get(REMEMBERED, EMPTY)
-        self.marks: tuple[str, ...] = tuple(
-            known["marks"] if known.get("run") == ctx.run_id else ()
-        )
+        self.marks: Sequence[str] = known["marks"] if known.get("run") == ctx.run_id else ()
 
     @property
     def kept_after_use(self) -> Mapping[str, Any]:
@@ -139,12 +142,13 @@ class Gate:
         if not self.request:
             return EMPTY
         used: dict[str, Any] = {APPROVAL: NO_REQUEST}
-        marks = dict.fromkeys(self.marks)
-        for key, decision in self.request.get("decisions", EMPTY).items():
-            if decision["decision"] == ACCEPT and decision.get("remember"):
-                marks |= dict.fromkeys(filter(None, (self._mark(shown(self.held[key])),)))
-        known = {"run": self.ctx.run_id, "marks": list(marks)}
-        return used | {REMEMBERED: known} if marks else used
+        decided = self.request.get("decisions", EMPTY).items()
+        new = [
+            self._mark(shown(self.held[key])) for key, one in decided
+            if one["decision"] == ACCEPT and one.get("remember")
+        ]  # fmt: skip
+        marks = [*dict.fromkeys(filter(None, (*self.marks, *new)))]
+        return used | {REMEMBERED: {"run": self.ctx.run_id, "marks": marks}} if marks else used
 
     def judged(self, held: Mapping[str, Any]) -> dict[str, Any]:
         """A held call with the arguments that its tool gets, frozen for the question."""
@@ -152,12 +156,12 @@ class Gate:
 
     def holds(self, call: ToolCall) -> bool:
         """Whether a call needs an approval: see `is_held`."""
-        if call.name not in self.tools:
+        if call.name not in self.tools or (
+            self.remember and self.marks and self._mark(call) in self.marks
+        ):
             return False
-        spec = self.known.get(call.name)
-        if spec is not None and self.remember and self.marks and self._mark(call) in self.marks:
-            return False
-        return is_held(spec, call, self.ctx.facts, self.when, self.ctx.machine.registry.guards)
+        spec, guards = self.known.get(call.name), self.ctx.machine.registry.guards
+        return is_held(spec, call, self.ctx.facts, self.when, guards)
 
     def clear(self, key: str, call: ToolCall) -> Cleared | ToolResult:
         """Decide on a call right before it is made: the call to make, or the result instead."""
@@ -180,13 +184,11 @@ class Gate:
             given = call if "edited" not in held else shown({**held, "runs": held["edited"]})
             if word == ACCEPT:
                 spec = self.known.get(call.name)
-                same = [one for one in (given, now) if _is_frozen(spec, one, held)]
-                if not same:
+                same = (one for one in (given, now) if _is_frozen(spec, one, held))
+                if (now := next(same, None)) is None:
                     return self._refuse(call, "its tool would get other arguments than were shown")
-                now = same[0]
             note = f"[executed with other arguments, by {held.get('edited_by') or 'a person'}: "
-            told = f"{note}{given.arguments}]" if "edited" in held else ""
-            return Cleared(now, told)
+            return Cleared(now, f"{note}{given.arguments}]" if "edited" in held else "")
         late = self.request.get("answer") == "expired"
         if (word == DENY or late) and self.ctx.facts.marks.rules > 2:
             self.denied.add(f"{self.ctx.key}/{key}")

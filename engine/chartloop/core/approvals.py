@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from chartloop.core.conversation import arguments_of
@@ -52,8 +53,8 @@ def is_request(data: object) -> bool:
     if not isinstance(data, Mapping):
         return False
     given = cast("Mapping[str, Any]", data)
-    decisions = given["decisions"].values()
-    texts = [given["wait"], *given["asked"], *(one["decision"] for one in decisions)]
+    texts = [given["wait"], *given["asked"]]
+    texts += [one["decision"] for one in given["decisions"].values()]
     texts += [held[n] for held in given["calls"] for n in ("key", "id", "name", "arguments")]
     return all(isinstance(text, str) for text in texts)
 
@@ -113,9 +114,9 @@ def as_given(given: Any, gets: Any, defaults: list[str], at: str = "") -> Any:
         written, got = cast("dict[str, Any]", given), cast("dict[str, Any]", gets)
         if written.keys() <= got.keys():
             defaults += [at + pointer(name) for name in got if name not in written]
-        known = {n: v for n, v in got.items() if n in written}
-        return got | {
-            n: as_given(written[n], v, defaults, at + pointer(n)) for n, v in known.items()
+        return {
+            n: as_given(written[n], v, defaults, at + pointer(n)) if n in written else v
+            for n, v in got.items()
         }
     if isinstance(given, list) and isinstance(gets, list):
         some, all_ = cast("list[Any]", given), cast("list[Any]", gets)
@@ -128,7 +129,7 @@ def as_given(given: Any, gets: Any, defaults: list[str], at: str = "") -> Any:
 
 def arguments_shown(call: Data) -> dict[str, Any]:
     """The arguments of a shown call by name; empty if the model wrote something else."""
-    given = arguments_of(ToolCall("", "", call["arguments"]))
+    given = _given(call)
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
@@ -144,9 +145,12 @@ def argument_lines(call: Data) -> list[tuple[str, str]]:
     Each can be read back as it was. What is not an object stands alone, without a name.
     """
     fields = sorted(arguments_shown(call).items())
-    if not fields:
-        return [("", visible_json(arguments_of(ToolCall("", "", call["arguments"]))))]
-    return [(visible_json(name), visible_json(value)) for name, value in fields]
+    lines = [(visible_json(name), visible_json(value)) for name, value in fields]
+    return lines or [("", visible_json(_given(call)))]
+
+
+def _given(call: Data) -> Any:
+    return arguments_of(ToolCall("", "", call["arguments"]))
 
 
 MONEY = re.compile(r"(^|_)(usd|eur|gbp|chf|jpy|amount|price|cost|fee)($|_)|(Amount|Price|Cost)$")
@@ -167,11 +171,10 @@ def call_line(call: Data) -> str:
 
     The arguments can be read back as they were. What is not an object stands as it is.
     """
-    fields = arguments_shown(call).items()
-    given = arguments_of(ToolCall("", "", call["arguments"]))
-    pairs = [f"{visible_json(name)}: {visible_json(value)}" for name, value in sorted(fields)]
+    pairs = [": ".join(pair) if pair[0] else pair[1] for pair in argument_lines(call)]
     pairs.sort(key=lambda pair: len(pair) > SHORT)
-    text = f"{{{', '.join(pairs)}}}" if isinstance(given, dict) else visible_json(given)
+    text = ", ".join(pairs)
+    text = f"{{{text}}}" if arguments_shown(call) else text
     if filled := ", ".join(_name(at[1:]) for at in call.get("defaults", ())):
         text += f" (default: {filled})"
     for name, said in call.get("left_out", {}).items():
@@ -190,7 +193,7 @@ def argument_rows(call: Data) -> list[dict[str, Any]]:
     """
     fields, left = arguments_shown(call), call.get("left_out", {})
     if not fields and not left:
-        fields = {"": arguments_of(ToolCall("", "", call["arguments"]))}
+        fields = {"": _given(call)}
     known = fields.get("currency")
     rows: list[tuple[tuple[int, bool, str], dict[str, Any]]] = []
     for name, value in fields.items():
@@ -266,13 +269,10 @@ def _plain(text: str, *, within: bool = False) -> str:
     """
     shown = visible_json(text)
     odd = "(default" in text or (within and (": " in text or text[:1] in "•│"))
-    try:
+    with suppress(ValueError):
         json.loads(text)
-    except ValueError:
-        plain = text.strip() == text and bool(text) and not odd
-    else:
-        plain = False
-    return _unquoted(shown) if plain else shown
+        odd = True
+    return shown if odd or not text or text.strip() != text else _unquoted(shown)
 
 
 def _unquoted(shown: str) -> str:
@@ -306,11 +306,7 @@ DEEPEST = 6
 
 def _entry(head: str, part: Any, depth: int) -> Iterator[str]:
     lines = list(_lines(part, depth + 1))
-    if len(lines) == 1:
-        yield head + lines[0].strip()
-    else:
-        yield head.rstrip()
-        yield from lines
+    yield from [head + lines[0].strip()] if len(lines) == 1 else [head.rstrip(), *lines]
 
 
 def settle(request: Data, event: str, data: Data) -> Data:
@@ -394,11 +390,9 @@ def _decision_faults(request: Data, key: str, decision: Data) -> Iterator[tuple[
 
 def _decision(value: Any, event: str) -> dict[str, Any]:
     """A decision on one call in full; ``"accept"`` is short for ``{"decision": "accept"}``."""
-    if not isinstance(value, Mapping):
-        value = {"decision": value}
-    given = dict(cast("Mapping[str, Any]", value))
+    given = cast("Data", value if isinstance(value, Mapping) else {"decision": value})
     usual = EDIT if "arguments" in given else ACCEPT if "result" in given else None
-    if event == DENY and given.keys() == {"note"}:
+    if event == DENY and set(given) == {"note"}:
         usual = DENY
     word = given.get("decision", usual)
     return {**given, "decision": word if isinstance(word, str) else None}
