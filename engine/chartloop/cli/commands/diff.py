@@ -36,9 +36,12 @@ _BY_SUFFIX = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ConsentOptions(RunOptions):
-    """What `diff` and `review` may be asked about consent."""
+class CompareOptions(RunOptions):
+    """The options that `diff` and `review` share."""
 
+    output: str | None = option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
+    )
     journal: str | None = option(
         "--journal", type=click.Path(dir_okay=False), metavar="PATH|URL",
         help="Also say which calls of its runs asked and no longer would, or the other way round.",
@@ -58,26 +61,20 @@ class ConsentOptions(RunOptions):
 
     def exit_code(self, found: Sequence[Diff | None]) -> int:
         """The exit code of comparisons; None where one of the two machines does not exist."""
-        match self.fail_on:
-            case "loosened":
-                return LOOSENED if any(one is not None and one.loosened for one in found) else OK
-            case "differs":
-                return OK if all(one is not None and one.same for one in found) else DIFFERS
-            case _:
-                return OK
+        if self.fail_on == "loosened":
+            return LOOSENED if any(one is not None and one.loosened for one in found) else OK
+        same = self.fail_on == "invalid" or all(one is not None and one.same for one in found)
+        return OK if same else DIFFERS
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class DiffOptions(ConsentOptions):
+class DiffOptions(CompareOptions):
     """The options of `diff`."""
 
     format: str | None = option(
         "--format",
         type=click.Choice(_FORMATS),
         help="Default: by the suffix of the output, else text.",
-    )
-    output: str | None = option(
-        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
     )
     full: bool = option(
         "--full", is_flag=True, help="Draw the whole machine, not only what changed."
@@ -105,23 +102,23 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @click.argument("before", shell_complete=completion.machines)
 @click.argument("after", shell_complete=completion.machines)
 @parameters.options_of(DiffOptions)
-@parameters.options_of(ConsentOptions)
+@parameters.options_of(CompareOptions)
 @parameters.tools_option
 @parameters.define_option
 @pass_options(DiffOptions)
 def diff(before: str, after: str, options: DiffOptions) -> None:
     """Show what differs between two machines, in words and pictures."""
     form = options.format or _form_of(options.output)
+    code = USAGE
     try:
-        result = _compare(before, after, options)
-        if result is not None:
+        if (machines := machines_at((before, after), options)) is not None:
+            (one, old), (other, new) = machines
+            result = options.on_record(differences.diff(old, new, names=(one, other)))
             _write(result, form, options.output, options.full)
+            code = options.exit_code([result])
     except ChartloopError as error:
         say_error(error)
-        raise click.exceptions.Exit(USAGE) from None
-    if result is None:
-        raise click.exceptions.Exit(USAGE)
-    raise click.exceptions.Exit(options.exit_code([result]))
+    raise click.exceptions.Exit(code)
 
 
 def _form_of(output: str | None) -> str:
@@ -131,15 +128,6 @@ def _form_of(output: str | None) -> str:
         known = " ".join(_BY_SUFFIX)
         raise click.UsageError(f"`{suffix}` is not a format: end the name with one of {known}")
     return _BY_SUFFIX.get(suffix, "text")
-
-
-def _compare(before: str, after: str, options: DiffOptions) -> Diff | None:
-    """Compare two machines. None, with findings on stderr, if a side is not a machine."""
-    machines = machines_at((before, after), options)
-    if machines is None:
-        return None
-    (one, old), (other, new) = machines
-    return options.on_record(differences.diff(old, new, names=(one, other)))
 
 
 # output -------------------------------------------------------------------------------------
@@ -178,11 +166,5 @@ def _render(result: Diff, form: str, full: bool) -> str | bytes:
             return result.text()
         case "json":
             return console.as_json(result.to_dict()) + "\n"
-        case "mermaid":
-            return result.picture(full=full).mermaid()
-        case "dot":
-            return result.picture(full=full).dot()
-        case "svg":
-            return result.picture(full=full).svg()
         case _:
-            return result.picture(full=full).png()
+            return getattr(result.picture(full=full), form)()

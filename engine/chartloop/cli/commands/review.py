@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.commands.diff import ConsentOptions, save
+from chartloop.cli.commands.diff import CompareOptions, save
 from chartloop.cli.error_report import USAGE, MisuseError, say_error
 from chartloop.cli.late import at_first_use
 from chartloop.cli.machine_loader import own_of
@@ -28,14 +28,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class ReviewOptions(ConsentOptions):
+class ReviewOptions(CompareOptions):
     """The options of `review`."""
 
     format: str | None = option(
         "--format", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True
-    )
-    output: str | None = option(
-        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
     )
     pictures: str | None = option(
         "--pictures",
@@ -71,7 +68,7 @@ calls no longer wait for a person, or it is not known whether they do.
 @click.argument("base", metavar="BASE[..HEAD]")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @parameters.options_of(ReviewOptions)
-@parameters.options_of(ConsentOptions)
+@parameters.options_of(CompareOptions)
 @parameters.tools_option
 @pass_options(ReviewOptions)
 def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
@@ -94,9 +91,9 @@ def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if any(one.invalid for one in reviewed):
-        raise click.exceptions.Exit(USAGE)
-    raise click.exceptions.Exit(options.exit_code([one.diff for one in reviewed]))
+    invalid = any(one.invalid for one in reviewed)
+    code = USAGE if invalid else options.exit_code([one.diff for one in reviewed])
+    raise click.exceptions.Exit(code)
 
 
 def _sides(revisions: str) -> tuple[str, str | None]:
@@ -156,13 +153,10 @@ def _markdown(
     options: ReviewOptions,
 ) -> str:  # fmt: skip
     def links(one: Reviewed) -> Mapping[str, str]:
-        template = options.link
-        if template is None:
-            return {}
         return {
-            kind: comment.link(template, name)
+            kind: comment.link(options.link, name)
             for (path, kind), name in names.items()
-            if path == one.path
+            if options.link is not None and path == one.path
         }
 
     return comment.comment(scope, found, links=links)

@@ -53,7 +53,7 @@ class _Section:
     brief: bool = False
 
     def text(self) -> str:
-        return "\n\n".join(part for part in self._parts() if part)
+        return "\n\n".join(filter(None, self._parts()))
 
     def _parts(self) -> Iterator[str]:
         yield f"### {code(self.reviewed.path)}"
@@ -89,12 +89,11 @@ def comment(
 ) -> str:
     """Return the comment, ending with a newline. `links` gives those of a machine's pictures."""
     changed = [one for one in reviewed if not one.same]
-    alike = [one for one in reviewed if one.same]
     base = code(f"{scope.base.name} ({scope.base.short})")
     compared = f"Machines from {base} to {code(scope.now)}, compared by meaning."
     head = f"{MARKER}\n## {_escape_markdown(verdict(reviewed))}\n\n{compared}"
-    same = ", ".join(code(one.path) for one in alike)
-    tail = f"_Written differently, the same machine: {same}._" if alike else ""
+    same = ", ".join(code(one.path) for one in reviewed if one.same)
+    tail = f"_Written differently, the same machine: {same}._" if same else ""
     alone = len(changed) == 1 and not changed[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in changed]
     return _fit_sections(head, sections, tail)
@@ -137,7 +136,7 @@ def _fit_sections(head: str, sections: list[_Section], tail: str) -> str:
             continue
         sections[at], texts[at] = smaller, smaller.text()
     more = f"_{say_count(dropped, 'more machine')} did not fit._" if dropped else ""
-    return "\n\n".join(part for part in (head, *texts, more, tail) if part) + "\n"
+    return "\n\n".join(filter(None, (head, *texts, more, tail))) + "\n"
 
 
 # parts --------------------------------------------------------------------------------------
@@ -177,13 +176,14 @@ def _consent(one: Reviewed) -> str:
         return ""
     counts = Counter(said.kind for said in one.diff.consent if said.kind != "changed")
     head = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "the same calls ask"
-    lines: list[str] = []
-    for said in one.diff.consent[:_FINDINGS]:
-        lines += _wrapped(said, one.diff.files)
-    parts = [f"**Consent: {head}.**", _block(lines, "diff")]
-    if len(one.diff.consent) > _FINDINGS:
-        parts.append(f"_and {len(one.diff.consent) - _FINDINGS} more_")
-    return "\n\n".join(parts)
+    lines = ["\n".join(_wrapped(said, one.diff.files)) for said in one.diff.consent]
+    return _listed(f"**Consent: {head}.**", lines)
+
+
+def _listed(head: str, lines: Sequence[str]) -> str:
+    """A heading and the first of some lines of a diff, with the number of the others."""
+    more = [f"_and {len(lines) - _FINDINGS} more_"] if len(lines) > _FINDINGS else []
+    return "\n\n".join([head, _block(lines[:_FINDINGS], "diff"), *more])
 
 
 def _wrapped(change: Change | Consent, files: tuple[str, str]) -> list[str]:
@@ -223,12 +223,8 @@ def _checks(one: Reviewed) -> str:
     if not appeared and not mended:
         stay = f", as before: {say_count(after, 'finding')}" if after and one.before else ""
         return "" if one.after is None else f"Checks: nothing new{stay}."
-    parts = [f"Checks: {len(appeared)} new, {len(mended)} fixed."]
     lines = [*(_finding("-", f) for f in appeared), *(_finding("+", f) for f in mended)]
-    parts.append(_block(lines[:_FINDINGS], "diff"))
-    if len(lines) > _FINDINGS:
-        parts.append(f"_and {len(lines) - _FINDINGS} more_")
-    return "\n\n".join(parts)
+    return _listed(f"Checks: {len(appeared)} new, {len(mended)} fixed.", lines)
 
 
 _FINDINGS = 20
@@ -241,11 +237,8 @@ def _flows(one: Reviewed) -> str:
     lines = [f"- new: {label} text to {to}: {way}" for (label, to), way in one.new_flows.items()]
     gone = ", ".join(f"{label} text to {to}" for label, to in one.gone_flows)
     lines += [f"+ gone: {gone}"] if gone else []
-    parts = [f"Data that may leave: {len(one.new_flows)} new, {len(one.gone_flows)} gone."]
-    parts.append(_block(map(one_line, lines[:_FINDINGS]), "diff"))
-    if len(lines) > _FINDINGS:
-        parts.append(f"_and {len(lines) - _FINDINGS} more_")
-    return "\n\n".join(parts)
+    head = f"Data that may leave: {len(one.new_flows)} new, {len(one.gone_flows)} gone."
+    return _listed(head, [*map(one_line, lines)])
 
 
 def _finding(sign: str, finding: Finding) -> str:
@@ -263,9 +256,8 @@ def pictures(one: Reviewed) -> Mapping[str, ReviewPicture]:
     merged = _merged_chart(one)
     if merged is None:
         return {}
-    if one.diff is None:
-        return {"full": ReviewPicture(merged)}
-    return {"changes": ReviewPicture(focus(merged)), "full": ReviewPicture(merged)}
+    changes = {} if one.diff is None else {"changes": ReviewPicture(focus(merged))}
+    return {**changes, "full": ReviewPicture(merged)}
 
 
 def _merged_chart(one: Reviewed) -> Merged | None:
@@ -278,8 +270,7 @@ def _merged_chart(one: Reviewed) -> Merged | None:
 
 
 def _mermaid(one: Reviewed) -> str:
-    kinds = pictures(one)
-    picture = kinds.get("changes") or kinds.get("full")
+    picture = next(iter(pictures(one).values()), None)
     return picture.mermaid() if picture is not None else ""
 
 
@@ -288,10 +279,8 @@ def file_names(reviewed: Iterable[Reviewed]) -> Mapping[tuple[str, str], str]:
     out: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
     for one in reviewed:
-        stem = (
-            re.sub(r"[^A-Za-z0-9_.-]+", "-", one.path.rpartition(".")[0]).strip("-.") or "machine"
-        )
-        stem = stem[:120]
+        stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", one.path.rpartition(".")[0]).strip("-.")[:120]
+        stem = stem or "machine"
         number, name = 2, stem
         while name in taken:
             name, number = f"{stem}-{number}", number + 1
@@ -312,7 +301,7 @@ def link(template: str, name: str) -> str:
 def code(text: str) -> str:
     """Return any text as a Markdown code span."""
     line = one_line(text) or " "
-    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    fence = _fence(line, 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{fence}{pad}{line}{pad}{fence}"
 
@@ -320,25 +309,18 @@ def code(text: str) -> str:
 def _block(lines: Iterable[str], language: str) -> str:
     """Any lines as a Markdown code block."""
     text = printable("\n".join(lines))
-    fence = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    fence = _fence(text, 3)
     return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """More backticks than the text has anywhere in a row."""
+    return max(re.findall("`+", text), default="").ljust(least - 1, "`") + "`"
 
 
 def _escape_markdown(text: str) -> str:
     """Escape a text for Markdown and HTML."""
+    entities = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
     return re.sub(
-        r"([\\`*_{}\[\]()<>#+\-.!|~@&$])", lambda m: _SAFE.get(m[1], f"\\{m[1]}"), one_line(text)
+        r"[\\`*_{}\[\]<>#!|~@&$]", lambda m: entities.get(m[0], f"\\{m[0]}"), one_line(text)
     )
-
-
-_SAFE = {
-    "<": "&lt;",
-    ">": "&gt;",
-    "&": "&amp;",
-    "@": "&#64;",
-    ".": ".",
-    "(": "(",
-    ")": ")",
-    "-": "-",
-    "+": "+",
-}

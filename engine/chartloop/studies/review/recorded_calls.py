@@ -48,8 +48,7 @@ def with_recorded_calls(diff: Diff, runs: Runs) -> Diff:
     for run in recorded_runs(runs, diff.before.name, children=True):
         if isinstance(run, Unread):
             continue
-        chart = chart_of(run.machine) or diff.before.chart
-        for call, facts in _calls(chart, run):
+        for call, facts in _calls(chart_of(run.machine) or diff.before.chart, run):
             both = [gate.get((run.row.machine, call.name)) for gate in gates]
             asked, asks = (gate is None or gate(call, facts) for gate in both)
             called[call.name] += any(both)
