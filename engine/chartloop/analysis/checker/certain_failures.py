@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from chartloop.analysis.checker.check_context import CheckContext, guards_of, outputs_of, value_of
+from chartloop.analysis.checker.check_context import (
+    CheckContext,
+    guards_of,
+    outputs_of,
+    ranges_of,
+    value_of,
+)
 from chartloop.analysis.checker.shadowed import say_limits
 from chartloop.core.specs import Effect
 from chartloop.core.units import say_count, say_elapsed
@@ -42,7 +48,7 @@ _DIVIDING = ("/", "//", "%")
 
 def check_failing(context: CheckContext) -> None:
     """Find divisions by zero, indices past the end, deadlines of zero, and cut off retries."""
-    known = as_written(context)
+    known = ranges_of(context.fixed)
     for path, expression in _expressions(context):
         reads_parts = expression.may_fail or "[" in expression.text
         node = _failing(context, expression.root, known) if reads_parts else None
@@ -66,12 +72,6 @@ def check_failing(context: CheckContext) -> None:
         _deadline(context, state, known)
         if state.retry is not None and state.action is not None and context.signals_stop:
             _retry(context, state, state.retry)
-
-
-def as_written(context: CheckContext) -> Known:
-    """Return a lookup of the facts that nothing in the file changes."""
-    fixed = {name: of_plain(value) for name, value in context.fixed.items()}
-    return lambda fact: fixed.get(fact.path)
 
 
 # divisions ----------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
 from chartloop.language.expression.runtime import GUARD_ERRORS, no_oracle
 from chartloop.language.file.unreadable import Unread
+from chartloop.language.intervals.evaluate import Known
+from chartloop.language.intervals.interval import of_plain
 from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec, path_in_file
 from chartloop.language.template.template import Template
@@ -267,6 +269,13 @@ def value_of(part: object, known: Mapping[str, Any]) -> tuple[Any, ...]:
 
     Raises one of `GUARD_ERRORS` if it has none.
     """
+    if isinstance(part, Mapping):
+        named = cast("Mapping[str, object]", part)
+        values = value_of([*named.values()], known)
+        return tuple(dict(zip(named, each, strict=True)) for each in values)
+    if isinstance(part, (list, tuple)):
+        items = [value_of(one, known) for one in cast("list[object]", part)]
+        return () if () in items else ([value for (value,) in items],)
     if not isinstance(part, (Expression, Template)):
         return (part,)
     if not part.reads <= known.keys() or getattr(part, "opaque", ()):
@@ -279,6 +288,11 @@ def value_of(part: object, known: Mapping[str, Any]) -> tuple[Any, ...]:
     if isinstance(part, Template):
         return (part.render(facts.to_mapping()),)
     return (part.fn(facts, no_oracle),)
+
+
+def ranges_of(known: Mapping[str, object]) -> Known:
+    """Return a lookup of facts with known values."""
+    return lambda fact: of_plain(known[fact.path]) if fact.path in known else None
 
 
 def outputs_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:

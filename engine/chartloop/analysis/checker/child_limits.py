@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.analysis.checker.certain_failures import as_written
-from chartloop.analysis.checker.check_context import CheckContext, Embedding, successors_of
+from chartloop.analysis.checker.check_context import (
+    CheckContext,
+    Embedding,
+    ranges_of,
+    successors_of,
+)
 from chartloop.analysis.checker.missing_inputs import lacking_states
 from chartloop.analysis.checker.waits import endless_waits
 from chartloop.core.errors import LimitError, nearest
@@ -232,7 +236,7 @@ def _stopped_at_once(context: CheckContext, use: _Use) -> None:
 def _limit(context: CheckContext, child: MachineSpec, name: str, given: Given) -> Value | None:
     """A limit that a state gives its child, as far as the file fixes it."""
     if isinstance(given.value, Expression):
-        return judge(given.value.root, as_written(context))
+        return judge(given.value.root, ranges_of(context.fixed))
     try:
         return of_plain(limit_value(child, name, given.value))
     except LimitError:

@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from chartloop.analysis.checker.certain_failures import as_written
-from chartloop.analysis.checker.check_context import CheckContext, reads_of
+from chartloop.analysis.checker.check_context import CheckContext, ranges_of, reads_of
 from chartloop.core.digraph import reachable
 from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
-from chartloop.language.intervals.evaluate import judge, surely
-from chartloop.language.intervals.interval import Value, of_plain
+from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.spec import StateSpec
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.regions import Holds, RuleHolds
@@ -37,16 +35,6 @@ def check_supplies(context: CheckContext) -> None:
     """
     if context.broken:
         return
-    states, inputs = context.spec.states, context.spec.inputs
-    if context.alone and inputs is not None and not {"task", "messages"} & inputs.keys():
-        starts = {context.spec.start, *context.starts}
-        lacking = lacking_states(states, context.successors, starts, "task")
-        for name in context.in_order(lacking):
-            message = (
-                f"`{name}` receives a task, and `inputs` does not list `task`: it always fails"
-            )
-            hint = "list `task`, or write `optional: true` where it receives"
-            context.say("CL363", ("states", name, "do"), message, hint=hint)
     for thing in _MISSING:
         if thing not in context.shared and not _of_the_file(context, thing):
             _lacking(context, thing)
@@ -72,13 +60,15 @@ def _lacking(context: CheckContext, thing: Thing) -> None:
     if not consumers:
         return
     code, message, hint = _MISSING[thing]
-    without = _taken_without_tasks(context) if thing == "tasks" else None
+    without = _taken(context, ranges_of(_NO_TASKS)) if thing == "tasks" else None
     lacking = lacking_states(states, context.successors, starts, thing, without) & consumers
     for name in context.in_order(lacking):
         context.say(code, ("states", name, "do"), message.format(name), hint=hint)
     if consumers <= lacking or thing == "calls":  # without a call it succeeds
         return
-    written = lacking_states(states, _taken_as_written(context), starts, thing, without)
+    written = lacking_states(
+        states, _taken(context, ranges_of(context.fixed)), starts, thing, without
+    )
     for name in context.in_order((written & consumers) - lacking):
         message = f"`{name}` fails unless a caller changes variables or limits: as written, "
         message += f"no path brings a {_CALLED[thing]}"
@@ -86,11 +76,16 @@ def _lacking(context: CheckContext, thing: Thing) -> None:
 
 
 _CALLED: Mapping[Thing, str] = {
-    "conversation": "message to send", "tasks": "task", "checkpoint": "checkpoint",
+    "task": "task", "conversation": "message to send", "tasks": "task", "checkpoint": "checkpoint",
     "reply": "reply to read", "calls": "reply with tool calls",
 }  # fmt: skip
 
 _MISSING: Mapping[Thing, tuple[str, str, str]] = {
+    "task": (
+        "CL363",
+        "`{}` receives a task, and `inputs` does not list `task`: it always fails",
+        "list `task`, or write `optional: true` where it receives",
+    ),
     "conversation": (
         "CL342",
         "`{}` calls the model with an empty conversation: the task of the run is not sent",
@@ -133,16 +128,22 @@ _FOR_NOTHING: Mapping[Thing, tuple[str, str]] = {
     ),
 }
 """For each thing: the message and hint for what leaves it where nothing uses it."""
-_NO_TASKS: Mapping[str, Value] = {
-    "queue.size": of_plain(0), "queue.done": of_plain(0), "queue.failed": of_plain(0),
-    "queue.primary_done": of_plain(True), "queue.current": of_plain(None),
+_NO_TASKS = {
+    "queue.size": 0, "queue.done": 0, "queue.failed": 0, "queue.primary_done": True,
+    "queue.current": None,
 }  # fmt: skip
 """The facts of a queue to which no task was ever added."""
+
+
+_GIVEN = {"task", "messages"}
+"""The inputs of which either can be received."""
 
 
 def _of_the_file(context: CheckContext, supply: Thing) -> bool:
     """Whether the file itself gives the supply, without an action."""
     spec = context.spec
+    if supply == "task":
+        return not context.alone or spec.inputs is None or bool(_GIVEN & spec.inputs.keys())
     if supply == "tasks":
         return spec.tasks is not None or context.has_key("tasks")
     if supply == "calls":  # a file without a model call works on the conversation of its caller
@@ -174,20 +175,8 @@ def lacking_states(
     return lacking & (first | behind(ahead, first))
 
 
-def _taken_without_tasks(context: CheckContext) -> Onward:
-    """For each state, the states that it may lead to while the queue is empty."""
-    out: dict[str, set[str]] = {}
-    for t in context.chart.step.transitions():
-        guards = (g.expression.root for g in t.guards if isinstance(g, Holds))
-        shut = any(surely(judge(g, lambda f: _NO_TASKS.get(f.path))) is False for g in guards)
-        if t.dest is not None and not shut:
-            out.setdefault(t.source, set()).add(t.dest)
-    return out
-
-
-def _taken_as_written(context: CheckContext) -> Onward:
-    """For each state, those that it leads to with the limits and variables of the file."""
-    known = as_written(context)
+def _taken(context: CheckContext, known: Known) -> Onward:
+    """For each state, those that it may lead to while some facts have known values."""
     verdicts: dict[Expression, bool | None] = {}
     out: dict[str, set[str]] = {}
     decided: set[str] = set()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chartloop.analysis.checker.certain_failures import SHORTEST_CALL, as_written
-from chartloop.analysis.checker.check_context import CheckContext, guards_of
+from chartloop.analysis.checker.certain_failures import SHORTEST_CALL
+from chartloop.analysis.checker.check_context import CheckContext, guards_of, ranges_of
 from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, OF_DENIALS, is_part
 from chartloop.analysis.checker.knowledge import groups
 from chartloop.analysis.checker.limit_guards import reads_of_guards
@@ -172,7 +172,7 @@ def _range(context: CheckContext, state: StateSpec) -> None:
     for arg in state.action.args if state.action is not None else ():
         if not arg.at_least or not {arg.name, arg.at_least} <= state.args.keys():
             continue
-        known = as_written(context)
+        known = ranges_of(context.fixed)
         least, most = (_fixed_number(state.args[n].value, known) for n in (arg.at_least, arg.name))
         if least is not None and most is not None and most < least:
             message = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
@@ -201,7 +201,7 @@ def _late(context: CheckContext) -> None:
     """Report deadlines past the moment at which a rule stops every run."""
     if not context.signals_stop:
         return
-    known, behind_stops = as_written(context), epilogue(context)
+    known, behind_stops = ranges_of(context.fixed), epilogue(context)
     for state in context.spec.states.values():
         if state.name in behind_stops:
             continue  # no rule is evaluated there
@@ -229,7 +229,7 @@ def _no_time_left(context: CheckContext) -> None:
     raised = any(raised_by_states(context.spec)) or not context.signals_stop
     if rule is None or raised or context.has_finding_at((*rule.path, "when")):
         return
-    states, known = context.spec.states, as_written(context)
+    states, known = context.spec.states, ranges_of(context.fixed)
     least = dict.fromkeys(({context.spec.start, *context.starts} & states.keys()), 0.0)
     pending = [*least]
     while pending:
