@@ -96,10 +96,6 @@ class Field:
     """The field that has no effect if this one is below its value."""
     arguments_of: str = ""
     """The field that names the tool which takes these arguments."""
-    into_block: Literal["", "end", "part"] = ""
-    """Where the text goes in the memory block that another field names."""
-    in_block: bool = False
-    """Whether that memory block must hold the text."""
     role: Role | None = None
 
 

@@ -522,9 +522,9 @@ async def tool(
 async def update_memory(
     ctx: Context,
     block: Annotated[str, Name("block")] = "",
-    append: Annotated[str, Field(into_block="end")] = "",
-    old: Annotated[str, Field(in_block=True)] = "",
-    new: Annotated[str, Field(into_block="part")] = "",
+    append: str = "",
+    old: str = "",
+    new: str = "",
 ) -> Outcome:
     """Appends to memory blocks or replaces text in them, by memory tools or by `with`.
 

@@ -571,6 +571,4 @@ def _field(p: Parameter, place: str) -> ArgSpec:
         said.needs,
         said.at_least,
         said.arguments_of,
-        said.into_block,
-        said.in_block,
     )

@@ -146,10 +146,6 @@ class ArgSpec:
     """The field that has no effect if this one is below its value."""
     arguments_of: str = ""
     """The field that names the tool which takes these arguments."""
-    into_block: Literal["", "end", "part"] = ""
-    """Where the text goes in the memory block that another field names."""
-    in_block: bool = False
-    """Whether that memory block must hold the text."""
 
     @property
     def written_as(self) -> str:

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.analysis.checker.check_context import CheckContext
+from chartloop.analysis.checker.check_context import CheckContext, value_of
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.specs import ToolSpec
 from chartloop.core.types import ANY
 from chartloop.core.visible import short
 from chartloop.language.spec import StateSpec
-from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
 
 
@@ -125,37 +124,12 @@ def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[
 
 def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
     """The tool's complaints about fixed arguments; empty if it accepts them."""
-    if not _is_fixed(arguments):
-        return ""
     try:
-        tool.parse(json.dumps(_plain(arguments), ensure_ascii=False))
+        for value in value_of(arguments, {}):
+            tool.parse(json.dumps(value, ensure_ascii=False))
     except ValueError as error:
         faults = [line.removeprefix("- ") for line in str(error).splitlines()]
         return "; ".join(faults[1:] or faults)
     except Exception:  # noqa: BLE001  a fault of the application's schema, not of the file
         return ""
     return ""
-
-
-def _is_fixed(value: Any) -> bool:
-    match value:
-        case Template():
-            return value.constant
-        case Mapping():
-            return all(map(_is_fixed, cast("Mapping[str, Any]", value).values()))
-        case list():
-            return all(map(_is_fixed, cast("list[Any]", value)))
-        case _:
-            return True
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Template():
-            return value.text
-        case Mapping():
-            return {k: _plain(v) for k, v in cast("Mapping[str, Any]", value).items()}
-        case list():
-            return [_plain(v) for v in cast("list[Any]", value)]
-        case _:
-            return value
