@@ -17,7 +17,7 @@ from chartloop.analysis.checker.knowledge import Knowledge, groups
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim
 from chartloop.language.expression import Expression, Scope, parse
-from chartloop.language.expression.tree import Compare, Fact, facts_of
+from chartloop.language.expression.tree import facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.guard_text import say_value
@@ -80,18 +80,20 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             return False
         wins = rule.kind == "detour" or _rank(context, other) < _rank(context, rule)
         both = [Claim(rule.when.root), Claim(other.when.root, False)]
-        later = _counted_together(context, rule.when, 1) if "run.steps" in other.when.reads else []
-        if not later and not rule.when.reads & other.when.reads and not _share_facts(rule, other):
+        counted = {r for r in other.when.reads if not r.startswith("limits.")} == {"run.steps"}
+        if not counted and not rule.when.reads & other.when.reads and not _share_facts(rule, other):
             continue
         if wins and not _ask(context, both, path):
             text = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
             hint = "remove it, or let it read something else"
             context.say("CL328", path, text, hint=hint)
             return True
-        before = _counted_past(context, rule, other)
-        if later and not other.at:  # one step before the rule may hold, the other does
-            before = before or not _ask(context, [*both, *later], path, context.as_written)
-        both += _counted_together(context, rule.when)
+        before, together = False, _counted_together(context, rule.when)
+        if counted and not other.at:  # one step before the rule may hold, the other does
+            earlier = other.when.text.replace("run.steps", "(run.steps - 1)")
+            was = Claim(parse(earlier, Scope(context.spec.roots)).root, False)
+            before = not _ask(context, [both[0], was, *together], path, context.as_written)
+        both += together
         if before or (wins and not _ask(context, both, path, context.as_written)):
             values = say_limits(context, rule.when, other.when)
             at = f" with {values}" if values else ""
@@ -126,34 +128,16 @@ def _share_facts(rule: Rule, other: Rule) -> bool:
     return bool(usage - {"limits"})
 
 
-def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
-    """Whether steps, which are counted one by one, reach the other rule's bound first."""
-    if other.at or rule.kind == "detour":
-        return False
-    mine, theirs = _steps(context, rule.when), _steps(context, other.when)
-    return mine is not None and theirs is not None and theirs < mine
-
-
-def _counted_together(context: CheckContext, guard: Expression, more: int = 0) -> list[Claim]:
-    """The claims of the steps about the counters of a guard; `more`: so many steps before."""
+def _counted_together(context: CheckContext, guard: Expression) -> list[Claim]:
+    """The claims of the steps about the counters of a guard."""
     scope, acting = Scope(context.spec.roots), context.chart.acting
-    most = {f"run.visits.{name}": more + 1 for name in acting} | dict.fromkeys(_OF_STEPS, more)
+    most = {f"run.visits.{name}": 1 for name in acting} | dict.fromkeys(_OF_STEPS, 0)
     reads = sorted(guard.reads & most.keys())
     return [Claim(parse(f"{r} <= run.steps + {most[r]}", scope).root) for r in reads]
 
 
 _OF_STEPS = ("errors.consecutive", "errors.retries", "progress.stalled_steps")
 """The counters to which a step adds at most one."""
-
-
-def _steps(context: CheckContext, guard: Expression) -> float | None:
-    """The bound of a guard of the form ``run.steps >= bound``; None for other guards."""
-    match guard.root:
-        case Compare(first=Fact(path="run.steps"), links=(link,)) if link.op in (">=", ">"):
-            low, high = context.as_written.range(link.right)
-            return low + (link.op == ">") if low == high else None
-        case _:
-            return None
 
 
 # limits -------------------------------------------------------------------------------------
