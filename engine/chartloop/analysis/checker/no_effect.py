@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chartloop.analysis.checker.certain_failures import SHORTEST_CALL
 from chartloop.analysis.checker.check_context import CheckContext, guards_of, ranges_of
 from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, OF_DENIALS, is_part
 from chartloop.analysis.checker.knowledge import groups
@@ -21,10 +20,9 @@ from chartloop.core.units import say_elapsed
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Const, Fact, walk
 from chartloop.language.intervals.evaluate import Known, judge
-from chartloop.language.intervals.interval import INF, Range, of_plain
+from chartloop.language.intervals.interval import Range, of_plain
 from chartloop.language.spec import MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.signals import raised_by_states
 from chartloop.machine.abstract.thresholds import World
 
 _ELAPSED, _IDLE = "run.elapsed", "run.idle"
@@ -42,7 +40,6 @@ def check_pointless(context: CheckContext) -> None:
     _unused_children(context)
     _model(context)
     _late(context)
-    _no_time_left(context)
     _words(context)
     _one_item(context)
 
@@ -221,50 +218,6 @@ def _late(context: CheckContext) -> None:
             hint = "make `within` shorter, or the limit longer"
             context.say("CL354", ("states", state.name, "within"), message, hint=hint)
             break
-
-
-def _no_time_left(context: CheckContext) -> None:
-    """Report a limit of time that is over before any run can have reached an end of the file."""
-    end, rule = _end_of_time(context, _ELAPSED)
-    raised = any(raised_by_states(context.spec)) or not context.signals_stop
-    if rule is None or raised or context.has_finding_at((*rule.path, "when")):
-        return
-    states, known = context.spec.states, ranges_of(context.fixed)
-    least = dict.fromkeys(({context.spec.start, *context.starts} & states.keys()), 0.0)
-    pending = [*least]
-    while pending:
-        state = states[name := pending.pop()]
-        for t in context.chart.step.transitions():
-            stops = t.kind == "raised" or (t.rule is not None and t.rule.kind == "stop")
-            if t.source != name or t.dest not in states or stops:
-                continue
-            ok = t.kind not in ("failed", "error", "rule")
-            at = least[name] + (_least_time(state, known) if ok else 0)
-            if at < least.get(t.dest or "", INF):
-                least[t.dest or ""] = at
-                pending.append(t.dest or "")
-    ends = [at for name, at in least.items() if states[name].stop or states[name].job == "end"]
-    if ends and min(ends) > end:
-        message = f"no run reaches an end of the file: `{rule.when.text}` stops it at "
-        message += f"{say_elapsed(end)}, and every path to an end takes {say_elapsed(min(ends))}"
-        limits = [r.split(".") for r in sorted(rule.when.reads) if r.startswith("limits.")]
-        path = tuple(limits[0]) if limits else (*rule.path, "when")
-        context.say("CL347", path, message, hint="let the rule allow more, or wait less")
-
-
-def _least_time(state: StateSpec, known: Known) -> float:
-    """The least time that an action takes which succeeds: the wait of a back-off, a model call."""
-    if state.asks_model in ("reply", "task"):
-        return SHORTEST_CALL
-    args = {a.name: a for a in state.action.args} if state.action is not None else {}
-    for arg in args.values() if state.traits.waits and "factor" not in state.args else ():
-        if arg.at_least:
-            fields = [args[name] for name in (arg.at_least, arg.name)]
-            given = [
-                state.args[f.name].value if f.name in state.args else f.default for f in fields
-            ]
-            return min(_fixed_number(value, known) or 0.0 for value in given)
-    return 0.0
 
 
 def _end_of_time(context: CheckContext, clock: str) -> tuple[float, Rule | None]:

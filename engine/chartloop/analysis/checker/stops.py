@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chartloop.analysis.checker.certain_failures import SHORTEST_CALL
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.proofs.bound.costs import Assume, Child
 from chartloop.analysis.proofs.bound.earliest_end import (
@@ -110,7 +111,7 @@ def _out_of_reach(context: CheckContext) -> None:
         proof = Proof(
             context.chart, {}, {}, Assume(), Effort(EFFORT), start=start, most=MOST_ROUTES
         )
-        proof.spending.child = _any_child
+        proof.spending.child, proof.spending.fastest = _any_child, SHORTEST_CALL
         try:
             found = ends_out_of_reach(proof)
         except (TooLarge, OutOfEffort):

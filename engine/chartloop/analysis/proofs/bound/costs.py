@@ -24,7 +24,7 @@ from chartloop.core.units import say_count
 from chartloop.language.expression import Expression, Scope, parse
 from chartloop.language.expression.tree import Fact, Items
 from chartloop.language.intervals.evaluate import judge
-from chartloop.language.intervals.interval import INF, number
+from chartloop.language.intervals.interval import INF, number, of_plain
 from chartloop.language.server_tools import Sampling
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.abstract.counters import UNKNOWN
@@ -170,6 +170,8 @@ class Spending:
     child: ChildOf
     why: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """By resource and state: why the amount is unknown."""
+    fastest: float = 0
+    """The seconds that a model call takes at least; 0: no action is assumed to take any time."""
     assumed: dict[str, str] = field(default_factory=dict[str, str])
     """The assumptions that figures rest on, by keyword."""
 
@@ -287,6 +289,19 @@ class Spending:
             self._say(WAITING, state, f"nothing bounds how long `{state.name}` backs off")
         return most
 
+    def _least_wait(self, state: StateSpec, action: ActionSpec) -> float:
+        """The least time of a back-off, if its waits never get shorter."""
+        if action.traits.waits is None or "factor" in state.args or not self.fastest:
+            return 0
+        args, (longest, _) = {a.name: a for a in action.args}, action.traits.waits
+        given = [
+            state.args[n].value if n in state.args else args[n].default
+            for n in (longest, args[longest].at_least)
+        ] + [state.within or INF]
+        known = self.world.known_facts()
+        ranges = (judge(v.root, known) if isinstance(v, Expression) else of_plain(v) for v in given)
+        return max(min(number(range).low for range in ranges), 0)
+
     def _of(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         if not action.is_builtin:
             yield self._of_own(state, action)
@@ -304,7 +319,8 @@ class Spending:
         parts = [
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
-            [Uses({WAITING: (0, waits)})] if (waits := self._wait_of(state, action)) else [],
+            [Uses({WAITING: (self._least_wait(state, action), waits)})]
+            if (waits := self._wait_of(state, action)) else [],
             [*self._of_servers(state)], [*self._of_doubts(state)],
         ]  # fmt: skip
         nonempty = [part for part in parts if part]
@@ -378,11 +394,12 @@ class Spending:
         """
         call = call or ModelCall(self.longest, self.reply, self.requests, self.prices)
         if failed:
-            yield Uses({CALLS: (0, call.requests)})
+            yield Uses({CALLS: (0, call.requests), WAITING: (self.fastest, self.fastest)})
         if not answered:
             return
         base: dict[str, Ends] = {
             CALLS: (1, call.requests), "usage.llm_calls": (1, 1),
+            WAITING: (self.fastest, self.fastest),
             "errors.total": (int(failed), self.asked + failed),  # calls that were not offered
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")

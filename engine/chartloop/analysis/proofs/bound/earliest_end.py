@@ -65,7 +65,10 @@ def is_worth_a_proof(spec: MachineSpec, counting: Counting) -> bool:
     guards = [e.when for e in spec.edges() if e.when is not None and not REAL & e.when.reads]
     numbers = [n for guard in guards for n in _numbers(guard.root, limits)]
     times = max([*numbers, len(spec.tasks or ())], default=0)
-    return first <= 2 * len(spec.states) * (1 + times)
+    timed = any(state.traits.waits for state in spec.states.values())
+    return first <= 2 * len(spec.states) * (1 + times) or (
+        timed and "run.elapsed" in world.counters
+    )
 
 
 class _Search:
