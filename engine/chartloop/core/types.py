@@ -170,14 +170,6 @@ def type_of(value: object) -> Type:
     return ANY
 
 
-def literal_type(value: object) -> Type:
-    """The type of a value that is written out: that of a map has its keys."""
-    if isinstance(value, Mapping):
-        items = cast(Mapping[str, object], value).items()
-        return struct({key: literal_type(part) for key, part in items}, keyed=True)
-    return type_of(value)
-
-
 def _common(values: Iterable[object]) -> Type:
     types = {type_of(v) for v in values}
     return types.pop() if len(types) == 1 else ANY

@@ -52,14 +52,9 @@ def check_failing(context: CheckContext) -> None:
     for path, expression in _expressions(context):
         reads_parts = expression.may_fail or "[" in expression.text
         node = _failing(context, expression.root, known) if reads_parts else None
-        if isinstance(node, Element) and isinstance(node.base, Fact):
-            length = context.lengths[name := node.base.path]
-            message = f"`{node.text}` is past the end: `{name}` has {length}, "
-            message += "and nothing in the file changes it"
-            hint = f"ask first: `len({name}) > {node.key} and ...`"
-            context.say("CL343", path, message, hint=hint, of=node.text)
-        elif node is not None and not isinstance(node, Arith):
-            message = f"`{node.text}` has no value: {_why(context, node)}"
+        if node is not None and not isinstance(node, Arith):
+            message = f"`{node.text}` has no value: {_why(context, node)}, "
+            message += "and nothing in the file changes that"
             hint = "read what is there, or ask first: `in` and `len(...)` tell"
             context.say("CL343", path, message, hint=hint, of=node.text)
         elif node is not None:

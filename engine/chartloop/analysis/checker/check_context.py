@@ -156,14 +156,9 @@ class CheckContext:
 
     @cached_property
     def fixed(self) -> Mapping[str, object]:
-        """The values of the file that nothing in it changes, by name: limits and variables."""
-        return {**self.as_written.limits, **self.counting.fixed}
-
-    @cached_property
-    def lengths(self) -> Mapping[str, int]:
-        """The lengths of lists that nothing in the file changes, also of those in maps."""
-        lists = (pair for name, value in self.fixed.items() for pair in _lists_in(name, value))
-        return {name: len(value) for name, value in lists}
+        """The values that nothing in the file changes, by name: limits, variables, their parts."""
+        pairs = (pair for one in self.counting.fixed.items() for pair in _parts_in(*one))
+        return {**self.as_written.limits, **dict(pairs)}
 
     def constant(self, part: object) -> tuple[Any, ...]:
         """The value of a part in every run, in a tuple; empty if it has none, or it may differ."""
@@ -237,12 +232,10 @@ class CheckContext:
         return " → ".join([*states[:8], *(["…"] if len(states) > 8 else []), states[0]])
 
 
-def _lists_in(name: str, value: object) -> Iterator[tuple[str, list[object]]]:
-    if isinstance(value, (list, tuple)):
-        yield name, cast("list[object]", value)
-    elif isinstance(value, Mapping):
-        for key, part in cast("Mapping[str, object]", value).items():
-            yield from _lists_in(f"{name}.{key}", part)
+def _parts_in(name: str, value: object) -> Iterator[tuple[str, object]]:
+    yield name, value
+    for key, part in keyed(value).items():
+        yield from _parts_in(f"{name}.{key}", part)
 
 
 def successors_of(chart: Chart) -> Mapping[str, set[str]]:
@@ -269,8 +262,7 @@ def value_of(part: object, known: Mapping[str, Any]) -> tuple[Any, ...]:
 
     Raises one of `GUARD_ERRORS` if it has none.
     """
-    if isinstance(part, Mapping):
-        named = cast("Mapping[str, object]", part)
+    if named := keyed(part):
         values = value_of([*named.values()], known)
         return tuple(dict(zip(named, each, strict=True)) for each in values)
     if isinstance(part, (list, tuple)):
@@ -288,6 +280,16 @@ def value_of(part: object, known: Mapping[str, Any]) -> tuple[Any, ...]:
     if isinstance(part, Template):
         return (part.render(facts.to_mapping()),)
     return (part.fn(facts, no_oracle),)
+
+
+def listed(value: object) -> list[Any]:
+    """The items of a list; another value is the only one."""
+    return [*cast("list[Any]", value)] if isinstance(value, (list, tuple)) else [value]
+
+
+def keyed(value: object) -> Mapping[str, Any]:
+    """The parts of a mapping; another value has none."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def ranges_of(known: Mapping[str, object]) -> Known:

@@ -6,11 +6,13 @@ Source: docs/language.md, "Child machines".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.checker.check_context import (
     CheckContext,
     Embedding,
+    listed,
     ranges_of,
     successors_of,
 )
@@ -20,14 +22,12 @@ from chartloop.core.errors import LimitError, nearest
 from chartloop.core.facts import FACTS, Facts
 from chartloop.core.fold import lookup
 from chartloop.core.specs import ActionSpec, Supply
-from chartloop.core.types import ANY, type_of
+from chartloop.core.types import ANY
 from chartloop.core.visible import short
 from chartloop.language.child_tools import cells_of
 from chartloop.language.expression import Expression
 from chartloop.language.expression.operators import assignable
-from chartloop.language.expression.tree import Fact, Items
 from chartloop.language.intervals.evaluate import judge, surely
-from chartloop.language.intervals.interval import Value, of_plain
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.language.values import limit_value, var_value
 from chartloop.language.yaml.reading import Path
@@ -50,14 +50,18 @@ def check_children(context: CheckContext) -> None:
                 message = f"`{child.name}` has no state `{short(start.value)}`"
                 hint = nearest(start.value, child.states)
                 context.say("CL301", (*use.path, "start"), message, hint=hint)
-            _task(context, state, use)
-            _stopped_at_once(context, use)
+            items = _items(context, use)
+            _task(context, state, use, items)
             _waits_for_ever(context, state, use)
             _values(context, use, "vars", child.vars)
-            for number, item in enumerate(_items(context, use)):
-                each = use._replace(path=(*use.path, "each", number), given={"vars": item})
-                _values(context, each, "vars", child.vars)
+            for number, item in enumerate(items or ()):
+                given = {n: Given("constant", one) for n, one in item.get("vars", {}).items()}
+                path = (*use.path, "each", number)
+                _values(
+                    context, _Use(path, child, {"vars": Given("values", given)}), "vars", child.vars
+                )
             _values(context, use, "limits", child.limits)
+            _stopped_at_once(context, use)
             for name in use.given["memory"].value if "memory" in use.given else ():
                 if name not in child.memory:
                     message = f"`{child.name}` has no memory block `{short(name)}`"
@@ -109,16 +113,28 @@ _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
 """The supply that a child gets by each word of `share`."""
 
 
-def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
+def _items(context: CheckContext, use: _Use) -> list[Mapping[str, Any]] | None:
+    """The task and variables that `task` or `each` gives each child; None if they are not known."""
+    given = [use.given[field].value for field in ("task", "each") if field in use.given]
+    for values in context.constant(given):
+        items = [one for value in values for one in listed(value)]
+        made: list[Any] = [one if isinstance(one, Mapping) else {"task": one} for one in items]
+        return made if all(isinstance(one.get("vars", {}), Mapping) for one in made) else None
+    return None
+
+
+def _task(
+    context: CheckContext, state: StateSpec, use: _Use, items: list[Mapping[str, Any]] | None
+) -> None:
     """Report a child without a task that begins by receiving it."""
     shares: Any = state.args["share"].value if "share" in state.args else ()
-    if context.broken or "messages" in shares:
+    if context.broken or "messages" in shares or items is None:
         return
     if state.traits.screens is not None:  # its text is the task
         return
     given = [use.given[field] for field in ("task", "each") if field in use.given]
-    tasks = [task for one in given for task in _tasks_of(context, one)]
-    if given and all(tasks):
+    tasks = [item.get("task", "") for item in items]
+    if given and all(not isinstance(task, str) or task.strip() for task in tasks):
         return
     name = str(use.given["machine"].value)
     start = use.given.get("start")
@@ -134,18 +150,6 @@ def _task(context: CheckContext, state: StateSpec, use: _Use) -> None:
         context.say(code, use.path, f"{message}that {when}", hint=hint, key=True)
 
 
-def _tasks_of(context: CheckContext, given: Given) -> list[Any]:
-    """The tasks that a field gives its children, or True for one that is not known."""
-    value = context.constant(given.value)
-    if not value:
-        return [True]
-    items = cast("list[Any]", value[0] if isinstance(value[0], (list, tuple)) else value)
-    tasks: list[Any] = [
-        _field(one, "task", "") if isinstance(one, Mapping) else one for one in items
-    ]
-    return [not isinstance(task, str) or task.strip() for task in tasks] or [True]
-
-
 def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, Any]) -> None:
     values: Mapping[str, Given] = use.given[field].value if field in use.given else {}
     kind, code = ("variable", "CL103") if field == "vars" else ("limit", "CL103")
@@ -156,21 +160,6 @@ def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, An
             context.say(code, path, message, hint=nearest(name, known), key=True)
         elif problem := _misfit(use.child, field, name, value):
             context.say("CL404", path, problem)
-
-
-def _items(context: CheckContext, use: _Use) -> Iterator[Given]:
-    """The variables that each item of a list gives a child, if they are written out."""
-    each = use.given.get("each")
-    value = context.constant(each.value) if each is not None else ()
-    for item in value[0] if value else ():
-        given: Any = _field(item, "vars", {}) if isinstance(item, Mapping) else {}
-        if isinstance(given, Mapping):
-            items = cast("Mapping[str, Any]", given).items()
-            yield Given("values", {name: Given("constant", one) for name, one in items})
-
-
-def _field(item: Any, name: str, otherwise: Any) -> Any:
-    return item.get(name, otherwise)
 
 
 def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
@@ -195,18 +184,14 @@ def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> Non
         other = "each" if one == "machine" else "machine"
         context.say("CL403", path, f"`{one}` also needs `{other}`", key=True)
     elif both:
-        each = args["each"].value
-        type = (each.type if isinstance(each, Expression) else type_of(each)).of or ANY
-        if type.kind in ("any", "str", "enum", "map", "struct"):
-            return
-        # such items start no child
-        root = each.root if isinstance(each, Expression) else None
-        filled = bool(root.items) if isinstance(root, Items) else root is None and bool(each)
-        message = f"each item of `each` is {type}, and neither a text nor `{{task, vars}}`: "
-        code, effect = ("CL363", "") if filled else ("CL364", ", unless the list is empty")
-        hint = "make them texts, the tasks of the children"
-        message += f"`{state.name}` always fails{effect}"
-        context.say(code, (*path, "each"), message, hint=hint)
+        each, at = args["each"].value, (*path, "each")
+        type = (each.type.of if isinstance(each, Expression) else None) or ANY
+        if type.kind not in ("any", "str", "enum", "map", "struct"):
+            message = f"each item of `each` is {type}, and neither a text nor `{{task, vars}}`: "
+            message += f"`{state.name}` always fails, unless the list is empty"
+            if not context.has_finding_at(at):
+                hint = "make them texts, the tasks of the children"
+                context.say("CL364", at, message, hint=hint)
     elif "children" not in args:
         message = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
@@ -216,31 +201,18 @@ def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> Non
 def _stopped_at_once(context: CheckContext, use: _Use) -> None:
     """Report limits with which a rule stops the child before its first action."""
     given: Mapping[str, Given] = use.given["limits"].value if "limits" in use.given else {}
-    limits = {f"limits.{name}": _limit(context, use.child, name, given[name]) for name in given}
-    first = Facts()
-
-    def known(fact: Fact) -> Value | None:
-        if fact.path in FACTS and fact.type.grows:
-            return of_plain(lookup(first, fact.path))
-        return limits.get(fact.path)
-
-    for rule in use.child.rules if limits else ():
+    known = {name: lookup(Facts(), name) for name, row in FACTS.items() if row.type.grows}
+    for name, limit in given.items():
+        with suppress(LimitError):  # an unfit one has a finding
+            for value in context.constant(limit.value) if name in use.child.limits else ():
+                known[f"limits.{name}"] = limit_value(use.child, name, value)
+    for rule in use.child.rules if given else ():
         if rule.kind == "stop" and not rule.at and not rule.before:
             name = next((n for n in given if f"limits.{n}" in rule.when.reads), "")
-            if name and surely(judge(rule.when.root, known)):
+            if name and surely(judge(rule.when.root, ranges_of(known))):
                 message = f"`{rule.when.text}` stops `{use.child.name}` before its first action"
                 hint = "set the limit higher: at 0 nothing is done"
                 context.say("CL347", (*use.path, "limits", name), message, hint=hint)
-
-
-def _limit(context: CheckContext, child: MachineSpec, name: str, given: Given) -> Value | None:
-    """A limit that a state gives its child, as far as the file fixes it."""
-    if isinstance(given.value, Expression):
-        return judge(given.value.root, ranges_of(context.fixed))
-    try:
-        return of_plain(limit_value(child, name, given.value))
-    except LimitError:
-        return None
 
 
 def _waits_for_ever(context: CheckContext, state: StateSpec, use: _Use) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.analysis.checker.check_context import CheckContext, outputs_of
 from chartloop.analysis.checker.structure import epilogue
 from chartloop.core.errors import nearest
-from chartloop.core.types import ANY, Type, literal_type, struct
+from chartloop.core.types import ANY, Type, struct
 from chartloop.language.expression import ExpressionFault, Scope, parse
 from chartloop.language.expression.check_context import ABSENT
 from chartloop.language.expression.narrow import FAILED
@@ -184,20 +184,12 @@ class _Moments:
         spec = context.spec
         off = {f"limits.{n}" for n, limit in spec.limits.items() if limit.type.nullable}
         none = {n for n, made in spec.define.items() if made.type.nullable}
-        self._written = {
-            name: type
-            for name, value in context.fixed.items()
-            if (type := literal_type(value)).kind == "struct"
-        }
-        """The types of the maps that nothing in the file changes."""
-        self._doubtful = NULLABLE | {"last.result", "result"} | off | none | self._written.keys()
+        self._doubtful = NULLABLE | {"last.result", "result"} | off | none | context.fixed.keys()
 
     def concerns(self, template: Template) -> bool:
         """Whether a template reads anything that may be None, missing or too short."""
-        reads = template.reads
-        if "[" in template.text and reads & self._context.lengths.keys():
-            return True
-        return any(f"{read}.".startswith(f"{name}.") for read in reads for name in self._doubtful)
+        reads = [f"{read}." for read in template.reads]
+        return any(read.startswith(f"{name}.") for read in reads for name in self._doubtful)
 
     @cached_property
     def _flow(self) -> Flow:
@@ -215,7 +207,7 @@ class _Moments:
 
     def anywhere(self, present: frozenset[str] = frozenset()) -> Moment:
         """What is known at any moment, where these facts are not None."""
-        return Moment(present, typed=self._written, lengths=self._context.lengths)
+        return Moment(present, written=self._context.fixed)
 
     def on_entry(self, state: str) -> Moment:
         """What is known when a state is entered."""
@@ -249,7 +241,7 @@ class _Moments:
         answers = [self._flow.answers.get(n, ANY) for n in sorted(known.answers)]
         types = {"last.result": _any_of(results), "last.answer": _any_of(answers)}
         typed = {name: type for name, type in types.items() if type is not None}
-        return Moment(known.facts, absent, typed | self._written, self._context.lengths)
+        return Moment(known.facts, absent, typed, self._context.fixed)
 
 
 def _any_of(types: Iterable[Type]) -> Type | None:

@@ -7,11 +7,11 @@ the tool itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.analysis.checker.check_context import CheckContext, value_of
+from chartloop.analysis.checker.check_context import CheckContext, keyed, listed, value_of
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.specs import ToolSpec
@@ -23,71 +23,64 @@ from chartloop.language.yaml.reading import Path
 
 def check_tool_arguments(context: CheckContext) -> None:
     """Check every state and task that calls a tool by its name."""
-    for path, task, called in tool_tasks(context):
-        _task(context, path, task, called)
+    for path, task, tool in tool_tasks(context):
+        given = tool.for_task(task["text"], task.get("id", ""), task.get("acceptance", ""))
+        if not context.has_finding_at(path) and (faults := _faults(tool, given)):
+            message = f"task `{task.get('id') or short(task['text'])}` fails whenever it is begun: "
+            message += f"`{tool.name}` refuses what a task gives it: {faults}"
+            hint = "let the model or a state call it, or give its arguments defaults"
+            context.say("CL364", path, message, hint=hint)
     for state in context.spec.states.values():
         path: Path = ("states", state.name, "with")
-        screens = state.traits.screens is not None
+        always = f"`{state.name}` calls"
         for arg in state.action.args if state.action is not None else ():
-            named = arg.name if screens and arg.names == "tool" else arg.arguments_of
-            tool = _tool(context, state, named) if named else None
+            at = (*path, arg.name) if arg.name in state.args else path
+            screens = state.traits.screens is not None and arg.names == "tool"
+            tool = _tool(context, state, arg.name if screens else arg.arguments_of)
             given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
             if tool is not None and screens:
-                given = {"text": _TEXT}
-            if tool is None or not isinstance(given, Mapping):
-                continue
-            arguments = cast("Mapping[str, Any]", given)
-            at = (*path, arg.name) if arg.name in state.args else path
-            takes = cast("Mapping[str, Any]", tool.parameters["properties"])
-            required = cast("Sequence[str]", tool.parameters.get("required", ()))
-            unknown = _unknown(context, at, tool, arguments.keys() - takes.keys())
-            missing = [n for n in required if n not in arguments]
-            misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
-            always = f"`{state.name}` calls `{tool.name}`"
-            absent = [n for n in missing if n not in misspelt]
-            if absent and not (screens and unknown):
-                names = ", ".join(f"`{n}`" for n in absent)
-                message = f"{always} without {names}: the call always fails"
-                hint = "it is given `text` alone" if screens else f"give {names} under `{arg.name}`"
-                context.say("CL341", at, message, hint=hint, key=True)
-            if not unknown and not missing and (faults := _faults(tool, arguments)):
-                message = f"{always} with a value that it refuses: {faults}"
-                hint = "fix the value: the call always fails"
-                context.say("CL341", at, message, hint=hint, key=True)
-            if screens:
+                if faults := _faults(tool, {"text": "a text"}):
+                    message = (
+                        f"{always} `{tool.name}` with `text` alone, which it refuses: {faults}"
+                    )
+                    hint = "screen with a tool that takes `text`"
+                    context.say("CL341", at, message, hint=hint, key=True)
                 _verdict(context, state, at, tool)
+            elif tool is not None and isinstance(given, Mapping):
+                arguments = cast("Mapping[str, Any]", given)
+                _arguments(context, at, f"{always} `{tool.name}`", tool, arguments)
+
+
+def _arguments(
+    context: CheckContext, at: Path, always: str, tool: ToolSpec, given: Mapping[str, Any]
+) -> None:
+    """Report arguments that a tool lacks, does not have, or refuses."""
+    unknown = _unknown(context, at, tool, given.keys() - tool.parameters["properties"].keys())
+    missing = [n for n in tool.parameters.get("required", ()) if n not in given]
+    misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
+    if absent := ", ".join(f"`{n}`" for n in missing if n not in misspelt):
+        message = f"{always} without {absent}: the call always fails"
+        context.say("CL341", at, message, hint=f"give {absent} under `arguments`", key=True)
+    if not unknown and not missing and (faults := _faults(tool, given)):
+        message = f"{always} with a value that it refuses: {faults}"
+        context.say("CL341", at, message, hint="fix the value: the call always fails", key=True)
 
 
 def tool_tasks(context: CheckContext) -> Iterator[tuple[Path, Mapping[str, Any], ToolSpec]]:
     """The tasks of the file that a tool does, each with its place."""
     states, tools = context.spec.states.values(), context.spec.registry.tools
-    tasks = context.spec.tasks if isinstance(context.spec.tasks, tuple) else ()
-    found: list[tuple[Path, Any]] = [(("tasks", n, "by"), task) for n, task in enumerate(tasks)]
+    found = [(("tasks", n, "by"), task) for n, task in enumerate(listed(context.spec.tasks))]
     for state in states:
-        supplies = state.action is not None and "tasks" in state.action.supplies
-        for name, given in state.args.items() if supplies else ():
-            value: Any = context.constant(given.value)
-            items = value[0] if value and isinstance(value[0], (list, tuple)) else value
-            found += [(("states", state.name, "with", name), one) for one in items]
+        adds = state.action is not None and "tasks" in state.action.supplies
+        for name, given in state.args.items() if adds else ():
+            found += [
+                (("states", state.name, "with", name), one)
+                for value in context.constant(given.value) for one in listed(value)
+            ]  # fmt: skip
     for path, task in found if any(s.needs == "tasks" for s in states) else ():
-        one = cast("Mapping[str, Any]", task if isinstance(task, Mapping) else {})
-        by = cast("Mapping[str, Any]", one.get("by") if isinstance(one.get("by"), Mapping) else {})
+        by = keyed(keyed(task).get("by"))
         if (tool := tools.get(str(by.get("tool")))) is not None:
-            yield path, one, tool
-
-
-def _task(context: CheckContext, path: Path, task: Mapping[str, Any], tool: ToolSpec) -> None:
-    """Report a task whose tool refuses what a task gives it."""
-    given = tool.for_task(task["text"], task.get("id", ""), task.get("acceptance", ""))
-    if not context.has_finding_at(path) and (faults := _faults(tool, given)):
-        message = f"task `{task.get('id') or short(task['text'])}` fails whenever it is begun: "
-        message += f"`{tool.name}` refuses what a task gives it: {faults}"
-        hint = "let the model or a state call it, or give its arguments defaults"
-        context.say("CL364", path, message, hint=hint)
-
-
-_TEXT = "a text"
-"""Stands for the text that a screen looks at."""
+            yield path, keyed(task), tool
 
 
 def _verdict(context: CheckContext, state: StateSpec, at: Path, tool: ToolSpec) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, BOOL, COUNT, STR, Type, list_of, struct, type_of
@@ -71,8 +71,8 @@ class Moment(NamedTuple):
     """The facts that are None."""
     typed: Mapping[str, Type] = {}
     """Types that replace those of the facts: of the last result and answer."""
-    lengths: Mapping[str, int] = {}
-    """The lengths of lists that nothing changes."""
+    written: Mapping[str, object] = {}
+    """The values that nothing changes."""
 
 
 class Doubt(NamedTuple):
@@ -349,7 +349,8 @@ class Checker:
             what = f"a number as subscript of {_a(base)}"
             raise self._fault(what, node, "only lists have places")
         fact = _path(node.node)
-        length = self._moment.lengths.get(fact) if self._moment is not None else None
+        held = self._moment.written.get(fact) if self._moment is not None else None
+        length = len(cast("list[object]", held)) if isinstance(held, (list, tuple)) else None
         needed = index.value + (index is node.arg)
         if length is not None and length < needed and not self._lenient:
             sign = "" if index is node.arg else "-"
@@ -391,7 +392,11 @@ class Checker:
                 hint = (nearest(prefix + name, known) if field is None else "") or _DEFAULT
                 kind = "index" if fact.startswith("vars.") else "value"
                 self._doubt(kind, fact, node, message, hint, certain=field is None)
-            type = self._moment.typed.get(fact) if self._moment is not None else None
+            moment = self._moment or Moment()
+            type = moment.typed.get(fact)
+            if isinstance(held := moment.written.get(fact), Mapping):
+                items = cast("Mapping[str, object]", held).items()
+                type = struct({name: type_of(value) for name, value in items}, keyed=True)
             return _Value(type or field or ANY, fact)
         if type.kind not in ("map", "any"):
             what = f"`.{name}` of {_a(type)}"
