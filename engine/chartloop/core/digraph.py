@@ -89,6 +89,10 @@ class Digraph(Generic[N]):
         """These nodes and every node that one of them can reach."""
         return set(reachable(nodes, self._after.__getitem__))
 
+    def behind(self, *nodes: N) -> set[N]:
+        """Every node that can be reached by an edge of one of these."""
+        return self.onward(*(after for node in nodes for after in self._after[node]))
+
     def leading_to(self, *nodes: N) -> set[N]:
         """These nodes and every node that can reach one of them."""
         return set(reachable(nodes, self._before.__getitem__))

@@ -6,8 +6,7 @@ caller may give others, so these are warnings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 from chartloop.analysis.checker.check_context import (
     CheckContext,
@@ -197,9 +196,14 @@ SHORTEST_CALL = 0.1
 def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
     """Report extra attempts that no run makes, because a rule stops it first."""
     assert state.action is not None
+    facts, limits = dict[str, Value](), ranges_of(context.as_written.limits)
+
+    def known(fact: Fact) -> Value | None:
+        return limits(fact) or facts.get(fact.path)
+
     for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
         at_least = Range(failures, INF)
-        facts: dict[str, Value] = {
+        facts |= {
             "run.steps": at_least, "errors.total": at_least, "last.ok": NO, "last.error": Other(),
             "errors.last": Other(), "last.state": Word(state.name),
             "last.action": Word(state.action.name),
@@ -207,7 +211,6 @@ def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
         # a detour between two attempts may reset the count of errors
         if state.action.work and (failures == 1 or not context.chart.detours):
             facts["errors.consecutive"] = at_least
-        known = partial(_after_failures, facts, context)
         for rule in context.spec.rules:
             if _is_evaluated_at(rule, state.name) and surely(judge(rule.when.root, known)):
                 at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
@@ -229,8 +232,3 @@ def _is_evaluated_at(rule: Rule, name: str) -> bool:
     if rule.kind != "stop":
         return False
     return name in rule.before if rule.before else not rule.at or name in rule.at
-
-
-def _after_failures(known: Mapping[str, Value], context: CheckContext, fact: Fact) -> Value | None:
-    limit = context.as_written.limits.get(fact.path)
-    return of_plain(limit) if limit is not None else known.get(fact.path)

@@ -18,7 +18,7 @@ from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
 from chartloop.language.expression.runtime import GUARD_ERRORS, no_oracle
 from chartloop.language.file.unreadable import Unread
-from chartloop.language.intervals.evaluate import Known
+from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.intervals.interval import of_plain
 from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec, path_in_file
@@ -28,7 +28,7 @@ from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.abstract.counters import Counting
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
-from chartloop.machine.regions import GuardedTransition
+from chartloop.machine.regions import GuardedTransition, Holds, RuleHolds
 
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """The fields of a spec without expressions or texts of the machine."""
@@ -101,9 +101,9 @@ class CheckContext:
         return late or t.diverts
 
     @cached_property
-    def successors(self) -> Mapping[str, set[str]]:
-        """For each state, the states that any transition leads to."""
-        return successors_of(self.chart)
+    def successors(self) -> Digraph[str]:
+        """The states and every transition between them."""
+        return taken(self.chart, {})
 
     @cached_property
     def own_code(self) -> bool:
@@ -238,13 +238,31 @@ def _parts_in(name: str, value: object) -> Iterator[tuple[str, object]]:
         yield from _parts_in(f"{name}.{key}", part)
 
 
-def successors_of(chart: Chart) -> Mapping[str, set[str]]:
-    """For each state of a chart, the states that any transition leads to."""
-    out: dict[str, set[str]] = {}
+def taken(chart: Chart, known: Mapping[str, object]) -> Digraph[str]:
+    """The states, and the transitions that may be taken while facts have known values."""
+    verdicts: dict[Expression, bool | None] = {}
+    graph: Digraph[str] = Digraph(chart.spec.states)
+    decided: set[str] = set()
+    """The states of which an earlier edge always holds."""
     for t in chart.step.transitions():
-        if t.dest is not None and t.dest in chart.spec.states:
-            out.setdefault(t.source, set()).add(t.dest)
-    return out
+        read = (
+            [g.expression for g in t.guards if isinstance(g, (Holds, RuleHolds))] if known else []
+        )
+        for guard in read:
+            if guard not in verdicts:
+                verdicts[guard] = surely(judge(guard.root, ranges_of(known)))
+        passed = t.kind == "advance" and t.source in decided
+        never = passed or any(verdicts[guard] is False for guard in read)
+        if t.dest is not None and t.dest in graph and not never:
+            graph.add_edge(t.source, t.dest)
+        if (
+            known
+            and t.kind == "advance"
+            and len(read) == len(t.guards)
+            and all(map(verdicts.get, read))
+        ):
+            decided.add(t.source)
+    return graph
 
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:

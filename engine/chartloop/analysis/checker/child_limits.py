@@ -14,7 +14,7 @@ from chartloop.analysis.checker.check_context import (
     Embedding,
     listed,
     ranges_of,
-    successors_of,
+    taken,
 )
 from chartloop.analysis.checker.missing_inputs import lacking_states
 from chartloop.analysis.checker.waits import endless_waits
@@ -139,7 +139,7 @@ def _task(
     name = str(use.given["machine"].value)
     start = use.given.get("start")
     starts = [use.child.start if start is None else str(start.value)]
-    onward = successors_of(context.chart.child(name))
+    onward = taken(context.chart.child(name), {})
     for receiver in sorted(lacking_states(use.child.states, onward, starts, "task")):
         message = f"`{state.name}` gives `{name}` no task, and its `{receiver}` receives one: "
         hint = "give it `task`, or write `optional: true` where it receives"

@@ -13,19 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from chartloop.analysis.checker.check_context import CheckContext, ranges_of, reads_of
-from chartloop.core.digraph import reachable
+from chartloop.analysis.checker.check_context import CheckContext, reads_of, taken
+from chartloop.core.digraph import Digraph
 from chartloop.core.specs import Supply
-from chartloop.language.expression import Expression
-from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.spec import StateSpec
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.regions import Holds, RuleHolds
 
 Thing = Supply | Literal["calls", "prompt"]
 """What an action leaves for another: a supply, tool calls, or the prompt of the next model call."""
-Onward = Mapping[str, set[str]]
-"""For each state, those that it leads to."""
 
 
 def check_supplies(context: CheckContext) -> None:
@@ -60,15 +55,13 @@ def _lacking(context: CheckContext, thing: Thing) -> None:
     if not consumers:
         return
     code, message, hint = _MISSING[thing]
-    without = _taken(context, ranges_of(_NO_TASKS)) if thing == "tasks" else None
+    without = taken(context.chart, _NO_TASKS) if thing == "tasks" else None
     lacking = lacking_states(states, context.successors, starts, thing, without) & consumers
     for name in context.in_order(lacking):
         context.say(code, ("states", name, "do"), message.format(name), hint=hint)
     if consumers <= lacking or thing == "calls":  # without a call it succeeds
         return
-    written = lacking_states(
-        states, _taken(context, ranges_of(context.fixed)), starts, thing, without
-    )
+    written = lacking_states(states, taken(context.chart, context.fixed), starts, thing, without)
     for name in context.in_order((written & consumers) - lacking):
         message = f"`{name}` fails unless a caller changes variables or limits: as written, "
         message += f"no path brings a {_CALLED[thing]}"
@@ -156,8 +149,8 @@ def _of_the_file(context: CheckContext, supply: Thing) -> bool:
 
 
 def lacking_states(
-    states: Mapping[str, StateSpec], onward: Onward, starts: Iterable[str], thing: Thing,
-    without: Onward | None = None,
+    states: Mapping[str, StateSpec], graph: Digraph[str], starts: Iterable[str], thing: Thing,
+    without: Digraph[str] | None = None,
 ) -> set[str]:  # fmt: skip
     """The states that never have the thing when a run first reaches them, but need it.
 
@@ -165,34 +158,11 @@ def lacking_states(
     may lead as long as nothing left the thing.
     """
     first = set(starts) & states.keys()
-    reached = first | behind(onward, first)
+    reached = graph.onward(*first)
     sources = [n for n in reached if _leaves(states[n], thing)]
-    lacking = {n for n in reached if _needs(states[n], thing)} - behind(onward, sources)
-    ahead = {
-        n: set[str]() if n in lacking else to if without is None else to & without.get(n, set())
-        for n, to in onward.items()
-    }
-    return lacking & (first | behind(ahead, first))
-
-
-def _taken(context: CheckContext, known: Known) -> Onward:
-    """For each state, those that it may lead to while some facts have known values."""
-    verdicts: dict[Expression, bool | None] = {}
-    out: dict[str, set[str]] = {}
-    decided: set[str] = set()
-    """The states of which an earlier edge always holds."""
-    for t in context.chart.step.transitions():
-        read = [g.expression for g in t.guards if isinstance(g, (Holds, RuleHolds))]
-        for guard in read:
-            if guard not in verdicts:
-                verdicts[guard] = surely(judge(guard.root, known))
-        passed = t.kind == "advance" and t.source in decided
-        never = passed or any(verdicts[guard] is False for guard in read)
-        if t.dest is not None and t.dest in context.spec.states and not never:
-            out.setdefault(t.source, set()).add(t.dest)
-        if t.kind == "advance" and len(read) == len(t.guards) and all(map(verdicts.get, read)):
-            decided.add(t.source)
-    return out
+    lacking = {n for n in reached if _needs(states[n], thing)} - graph.behind(*sources)
+    ahead = (e for e in (without or graph).edges if e[0] not in lacking and graph.has_edge(*e))
+    return lacking & Digraph(states, ahead).onward(*first)
 
 
 def _needs(state: StateSpec, thing: Thing) -> bool:
@@ -235,7 +205,7 @@ def _unused(context: CheckContext, thing: Thing) -> list[Path]:
         if action is None or not _leaves(spec.states[name], thing):
             continue
         only = len(action.supplies) == 1 and not action.work
-        if only and not users & behind(context.successors, [name]):
+        if only and not users & context.successors.behind(name):
             found.append(("states", name, "do"))
     if found and thing == "tasks":
         reads = (r for part, _ in context.parts for r in reads_of(spec, part))
@@ -255,9 +225,3 @@ def _demanded_calls(context: CheckContext) -> None:
         message = f"`{state.name}` demands a tool call, and offers no tools"
         hint = "list tools under `tools`, or leave `tool_choice` out"
         context.say("CL371", ("states", state.name, "with", "tool_choice"), message, hint=hint)
-
-
-def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:
-    """Return the states that a run may reach after one of these."""
-    first = {after for name in states for after in onward.get(name, ())}
-    return set(reachable(first, lambda name: onward.get(name, ())))

@@ -89,12 +89,12 @@ def _saved_parts(context: CheckContext, state: StateSpec) -> None:
         at, path = ("states", state.name, "save", save.target), save.path or ()
         if context.has_finding_at(at):
             continue
-        missing = (n for n in range(1, len(path) + 1) if part_of(result, path[:n]) is None)
-        if (first := next(missing, 0)) > 0:
-            have = [name for name, _ in (part_of(result, path[: first - 1]) or ANY).fields]
-            message = f"the result has no `{path[first - 1]}`: `{state.name}` always fails"
-            context.say("CL407", at, message, hint=nearest(str(path[first - 1]), have))
         parts = [part_of(result, path[:n]) for n in range(1, len(path) + 1)]
+        if None in parts:
+            first = parts.index(None)
+            have = [name for name, _ in ([result, *parts][first] or ANY).fields]
+            message = f"the result has no `{path[first]}`: `{state.name}` always fails"
+            context.say("CL407", at, message, hint=nearest(str(path[first]), have))
         lacking = next((n for n, part in enumerate(parts) if part and part.optional), None)
         name = "result" + "".join(f".{p}" if isinstance(p, str) else f"[{p}]" for p in path)
         if lacking is not None:

@@ -12,7 +12,6 @@ from chartloop.analysis.checker.check_context import CheckContext, guards_of, ra
 from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, OF_DENIALS, is_part
 from chartloop.analysis.checker.knowledge import groups
 from chartloop.analysis.checker.limit_guards import reads_of_guards
-from chartloop.analysis.checker.missing_inputs import behind
 from chartloop.analysis.checker.structure import epilogue
 from chartloop.core.errors import nearest
 from chartloop.core.facts import FACTS
@@ -70,7 +69,7 @@ def _no_wait(context: CheckContext, state: StateSpec) -> None:
     if state.action is None or not state.action.for_wait or state.name not in context.reached:
         return
     states = context.spec.states
-    if not any(states[n].job == "wait" for n in behind(context.successors, [state.name])):
+    if not any(states[n].job == "wait" for n in context.successors.behind(state.name)):
         message = f"`{state.name}` prepares a question, but no wait that asks it follows"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
         context.say("CL355", ("states", state.name, "do"), message, hint=hint)
