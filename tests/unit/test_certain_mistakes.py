@@ -870,6 +870,12 @@ CORRECT = [
     Case("appended-for-each-item-within-the-limit", "memory: {n: {value: '', limit: 20}}\nvars: {i: ''}\nstates:\n  ask: {do: receive, next: a}\n"
          "  a: {for: vars.i, in: [a, b, c, d], each: m, then: think}\n  m: {do: update_memory, with: {block: n, append: xx}, next: a}\n"
          "  think: {do: infer, next: done}\n" + DONE),
+    Case("map-that-a-caller-gives", "inputs: {mp: {}}\n" + constant("{mp: {type: 'map[str]', value: {}}}", "do: report, with: {text: '{{ vars.mp.a }}'}")),
+    Case("list-that-a-caller-gives", "inputs: {l: {}}\n" + constant("{l: {type: 'list[str]', value: []}}", "do: report, with: {text: '{{ vars.l[0] }}'}")),
+    Case("divisor-that-a-caller-gives", "inputs: {n: {}}\nvars: {n: 0}\nstates:\n  a: {when: '1 / vars.n > 0', then: done, else: z}\n  z: {stop: custom}\n" + DONE),
+    Case("task-that-a-caller-gives", "inputs: {t: {}}\n" + ran(", task: '{{ vars.t }}'", vars="{t: ''}")),
+    Case("items-that-a-caller-gives", "inputs: {l: {}}\n" + several("vars.l", vars="{l: ['']}")),
+    Case("block-that-a-caller-gives", "inputs: {task: {}, memory.n: {}}\n" + remembered("''", "old: Ann, new: Bob")),
     Case("tools-before-any-reply", "tools: [search]\nvars: {x: 0}\n" + RULE
          + "states:\n  a: {do: call_tools, with: {on_error: fail}, next: [{when: vars.x > 2, to: b}, {to: done}]}\n  b: {do: infer, next: a}\n" + DONE),
 ]  # fmt: skip

@@ -157,8 +157,9 @@ class CheckContext:
     @cached_property
     def fixed(self) -> Mapping[str, object]:
         """The values that nothing in the file changes, by name: limits, variables, their parts."""
-        pairs = (pair for one in self.counting.fixed.items() for pair in _parts_in(*one))
-        return {**self.as_written.limits, **dict(pairs)}
+        inputs = {f"vars.{name}" for name in self.spec.inputs or ()}  # a caller is to give them
+        fixed = (one for one in self.counting.fixed.items() if one[0] not in inputs)
+        return {**self.as_written.limits, **dict(p for one in fixed for p in _parts_in(*one))}
 
     def constant(self, part: object) -> tuple[Any, ...]:
         """The value of a part in every run, in a tuple; empty if it has none, or it may differ."""
