@@ -440,6 +440,12 @@ WRITTEN = [
         "CL343",
     ),
     Case(
+        "key-in-the-instructions",
+        "vars: {mp: {type: 'map[str]', value: {a: x}}}\ninstructions: '{{ vars.mp.b }}'\nstates:\n"
+        "  ask: {do: receive, next: t}\n  t: {do: infer, next: done}\n" + DONE,
+        "CL343",
+    ),
+    Case(
         "key-below-that-a-map-lacks",
         constant(
             "{mp: {type: 'map[any]', value: {a: {c: 1}}}}",
@@ -728,6 +734,13 @@ MEMORY = [
     Case(
         "replaced-by-what-is-gone",
         remembered("I am Ann", "old: Ann, new: Bob", "old: I am Ann, new: x"),
+        "CL364",
+    ),
+    Case(
+        "never-there-on-one-of-two-ways",
+        "memory: {n: I am Ann}\nstates:\n  ask: {do: receive, next: t}\n"
+        "  t: {do: infer, next: [{when: len(last.text) > 3, to: m}, {to: done}]}\n"
+        "  m: {do: update_memory, with: {block: n, old: Eve, new: Bob}, next: done}\n" + DONE,
         "CL364",
     ),
     Case("never-there", remembered("I am Ann", "old: Eve, new: Bob"), "CL364"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chartloop.analysis.checker.check_context import CheckContext, guards_of, ranges_of
+from chartloop.analysis.checker.check_context import CheckContext, guards_of
 from chartloop.analysis.checker.effects import FALLS, OF_A_CALL, OF_CALLS, OF_DENIALS, is_part
 from chartloop.analysis.checker.knowledge import groups
 from chartloop.analysis.checker.limit_guards import reads_of_guards
@@ -16,10 +16,7 @@ from chartloop.analysis.checker.structure import epilogue
 from chartloop.core.errors import nearest
 from chartloop.core.facts import FACTS
 from chartloop.core.units import say_elapsed
-from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Const, Fact, walk
-from chartloop.language.intervals.evaluate import Known, judge
-from chartloop.language.intervals.interval import Range, of_plain
 from chartloop.language.spec import MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.thresholds import World
@@ -168,20 +165,13 @@ def _range(context: CheckContext, state: StateSpec) -> None:
     for arg in state.action.args if state.action is not None else ():
         if not arg.at_least or not {arg.name, arg.at_least} <= state.args.keys():
             continue
-        known = ranges_of(context.fixed)
-        least, most = (_fixed_number(state.args[n].value, known) for n in (arg.at_least, arg.name))
-        if least is not None and most is not None and most < least:
+        names = [arg.at_least, arg.name]
+        for least, most in context.constant([state.args[name].value for name in names]):
+            if most >= least:
+                continue
             message = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
             hint = f"make `{arg.name}` at least {say_elapsed(least)}"
             context.say("CL354", ("states", state.name, "with", arg.name), message, hint=hint)
-
-
-def _fixed_number(value: object, known: Known) -> float | None:
-    """The number if it is the same in every run, else None."""
-    range = judge(value.root, known) if isinstance(value, Expression) else of_plain(value)
-    if not isinstance(range, Range) or not range.some or range.none or range.low != range.high:
-        return None
-    return range.low
 
 
 def _model(context: CheckContext) -> None:
@@ -197,11 +187,11 @@ def _late(context: CheckContext) -> None:
     """Report deadlines past the moment at which a rule stops every run."""
     if not context.signals_stop:
         return
-    known, behind_stops = ranges_of(context.fixed), epilogue(context)
+    behind_stops = epilogue(context)
     for state in context.spec.states.values():
         if state.name in behind_stops:
             continue  # no rule is evaluated there
-        within = _fixed_number(state.within, known)
+        within = next(iter(context.constant(state.within)), None)
         for clock in (_ELAPSED, _IDLE) if within is not None else ():
             end, rule = _end_of_time(context, clock)
             if rule is None or within is None or within <= end:
