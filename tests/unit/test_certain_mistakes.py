@@ -602,6 +602,12 @@ LIMITED = [
         "CL330",
     ),
     Case(
+        "visits-above-steps-in-the-rule-before",
+        "rules:\n  - {when: run.visits.think >= 50, stop: steps_limit}\n"
+        "  - {when: run.steps >= 12, stop: steps_limit}\n" + LOOP + DONE,
+        "CL330",
+    ),
+    Case(
         "failures-above-steps",
         "limits: {steps: 12, errors: 50}\nrules:\n  - {when: run.steps >= limits.steps, stop: steps_limit}\n"
         "  - {when: errors.consecutive >= limits.errors, stop: error_threshold}\n"

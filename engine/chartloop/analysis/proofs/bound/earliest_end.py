@@ -155,8 +155,7 @@ class _Search:
                         self._budgets.least_between(counter, after, progress.steps),
                     )
                 begun, each = apart[name]
-                last = min(self._after(counter, m) for m in progress.steps)
-                yield n, (begun or 0) + (times - 1) * (each or 0) + last
+                yield n, (begun or 0) + (times - 1) * (each or 0)
 
     def _after(self, counter: str, n: int) -> Number:
         return self._budgets.step_counts(counter)[n] - self._budgets.before(counter)[n]
