@@ -141,7 +141,7 @@ states:
 """, {"state lost": "proven: no path leads to `lost`", "edge lost.next.0": "proven: no path leads"}),
     Case("a-schema-without-a-value", HEAD + """\
 states:
-  think: {do: infer, with: {output: {type: object, properties: {n: {type: integer, minimum: 3, maximum: 2}}, required: [n]}}, next: done}
+  think: {do: infer, with: {output: {type: object, properties: {n: {type: integer, allOf: [{minimum: 3}, {maximum: 2}]}}, required: [n]}}, next: done}
   done: {stop: completed}
 """, dict.fromkeys(("state done", "edge think.next.0", "reason completed"), "no value was made for a schema: `n`: no value was found")),
 ]  # fmt: skip

@@ -127,7 +127,7 @@ def test_a_run_that_rested_goes_by_the_clock_that_was_set_meanwhile(
 
 READERS = {"adapters/clock.py", "testing/clock.py", "testing/chat_wire.py", "cli/run_factory.py"}
 """Who may ask this computer for the time: clocks, and what makes a simulated one."""
-BESIDE = {"adapters/model/wire.py", "cli/commands/upgrade.py", "adapters/journal/sqlite.py"}
+BESIDE = {"adapters/model/waits.py", "cli/commands/upgrade.py", "adapters/journal/sqlite.py"}
 """A date of a provider's header; a judgement about files, which no journal's clock goes with; when
 a file was last written, which is this computer's time."""
 

@@ -446,7 +446,8 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
         context_tokens=made.spent.prompt_tokens + made.spent.completion_tokens,
     )  # fmt: skip
     text = made.reply.text
-    if missing := _missing(text, cut_short=made.reply.finish_reason in CUT_SHORT):
+    shown = text if not made.reply.tool_calls else None  # a call that nobody was shown is no result
+    if missing := _missing(shown, cut_short=made.reply.finish_reason in CUT_SHORT):
         kept = outcome.messages if text.strip() else ()  # the next attempt reads what was cut off
         return Attempt(outcome.replace(ok=False, error=missing, messages=kept))
     return Attempt(outcome, text, _as_report(text))

@@ -35,7 +35,7 @@ def check_limits(context: CheckContext) -> None:
             right = atom.link.right if atom.link is not None else None
             limit = context.fixed.get(right.path) if isinstance(right, Fact) else None
             share = atom.left.type.kind == "fraction" and not context.has_finding_at(path)
-            if share and isinstance(limit, (int, float)) and limit > 1:
+            if share and not context.broken and isinstance(limit, (int, float)) and limit > 1:
                 message = f"`{atom.text}` compares a share with {limit:,}, so it never holds"
                 hint = f"write `{limit:g}%`"
                 context.say("CL330", path, message, hint=hint, of=atom.text)

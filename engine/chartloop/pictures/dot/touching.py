@@ -171,8 +171,8 @@ def _shape(id: str, part: str) -> _Shape | None:
         x, y, rx, ry = map(float, found.groups())
         return _rectangle(id, x - rx, y - ry, x + rx, y + ry)
     if (found := _PATH.search(part)) is not None:  # rounded: its corners are left out
-        shape = _of_corners(id, _pairs(found[1]))
-        return shape._replace(upright=True)
+        corners = _pairs(found[1])
+        return _of_corners(id, corners)._replace(upright=True) if corners else None
     return None
 
 
