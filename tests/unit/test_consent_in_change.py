@@ -164,6 +164,19 @@ def test_the_way_back_is_tightened(row: Row) -> None:
     assert not found.loosened
 
 
+READS_N = A + "usd > vars.n"
+SETS_LATE = STATES.replace(
+    "to: act}", "to: act}, {when: usage.llm_calls > 9, to: done, set: {vars.n: 2}}"
+)
+SETS_EARLY = STATES.replace(
+    "{do: receive, next: think}", "{do: receive, next: think, set: {vars.n: 2}}"
+)
+SETS_LIMIT = SETS_EARLY.replace("vars.n: 2", "vars.n: limits.big")
+GATED_BY_N = "tools: [refund]\n    vars: {n: 1}\n    approve: {tools: [refund], when: call.arguments.usd > vars.n}"
+GATED_BY_LIMIT = (
+    GATED_BY_N.replace("vars", "limits").replace("n: 1", "big: 1").replace(".n}", ".big}")
+)
+
 AROUND = [
     # a change whose way back is no tighter: something is new
     ("new-tool", gate(), gate().replace("[find, refund]", "[find, refund, payout]"), "payout: a new tool, whose calls ask nobody"),
@@ -176,6 +189,15 @@ AROUND = [
     ("another-by", gate("by: the boss"), gate("by: the clerk"), "refund: answers are now asked of `the clerk` (whether that is stricter is not known)"),
     ("another-expired", gate("within: 1h, expired: act"), gate("within: 1h, expired: done"), "goes to `done` (whether"),
     ("a-variable-that-is-read", when('vars.trusted == "no"', more='vars: {trusted: "no"}'), when('vars.trusted == "no"', more='vars: {trusted: "yes"}'), "refund: `vars.trusted`, which `when` reads, is set in other ways"),
+    ("a-variable-set-elsewhere", when(READS_N, more="vars: {n: 0}" + SETS_LATE), when(READS_N, more="vars: {n: 0}" + SETS_EARLY), "refund: `vars.n`, which `when` reads, is set in other ways"),
+    ("a-variable-set-under-another-condition", when(READS_N, more="vars: {n: 0}" + SETS_LATE), when(READS_N, more="vars: {n: 0}" + SETS_LATE.replace("> 0, to: act", "> 1, to: act")), "refund: `vars.n`, which `when` reads, is set in other ways"),
+    ("a-variable-made-of-a-limit", when(READS_N, more="limits: {big: 1}\nvars: {n: 0}" + SETS_LIMIT), when(READS_N, more="limits: {big: 9}\nvars: {n: 0}" + SETS_LIMIT), "refund: `vars.n`, which `when` reads, is set in other ways"),
+    ("a-memory-block-that-is-read", when('memory.trust == "no"', more='memory: {trust: "no"}'), when('memory.trust == "no"', more='memory: {trust: "yes"}'), "refund: `memory.trust`, which `when` reads, is set in other ways"),
+    ("a-variable-that-a-caller-may-set", when(READS_N, more="vars: {n: 1}\ninputs: {task: {}}"), when(READS_N, more="vars: {n: 1}\ninputs: {task: {}, n: {}}"), "refund: a caller may now set `vars.n`, which `when` reads"),
+    ("a-variable-that-any-caller-may-set", when(READS_N, more="vars: {n: 1}\ninputs: {task: {}}"), when(READS_N, more="vars: {n: 1}"), "refund: a caller may now set `vars.n`, which `when` reads"),
+    ("a-variable-that-the-parent-gives", with_child(GATED_BY_N), with_child(GATED_BY_N).replace("task: x", "task: x, vars: {n: 9}"), "`kid0` → refund: `vars.n`, which `when` reads, is set in other ways"),
+    ("a-limit-that-the-parent-gives", with_child(GATED_BY_LIMIT).replace("task: x", "task: x, limits: {big: 1}"), with_child(GATED_BY_LIMIT).replace("task: x", "task: x, limits: {big: 9}"), "`kid0` → refund: `limits.big`, which `when` reads, is set in other ways"),
+    ("a-limit-of-the-parent-that-it-gives", with_child(GATED_BY_LIMIT, own="limits: {big: 1}\n").replace("task: x", "task: x, limits: {big: limits.big}"), with_child(GATED_BY_LIMIT, own="limits: {big: 9}\n").replace("task: x", "task: x, limits: {big: limits.big}"), "`kid0` → refund: `limits.big`, which `when` reads, is set in other ways"),
     ("own-question", gate(), gate(more=STATES.replace("done: {stop", 'own: {do: ask_approval, with: {tools: [refund], wait: mine}, next: mine}\n  mine: {ask: "Ok?", on: {accept: act, deny: done}}\n  done: {stop').replace("to: done}", "to: own}")), "own: asks at a wait of the file, where `by` and `not_by` do not hold"),
 ]  # fmt: skip
 
@@ -189,7 +211,21 @@ def test_a_way_around_the_gate_is_loosened(before: str, after: str, says: str) -
     assert says in str(one)
 
 
+STRICTER = [
+    ("a-new-variable-that-makes-more-calls-ask", when(A + "usd > 100"), when(A + "usd > 100 or vars.strict", more="vars: {strict: false}")),
+    ("a-variable-that-a-caller-can-no-longer-set", when(READS_N, more="vars: {n: 1}"), when(READS_N, more="vars: {n: 1}\ninputs: {task: {}}")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [row[1:] for row in STRICTER], ids=[row[0] for row in STRICTER]
+)
+def test_what_only_tightens_is_not_called_loosened(before: str, after: str) -> None:
+    assert [one.kind for one in between(before, after).consent] == ["tightened"]
+
+
 NEITHER = [
+    ("a-variable-that-a-renamed-state-sets", when(READS_N, more="vars: {n: 0}" + SETS_EARLY), when(READS_N, more="renamed: {think: plan}\nvars: {n: 0}" + SETS_EARLY.replace("think", "plan"))),
     ("the-question", gate('ask: "May it?"'), gate('ask: "May it now?"')),
     ("another-way-to-write", when(A + "usd > 100"), when("100 < call.arguments.usd")),
     ("a-pure-tool", gate().replace("[find, refund]", "[refund]"), gate()),

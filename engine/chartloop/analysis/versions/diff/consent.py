@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias, cast
 from chartloop.analysis.proofs.guards.implication import still_holds
 from chartloop.analysis.versions.diff.align import states_of
 from chartloop.analysis.versions.diff.change import Side, quote, side_data
+from chartloop.analysis.versions.diff.given_values import Placed, caller_sets, sources
 from chartloop.analysis.versions.diff.guards import Shift, number_of, plain
 from chartloop.core.specs import Effect, ToolSpec
 from chartloop.core.types import BOOL
@@ -94,7 +95,8 @@ def consent(a: MachineSpec, b: MachineSpec) -> Iterator[Consent]:
         free = frozenset(
             name for spec in a.family() for name, asks in asks_of(spec).items() if asks is False
         )
-        yield from sorted(_Gates(a, b, (), free).sentences(), key=lambda s: [*SIGNS].index(s.kind))
+        gates = _Gates(Placed(a), Placed(b), (), free)
+        yield from sorted(gates.sentences(), key=lambda s: [*SIGNS].index(s.kind))
 
 
 def asks_of(spec: MachineSpec) -> dict[str, Asks]:
@@ -143,11 +145,14 @@ _SCHEMAS = {"float": {"type": "number"}, "str": {"type": "string"}, "bool": {"ty
 class _Gates:
     """The gates of a machine before and after, and of its children."""
 
-    a: MachineSpec
-    b: MachineSpec
+    before: Placed
+    after: Placed
     within: tuple[str, ...]
     free: frozenset[str]
     """The tools that some machine executed without asking before."""
+
+    def __post_init__(self) -> None:
+        self.a, self.b = self.before.spec, self.after.spec
 
     def sentences(self) -> Iterator[Consent]:
         yield from self._tools()
@@ -164,8 +169,9 @@ class _Gates:
             yield self._say("loosened", who, says)
         for name, child in self.b.machines.items():
             nothing = replace(child, states={}, approve=None, machines={})  # what a new one was
-            before = self.a.machines.get(name, nothing)
-            yield from _Gates(before, child, (*self.within, name), self.free).sentences()
+            old = Placed(self.a.machines.get(name, nothing), name, self.before)
+            new = Placed(child, name, self.after)
+            yield from _Gates(old, new, (*self.within, name), self.free).sentences()
 
     def _say(self, kind: Kind, tools: str, says: str, key: str = "when", **more: Any) -> Consent:
         before, after = (
@@ -249,11 +255,15 @@ class _Gates:
             says = f"an answer may take {' instead of '.join(shown)}"
             kind = "loosened" if loose else "tightened"
             yield self._say(kind, tools, says, "within", reason=reason)
-        for fact in sorted(new.when.reads if new.when is not None else ()):
-            if fact.startswith("vars.") and _written(self.a, fact) != _written(self.b, fact):
+        for fact in sorted(_read(old) & _read(new)):  # others may have any value in the proof
+            if sources(self.before, fact, names) != sources(self.after, fact, {}):
                 says = f"`{fact}`, which `when` reads, is set in other ways"
                 reason = "its value at the gate is not known"
                 yield self._say("loosened", tools, says, reason=reason)
+            if (may := caller_sets(self.after, fact)) is not caller_sets(self.before, fact):
+                verb = "may now" if may else "can no longer"
+                says = f"a caller {verb} set `{fact}`, which `when` reads"
+                yield self._say("loosened" if may else "tightened", tools, says)
 
 
 def _ways_around(spec: MachineSpec) -> Iterator[tuple[str, str]]:
@@ -277,12 +287,9 @@ def _doubts(spec: MachineSpec) -> Mapping[str, InDoubt]:
     return found
 
 
-def _written(spec: MachineSpec, fact: str) -> set[str]:
-    """What may set a variable, as text."""
-    parts = (*spec.states.values(), *spec.edges(), spec.on_error)
-    sets = [one for part in parts for key in ("set", "save") for one in getattr(part, key, ())]
-    known = (one for one in sets if fact.startswith(one.target))
-    return {*map(repr, (spec.vars.get(fact.removeprefix("vars.")), *known))}
+def _read(gate: Approve) -> frozenset[str]:
+    """The facts that its condition reads."""
+    return frozenset() if gate.when is None else gate.when.reads
 
 
 def _seconds(gate: Approve, spec: MachineSpec) -> float | str:
