@@ -19,6 +19,7 @@ from chartloop.actions.signature import Parameter
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import TypeSpec
 from chartloop.core.visible import cut
+from chartloop.language.call_data import as_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,6 +30,7 @@ DIGITS = 400
 """The most digits of an integer that are read."""
 SHOWN = 80
 """The most characters of a wrong value, or of its path, that the model is shown."""
+_NO_NUMBER = "NaN and infinity are not numbers here"
 FAULTS = 10
 """The most faults that are reported at once."""
 
@@ -183,11 +185,17 @@ def _parse(tool: str, takes: Sequence[str], adapter: TypeAdapter[Any], text: str
     except ValueError as error:
         raise ValueError(f"The arguments of `{tool}` cannot be read: {error}.") from None
     try:
-        return adapter.validate_json(data)
+        parsed = adapter.validate_json(data)
+        # a type may read the text "NaN" as a number, for which no condition of a gate holds
+        faults = [f"{n}: {_NO_NUMBER}" for n, v in as_json(parsed).items() if _plain(v) is None]
     except Exception as error:  # noqa: BLE001 - whatever a type's own validators raise
-        faults = "\n".join(f"- {fault}" for fault in _faults(error, takes))
-        message = f"The arguments of `{tool}` are wrong. Correct them and call it again:\n{faults}"
-        raise ValueError(message) from None
+        faults = _faults(error, takes)
+    else:
+        if not faults:
+            return parsed
+    listed = "\n".join(f"- {fault}" for fault in faults)
+    message = f"The arguments of `{tool}` are wrong. Correct them and call it again:\n{listed}"
+    raise ValueError(message) from None
 
 
 def _read(text: str) -> bytes:

@@ -19,7 +19,7 @@ def arguments_got(tool: ToolSpec, text: str) -> dict[str, Any] | None:
         parsed = tool.parse(text)
     except Exception:  # noqa: BLE001  the application's own types may raise anything
         return None
-    gets = _as_json(parsed)
+    gets = as_json(parsed)
     return gets if tool.server else {**gets, **defaults_of(tool), **gets}
 
 
@@ -30,12 +30,12 @@ def defaults_of(tool: ToolSpec) -> dict[str, Any]:
         n: f["default"] for n, f in fields.items() if isinstance(f, Mapping) and "default" in f
     }
     own = inspect.signature(tool.call).parameters.values()
-    return said | _as_json({
+    return said | as_json({
         p.name: p.default for p in own if p.name in fields and p.default is not p.empty
     })  # fmt: skip
 
 
-def _as_json(parsed: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(parsed: Mapping[str, Any]) -> dict[str, Any]:
     """Parsed arguments as JSON data, by the names that JSON gives them. A `Decimal` is a number."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415
 
