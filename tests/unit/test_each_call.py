@@ -124,9 +124,14 @@ class Gate(NamedTuple):
 
 OWN_ACCEPT = "no: tool `refund` can be executed with no event `accept` of its own: `approve` holds back only those with"
 USD = "call.arguments.usd"
+ORDER = "call.arguments.order"
 GATES = [
     Gate("wider", f"{USD} > 50", f"{USD} > 100", "yes: `approve` shows the arguments"),
     Gate("narrower", f"{USD} > 1000", f"{USD} > 100", f"{OWN_ACCEPT} `{USD} > 1000`; not one with `usd = 500`", {"order": "", "usd": 500}),
+    Gate("not-empty-by-its-length", f"len({ORDER}) > 0", f'{ORDER} != ""', "yes: `approve` shows the arguments"),
+    Gate("not-empty-by-its-text", f'{ORDER} != ""', f"len({ORDER}) > 0", "yes: `approve` shows the arguments"),
+    Gate("words-by-their-length", f"len({ORDER}) >= 4", f'{ORDER} in ["gift", "order"]', "yes: `approve` shows the arguments"),
+    Gate("a-word-of-another-length", f"len({ORDER}) == 4", f'{ORDER} in ["gift", "order"]', f"{OWN_ACCEPT} `len({ORDER}) == 4`; not one with `order = \"order\"`"),
     Gate("none", "", f"{USD} > 100", "yes: `approve` shows the arguments"),
     Gate("none-is-asked", f"{USD} > 100", "", f"{OWN_ACCEPT} `{USD} > 100`; ask `each tool:refund when {USD} > 100 after its own accept`; not one with `usd = 50`", {"order": "", "usd": 50}),
     Gate("every-call", f"{USD} > 5 or {USD} <= 5", "", "yes: `approve` shows the arguments"),

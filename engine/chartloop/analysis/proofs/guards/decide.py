@@ -81,6 +81,10 @@ class Store:
             only = frozenset({word})
         else:
             never |= {word}
+        if (size := f"Call len({term})") in self.terms and (same or not word):
+            self._sum(Sum(((size, -1),), -len(word) if same else -1, strict=False))
+            if same:
+                self._sum(Sum(((size, 1),), len(word), strict=False))
         self.words[term] = (only, never)
         return only is None or bool(only - never)
 
