@@ -63,6 +63,12 @@ def search(text: str) -> str:
 
 
 @tool
+def charge(usd: float) -> str:
+    """Charge a number."""
+    return str(usd)
+
+
+@tool
 def count(text: str) -> int:
     """Count something."""
     return len(text)
@@ -164,6 +170,7 @@ def note(text: str) -> None:
 
 
 OWN = [
+    charge,
     search, count, share, words, people, info, counts, who, maybe, point, price, opened, buy,
     anything, unsaid, kind, judge, note,
 ]  # fmt: skip
@@ -317,6 +324,37 @@ def remembered(block: str, *states: str) -> str:
 def obj(required: list[str], **properties: Any) -> dict[str, Any]:
     """The schema of an object."""
     return {"type": "object", "required": required, "properties": properties}
+
+
+def paid(vars: str, usd: str) -> str:
+    """A file that calls a tool which takes a number."""
+    return (
+        f"vars: {vars}\nstates:\n"
+        f"  a: {{do: tool, with: {{name: charge, arguments: {{usd: '{usd}'}}}}, next: done}}\n"
+        + DONE
+    )
+
+
+def fed(what: str, given: str) -> str:
+    """A file whose child needs what its parent gives it."""
+    needs = {
+        "tasks": "e: {do: enqueue, with: {tasks: vars.l}, next: w}\n      w: {do: work, next: [{when: queue.size > 0, to: w}, {to: done}]}",
+        "index": "e: {when: 'vars.l[0] == 1', then: done, else: z}\n      z: {stop: custom}",
+        "memory": "e: {do: update_memory, with: {block: b, old: Eve, new: Bob}, next: t}\n      t: {do: infer, next: done}",
+        "limits": "e: {do: infer, next: t}\n      t: {do: infer, next: done}",
+    }[what]  # fmt: skip
+    own = {
+        "tasks": "vars: {l: {type: 'list[any]', value: [1]}}",
+        "index": "vars: {l: {type: 'list[int]', value: []}}",
+        "memory": "memory: {b: ''}", "limits": "title: Kid",
+    }[what]  # fmt: skip
+    return (
+        f"states:\n  a: {{do: run_machine, with: {{machine: kid, task: x{given}}}, next: done}}\n{DONE}"
+        "machines:\n  kid:\n    model: {name: scripted, context_window: 8000}\n"
+        f"    {own}\n    limits: {{s: {1 if what == 'limits' else 20}}}\n"
+        "    rules: [{when: run.steps >= limits.s, stop: steps_limit}]\n"
+        f"    states:\n      q: {{do: receive, next: e}}\n      {needs}\n    {DONE}"
+    )
 
 
 B = "{do: report, with: {text: x}, next: done}"
@@ -779,7 +817,14 @@ MEMORY = [
         "CL364",
     ),
 ]
-MISTAKES = [*RETURNED, *WRITTEN, *MISSING, *LIMITED, *ABSENT, *MEMORY]
+GIVEN = [
+    Case("argument-of-a-variable", paid("{n: ten}", "{{ vars.n }}"), "CL364"),
+    Case("argument-of-a-list", paid("{n: [1]}", "{{ vars.n }}"), "CL364"),
+    Case("argument-without-braces", paid("{n: 1}", "vars.n"), "CL341"),
+    Case("argument-that-the-child-is-not-given", fed("tasks", ""), "CL364"),
+    Case("argument-that-inputs-do-not-list", "inputs: {task: {}}\n" + paid("{n: ten}", "{{ vars.n }}"), "CL364"),
+]  # fmt: skip
+MISTAKES = [*GIVEN, *RETURNED, *WRITTEN, *MISSING, *LIMITED, *ABSENT, *MEMORY]
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.id)
@@ -791,6 +836,16 @@ def test_a_mistake_that_fails_in_every_run_is_named(case: Case) -> None:
 
 
 CORRECT = [
+    Case("argument-that-a-caller-may-give", paid("{n: ''}", "{{ vars.n }}")),
+    Case("argument-of-a-number-as-text", paid("{n: '10'}", "{{ vars.n }}")),
+    Case("argument-of-a-caller", "inputs: {task: {}, n: {}}\n" + paid("{n: ''}", "{{ vars.n }}").replace("states:\n", "states:\n  q: {do: receive, next: a}\n")),
+    Case("tasks-of-a-caller", "inputs: {tasks: {}, l: {}}\nvars: {l: [1, 2]}\n" + queued("vars.l")),
+    Case("index-of-a-caller", "inputs: {l: {}}\nvars: {l: {type: 'list[int]', value: []}}\nstates:\n  a: {when: 'vars.l[0] > 0', then: done, else: z}\n  z: {stop: custom}\n" + DONE),
+    Case("memory-of-a-caller", "inputs: {task: {}, memory.n: {}}\n" + remembered("''", "old: Ann, new: Bob")),
+    Case("tasks-of-a-parent", fed("tasks", ", vars: {l: '[\"a\"]'}")),
+    Case("index-of-a-parent", fed("index", ", vars: {l: '[1]'}")),
+    Case("memory-of-a-parent", fed("memory", ", memory: {b: Eve}")),
+    Case("limit-of-a-parent", fed("limits", ", limits: {s: 9}")),
     Case("text-into-text", called("search", "save: {vars.r: result}, next: say")),
     Case("number-into-number", called("count", "save: {vars.r: result}, next: say", var="int", value="0")),
     Case("number-into-float", called("count", "save: {vars.r: result}, next: say", var="float", value="0")),

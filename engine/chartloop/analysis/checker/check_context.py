@@ -43,6 +43,8 @@ class Embedding(NamedTuple):
     """The states at which the parent starts it, instead of its own start."""
     shared: frozenset[Supply] = frozenset()
     """The data that the parent shares with it."""
+    given: frozenset[str] = frozenset()
+    """The variables, limits and memory blocks that the parent gives it: ``vars.x``."""
 
 
 ALONE = Embedding()
@@ -60,7 +62,9 @@ class CheckContext:
         """Whether a part of the file could not be read."""
         self.alone = embedding is ALONE
         """Whether it is the machine of the file, not a child."""
-        self.starts, self.shared = embedding
+        self.starts, self.shared, self.given = embedding
+        for name in chart.spec.inputs or ():  # a caller is to give them
+            self.given |= {name if name.startswith("memory.") else f"vars.{name}"}
         self.starts |= {*chart.spec.entries[1:]}
         self.spec = chart.spec
         self.unread = unread
@@ -145,7 +149,7 @@ class CheckContext:
         limits = {
             f"limits.{name}": limit.value
             for name, limit in self.spec.limits.items()
-            if limit.value is not None
+            if limit.value is not None and f"limits.{name}" not in self.given
         }
         return World(self.prover.world.words, limits)
 
@@ -157,8 +161,7 @@ class CheckContext:
     @cached_property
     def fixed(self) -> Mapping[str, object]:
         """The values that nothing in the file changes, by name: limits, variables, their parts."""
-        inputs = {f"vars.{name}" for name in self.spec.inputs or ()}  # a caller is to give them
-        fixed = (one for one in self.counting.fixed.items() if one[0] not in inputs)
+        fixed = (one for one in self.counting.fixed.items() if one[0] not in self.given)
         return {**self.as_written.limits, **dict(p for one in fixed for p in _parts_in(*one))}
 
     def constant(self, part: object) -> tuple[Any, ...]:

@@ -99,14 +99,23 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
 
 
 def embedding_in(spec: MachineSpec, name: str) -> Embedding:
-    """Return how a machine runs a child of this name: its start states and shared data."""
-    shared = frozenset[Supply]()
+    """Return how a machine runs a child of this name: its start states, and what it is given."""
+    shared, given = frozenset[Supply](), frozenset[str]()
     for state in spec.states.values():
         for use in _uses(spec, state):
-            if spec.machines.get(name) is use.child and "share" in state.args:
-                words = cast("list[str]", state.args["share"].value)
-                shared |= frozenset(_SHARES[word] for word in words if word in _SHARES)
-    return Embedding(frozenset(spec.starts_of(name)), shared)
+            if (child := use.child) is not spec.machines.get(name):
+                continue
+            words = cast("list[str]", state.args["share"].value if "share" in state.args else [])
+            shared |= frozenset(_SHARES[word] for word in words if word in _SHARES)
+            values = {root: use.given[root].value for root in _GIVEN if root in use.given}
+            values |= {"vars": child.vars} if "each" in use.given else {}
+            values |= {"memory": child.memory} if "memory" in words else {}
+            given |= frozenset(f"{root}.{key}" for root in values for key in values[root] or ())
+    return Embedding(frozenset(spec.starts_of(name)), shared, given)
+
+
+_GIVEN = ("vars", "memory", "limits")
+"""The fields with which a state gives a child values of its own."""
 
 
 _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}

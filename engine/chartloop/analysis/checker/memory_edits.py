@@ -34,9 +34,8 @@ def check_memory(context: CheckContext) -> None:
                 message += f"`{block}` may hold {most}"
                 hint = "write a shorter text, or set the limit of the block higher"
                 context.say("CL363", ("states", state.name, "with", field), message, hint=hint)
-    inputs = spec.inputs or ()  # a caller is to give them
     first = {f"memory.{n}": block.value for n, block in spec.memory.items()}
-    first = {path: value for path, value in first.items() if path not in inputs}
+    first = {path: value for path, value in first.items() if path not in context.given}
     with suppress(*GUARD_ERRORS):  # what has no value is a finding of its own
         for state in states:
             block, others = _block(context, state), [s for s in states if s is not state]
@@ -53,10 +52,8 @@ MOST = 400
 def _replay(context: CheckContext, first: Mapping[str, str]) -> None:
     """Make the edits on the way that every run takes, as far as the file alone decides it."""
     spec, name = context.spec, context.spec.start
-    inputs = spec.inputs or ()
-    known: dict[str, Any] = {
-        **first, **{f"vars.{n}": var.value for n, var in spec.vars.items() if n not in inputs}
-    }  # fmt: skip
+    known: dict[str, Any] = {f"vars.{n}": var.value for n, var in spec.vars.items()}
+    known = {**first, **{path: v for path, v in known.items() if path not in context.given}}
     followed = spec.memory and not any(rule.kind == "detour" for rule in spec.rules)
     for _ in range(MOST if followed else 0):
         if (state := spec.states.get(name)) is None or state.all:

@@ -130,7 +130,7 @@ def _any_child(*_: object) -> Child:
 def _say_out_of_reach(context: CheckContext, found: OutOfReach) -> None:
     rule, counter = found.rule, found.counter
     path: Path = (*rule.path, "when")
-    if context.has_finding_at(path):
+    if context.has_finding_at(path) or rule.when.reads & context.given:
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))
     one = limits[0].removeprefix("limits.") if len(limits) == 1 else ""

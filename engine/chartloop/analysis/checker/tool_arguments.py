@@ -61,9 +61,15 @@ def _arguments(
     if absent := ", ".join(f"`{n}`" for n in missing if n not in misspelt):
         message = f"{always} without {absent}: the call always fails"
         context.say("CL341", at, message, hint=f"give {absent} under `arguments`", key=True)
-    if not unknown and not missing and (faults := _faults(tool, given)):
-        message = f"{always} with a value that it refuses: {faults}"
-        context.say("CL341", at, message, hint="fix the value: the call always fails", key=True)
+    values = [("CL341", "always fails", value_of(given, {}))]
+    values += [("CL364", "fails unless a caller gives another one", context.constant(given))]
+    for code, when, known in values if not unknown and not missing else ():
+        # an empty text waits for what a caller gives
+        open = code == "CL364" and any("" in one.values() for one in known)
+        if not open and (faults := "".join(_faults(tool, one) for one in known)):
+            message = f"{always} with a value that it refuses: {faults}"
+            context.say(code, at, message, hint=f"fix the value: the call {when}", key=True)
+            return
 
 
 def tool_tasks(context: CheckContext) -> Iterator[tuple[Path, Mapping[str, Any], ToolSpec]]:
