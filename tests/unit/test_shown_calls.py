@@ -343,6 +343,13 @@ def odd(usd: Decimal = Decimal("7.5"), colour: Colour = Colour.RED, at: Path = P
 
 
 @tool
+def exact(usd: Decimal) -> str:
+    """A number with more digits than a float has."""
+    DONE.append({"usd": str(usd)})
+    return "done"
+
+
+@tool
 def counted(order: Counted) -> str:
     """A default that is another one each time."""
     DONE.append({"order": {"number": order.number}})
@@ -381,6 +388,7 @@ class Got(NamedTuple):
         Got("alias", alias, {"order": {"usdAmount": "4"}}, []),
         Got("no-json", odd, {}, ["/usd", "/colour", "/at"]),
         Got("no-json-given", odd, {"usd": 9, "at": "y"}, ["/colour"]),
+        Got("every-digit", exact, {"usd": "9000000000000000.01"}, []),
         Got("each-time-another", counted, {"order": {}}, ["/order/number"]),
         Got("no-value", unset, {"usd": 3}, ["/note"]),
     ],

@@ -36,14 +36,21 @@ def defaults_of(tool: ToolSpec) -> dict[str, Any]:
 
 
 def as_json(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """Parsed arguments as JSON data, by the names that JSON gives them. A `Decimal` is a number."""
+    """Parsed arguments as JSON data, by the names that JSON gives them."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415
 
     def plain(value: Any) -> Any:
         return f"<{type(value).__name__}>"
 
     return {
-        n: float(v) if isinstance(v, Decimal)
+        n: _number(v) if isinstance(v, Decimal)
         else to_jsonable_python(v, by_alias=True, fallback=plain)
         for n, v in parsed.items()
     }  # fmt: skip
+
+
+def _number(value: Decimal) -> float | str:
+    """A `Decimal` as a number, or as a text if no float has all its digits."""
+    near = float(value)
+    exact = not value.is_finite() or Decimal(repr(near)) == value
+    return near if exact else str(value)
