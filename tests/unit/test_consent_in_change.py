@@ -122,6 +122,8 @@ ROWS = [
     Row("or-less", when(f"{A}usd > 100 or {A}urgent"), when(A + "usd > 100"), "no longer asks, as in `refund(", "asks now, as in `refund("),
     Row("words", when(A + 'note in ["a", "b"]'), when(A + 'note in ["a"]'), 'refund: note in ["a", "b"] and not (note in ["a"]) no longer asks, as in `refund(note="b")`', "asks now"),
     Row("limit", when(A + "usd > limits.big", more="limits: {big: 100}"), when(A + "usd > limits.big", more="limits: {big: 1000}"), "refund: 100 < usd ≤ 1000 no longer asks, as in `refund(usd=500)`", "refund: 100 < usd ≤ 1000 asks now"),
+    Row("limit-off", when(A + "usd > limits.big", more="limits: {big: 100}"), when(A + "usd > limits.big", more="limits: {big: null}"), "refund: usd > 100 no longer asks, as in `refund(usd=200)`", "refund: usd > 100 asks now"),
+    Row("limit-off-tested", when(f"limits.big is not None and {A}usd > limits.big", more="limits: {big: 100}"), when(f"limits.big is not None and {A}usd > limits.big", more="limits: {big: null}"), "no longer asks, as in `refund(usd=200)`", "asks now"),
     Row("definition", when("big", more="define: {big: run.steps > 3}"), when("big", more="define: {big: run.steps > 5}"), "refund: 3 < run.steps ≤ 5 no longer asks", "refund: 3 < run.steps ≤ 5 asks now"),
     Row("one-of-two-tools", gate(tools="refund, payout", more="").replace("[find, refund]", "[find, refund, payout]"), gate().replace("[find, refund]", "[find, refund, payout]"), "payout: no call asks any more", "payout: every call asks now"),
     Row("by-tool-name", when('call.name == "refund" or call.name == "payout"', tools="refund, payout").replace("[find, refund]", "[find, refund, payout]"), when('call.name == "refund"', tools="refund, payout").replace("[find, refund]", "[find, refund, payout]"), 'payout: (call.name == "refund" or call.name == "payout") and not (call.name == "refund") no longer asks', "payout: "),
@@ -213,6 +215,8 @@ def test_a_way_around_the_gate_is_loosened(before: str, after: str, says: str) -
 
 STRICTER = [
     ("a-new-variable-that-makes-more-calls-ask", when(A + "usd > 100"), when(A + "usd > 100 or vars.strict", more="vars: {strict: false}")),
+    ("a-gate-that-reads-a-variable", body("", "vars: {n: 1}\ninstructions: '{{ vars.n }}'"), when(READS_N, more="vars: {n: 1}\ninstructions: '{{ vars.n }}'")),
+    ("no-condition-on-a-variable-any-more", when(READS_N, more="vars: {n: 1}\ninstructions: '{{ vars.n }}'"), gate(more="vars: {n: 1}\ninstructions: '{{ vars.n }}'")),
     ("a-variable-that-a-caller-can-no-longer-set", when(READS_N, more="vars: {n: 1}"), when(READS_N, more="vars: {n: 1}\ninputs: {task: {}}")),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
@@ -40,6 +41,7 @@ from chartloop.language.expression.tree import (
     Fact,
     Field,
     Link,
+    Node,
     Opaque,
     walk,
 )
@@ -221,8 +223,10 @@ class _Gates:
                 continue
             calls = _between(asked, asks)
             says = f"{calls} {verb}" if calls else every
-            if holds is None:
-                kind, says = "loosened", f"whether calls with {calls} still ask is not known"
+            whole = any(isinstance(guard.root, Const) for guard in (asked, asks))
+            if holds is None and not whole:  # where the second is open no fewer calls ask
+                kind, verb = ("loosened", "still ask") if sign > 0 else ("changed", "ask now")
+                says = f"whether calls with {calls} {verb} is not known"
             given = {name: v for name, v in (answer.arguments or {}).items() if name in read}
             reason = (calls and unknown) or ("" if holds is False else answer.reason)
             said = cast("Kind", kind)
@@ -304,9 +308,23 @@ def _seconds(gate: Approve, spec: MachineSpec) -> float | str:
 def fixed(asks: Asks, spec: MachineSpec) -> Expression:
     """A condition with the values of the file's limits."""
 
+    def limit(node: Node) -> str:
+        name = node.path[7:] if isinstance(node, Fact) and node.is_limit else ""
+        return name if name in spec.limits else ""
+
+    def is_off(node: Node) -> bool:
+        return bool(limit(node)) and spec.limits[limit(node)].value is None
+
     def replaced(node: Any) -> Any:
-        if isinstance(node, Fact) and node.is_limit and (name := node.path[7:]) in spec.limits:
-            return Const(node.type, node.text, spec.limits[name].value)
+        if isinstance(node, Fact) and limit(node):
+            return Const(node.type, node.text, spec.limits[limit(node)].value)
+        if isinstance(node, Compare):  # with a limit that is off it is decided
+            (link, *more), sides = node.links, (node.first, *(one.right for one in node.links))
+            if link.op in ("is", "is not") and limit(node.first):
+                return Const(BOOL, node.text, is_off(node.first) == (link.op == "is"))
+            for two, one in zip(pairwise(sides), node.links, strict=True):
+                if any(map(is_off, two)) and (one.absent is False or not more):
+                    return Const(BOOL, node.text, one.absent)
         parts: Any = node
         return (
             getattr(parts, "_make", tuple)(map(replaced, parts))
