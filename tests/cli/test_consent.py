@@ -169,3 +169,42 @@ def test_recorded_text_is_bounded_and_hides_nothing(desk: Shell) -> None:
 def test_a_journal_that_is_not_there_is_said(desk: Shell, tmp_path: Path) -> None:
     change(desk, "desk.yaml", "> 100", LOOSE)
     assert desk("diff", "old.yaml", "desk.yaml", "--journal", "none.db").code == 2
+
+
+FREE = DESK.replace("approve: {tools: [refund], when: call.arguments.usd > 100, within: 1h}\n", "")
+ALONE = (
+    FREE.replace("tools: [refund]", "tools: []")
+    .replace(
+        "think: {do: infer, next: [{when: len(last.tool_calls) > 0, to: act}, {to: done}]}",
+        "think: {do: infer, next: done}",
+    )
+    .replace("  act: {do: call_tools, next: think}\n", "")
+)
+IN_A_CHILD = """\
+chartloop: 1
+machine: desk
+model: openai/gpt-4o-mini
+states:
+  hand: {do: run_machine, with: {machine: kid, task: "{{ run.task }}"}, next: done}
+  done: {stop: completed}
+machines:
+  kid:
+""" + "".join(f"    {line}\n" for line in FREE.splitlines()[3:])
+COPIES = {
+    "without-a-gate": (FREE, 7), "with-its-gate": (DESK, 0), "without-the-tool": (ALONE, 0),
+    "with-the-tool-in-a-child": (IN_A_CHILD, 7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["beside-the-old-one", "in-its-place"])
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_new_machine_that_does_not_ask(desk: Shell, copy: str, gone: bool) -> None:
+    text, code = COPIES[copy]
+    desk.write("copy.yaml", text.replace("machine: desk", "machine: copy"))
+    if gone:
+        (desk.folder / "desk.yaml").unlink()
+    done = desk("review", "main", "copy.yaml", "--tools", "shop.py", "--fail-on", "loosened")
+    assert done.code == code, done.out
+    says = "- loosened: refund: asks nobody in this new machine, and does in `desk.yaml`"
+    assert (says in done.out) is (code == 7)
+    assert ("; consent loosened" in done.out) is (code == 7)

@@ -92,7 +92,8 @@ def review(base: str, paths: tuple[str, ...], options: ReviewOptions) -> None:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     invalid = any(one.invalid for one in reviewed)
-    code = USAGE if invalid else options.exit_code([one.diff for one in reviewed])
+    found, unasked = [one.diff for one in reviewed], any(one.unasked for one in reviewed)
+    code = USAGE if invalid else options.exit_code(found, unasked=unasked)
     raise click.exceptions.Exit(code)
 
 

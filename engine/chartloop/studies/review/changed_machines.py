@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from chartloop.analysis.proofs.query import Questions
 from chartloop.analysis.proofs.query.data_movements import declared_uses
+from chartloop.analysis.versions.diff.consent import Consent, asks_of
 from chartloop.analysis.versions.diff.diff import Diff
+from chartloop.api import Machine
 from chartloop.core.errors import Finding, SetupError
 from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.machine.abstract.position import TooLarge
@@ -24,6 +26,8 @@ from chartloop.studies.review.sources import SUFFIXES, Looking, Side
 _MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
 _HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""
 """An extended regular expression that matches a file with child machines."""
+_HAS_GATE = r"""["']?approve["']?[[:space:]]*:"""
+"""One that matches a file in which calls wait for a person."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Reviewed(NamedTuple):
     """None unless both sides are machines."""
     problem: str = ""
     """The reason why the file could not be read; empty if it could."""
+    unasked: tuple[Consent, ...] = ()
+    """Of a new machine: the tools of which it asks about no call, and another machine does."""
     old_flows: Mapping[tuple[str, str], str] = {}
     """How labelled text reaches what may send it out on the older side, by label and tool."""
     flows: Mapping[tuple[str, str], str] = {}
@@ -86,6 +92,11 @@ class Reviewed(NamedTuple):
     def same(self) -> bool:
         """Whether both sides are the same machine."""
         return self.diff is not None and self.diff.same
+
+    @property
+    def consent(self) -> tuple[Consent, ...]:
+        """What the change does to the calls that wait for a person."""
+        return self.unasked if self.diff is None else self.diff.consent
 
     @property
     def new_findings(self) -> tuple[Finding, ...]:
@@ -114,6 +125,7 @@ class Reviewed(NamedTuple):
             "invalid": self.invalid,
             "problem": self.problem or None,
             "diff": self.diff.to_dict() if self.diff is not None else None,
+            "consent": [said.to_dict() for said in self.consent],
             "before": None if self.before is None else _as_data(self.before.findings),
             "after": None if self.after is None else _as_data(self.after.findings),
             "new": _as_data(self.new_findings),
@@ -229,11 +241,30 @@ def _review_file(scope: Scope, looking: Looking, moved: FileChange) -> Reviewed 
         return Reviewed(path, None, None, None, problem=error.message)
     if before is None and after is None:
         return None
-    diff = None
+    diff, unasked = None, ()
+    if after and after.machine is not None and (before is None or before.machine is None):
+        unasked = tuple(_unasked(scope, looking, after.machine))
     if before and after and before.machine is not None and after.machine is not None:
         names = (f"{scope.base.name} ({scope.base.short})", scope.now)
         diff = Diff(before.machine, after.machine, names)
-    return Reviewed(path, before, after, diff, old_flows=_flows(before), flows=_flows(after))
+    return Reviewed(
+        path, before, after, diff, unasked=unasked, old_flows=_flows(before), flows=_flows(after)
+    )
+
+
+def _unasked(scope: Scope, looking: Looking, new: Machine) -> Iterator[Consent]:
+    """Yield the tools of which a new machine asks about no call, and one of the base does."""
+    free = {n for part in new.spec.family() for n, asks in asks_of(part).items() if asks is False}
+    for path in scope.repository.holding(_HAS_GATE, scope.base) if free else ():
+        try:
+            old = looking.in_revision(scope.base, path).machine
+        except SetupError:
+            continue
+        for part in old.spec.family() if old is not None else ():
+            asked = {name for name, asks in asks_of(part).items() if asks is not False} & free
+            says = f"asks nobody in this new machine, and does in `{path}`"
+            yield from (Consent("loosened", name, says) for name in sorted(asked))
+            free -= asked
 
 
 def _machine_at(revision: Revision, looking: Looking, path: str | None) -> Side | None:

@@ -156,7 +156,8 @@ def _verdict(one: Reviewed) -> str:
     assert machine is not None
     states, rules = len(machine.spec.states), len(machine.spec.rules)
     new = "did not load before" if one.before is not None else "a new machine"
-    return f"{machine.name}: {new}, {say_count(states, 'state')}, {say_count(rules, 'rule')}"
+    more = "; consent loosened" if one.unasked else ""
+    return f"{machine.name}: {new}, {say_count(states, 'state')}, {say_count(rules, 'rule')}{more}"
 
 
 def _problem(one: Reviewed) -> str:
@@ -172,11 +173,12 @@ _SIGNS = {"+": "+", "−": "-", "~": "!"}
 
 def _consent(one: Reviewed) -> str:
     """The effect on the calls that wait for a person."""
-    if one.diff is None or not one.diff.consent:
+    if not one.consent:
         return ""
-    counts = Counter(said.kind for said in one.diff.consent if said.kind != "changed")
+    counts = Counter(said.kind for said in one.consent if said.kind != "changed")
     head = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "the same calls ask"
-    lines = ["\n".join(_wrapped(said, one.diff.files)) for said in one.diff.consent]
+    files = ("", "") if one.diff is None else one.diff.files
+    lines = ["\n".join(_wrapped(said, files)) for said in one.consent]
     return _listed(f"**Consent: {head}.**", lines)
 
 
