@@ -14,9 +14,12 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
+
+from packaging.version import Version
 
 Short = Mapping[str, Any]
 
@@ -26,8 +29,16 @@ NAMES = {
     "converse": "bedrock/converse/anthropic.claude-3-5-sonnet-20240620-v1:0",
 }
 """A model's name in litellm for each form."""
-FORMS = tuple(form for form in NAMES if form != "converse" or find_spec("botocore"))
-"""The forms that litellm can send with what is installed."""
+
+
+def _is_sent(form: str) -> bool:
+    """Whether litellm sends this form with what is installed."""
+    if form == "responses" and find_spec("litellm") and not find_spec("mcp"):
+        return Version(version("litellm")) >= Version("1.107")  # older ones import `mcp` for it
+    return form != "converse" or find_spec("botocore") is not None
+
+
+FORMS = tuple(filter(_is_sent, NAMES))
 
 
 class Answer(NamedTuple):
