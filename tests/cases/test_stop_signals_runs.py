@@ -72,7 +72,7 @@ class Chain(NamedTuple):
 
 
 CHAINS = [
-    Chain("a-signal-and-no-override-stops", [used(16_000, SEARCH)], {}, ["signal.then"], "token_limit"),
+    Chain("a-signal-and-no-override-stops", [used(16_001, SEARCH)], {}, ["signal.then"], "token_limit"),
     Chain("an-override-goes-on", [SEARCH, "A summary.", "Not there."], {"steps": 1, "continuations": 1}, ["signal.else continuation.then", "signal.then"], "steps_limit"),
     Chain("tool-calls-are-executed", [SEARCH, SEARCH, submit("5")], {}, [GO_ON, GO_ON], "answer_submitted"),
     Chain("a-final-response-completes", [SEARCH, "5"], {}, [GO_ON, "signal.else continuation.else tool_calls.else"], "completed"),
@@ -92,20 +92,20 @@ def test_the_chain(case: Chain) -> None:
 def test_a_signal_says_what_was_measured_and_where() -> None:
     (signal,) = play(used(16_200, {"text": "Well,"})).result.signals
     assert signal.reason == "token_limit"
-    assert signal.message == "usage.total_tokens >= limits.tokens (16,200 against 16,000)"
+    assert signal.message == "usage.total_tokens > limits.tokens (16,200 against 16,000)"
     assert signal.context == {"limits.tokens": 16_000, "usage.total_tokens": 16_200}
     assert signal.source == "rules.1"
 
 
 def test_several_signals_of_one_iteration_coexist() -> None:
-    run = play(used(16_000, {"text": "Once", "finish_reason": "length"}), steps=1)
+    run = play(used(16_001, {"text": "Once", "finish_reason": "length"}), steps=1)
     assert run.result.signals.reasons == ("steps_limit", "token_limit", "finish_reason")
     assert run.result.signals.first == run.result.signals.highest
     assert run.result.reason == "steps_limit"
 
 
 def test_the_highest_need_not_be_the_first() -> None:
-    signals = play(used(16_000, submit("5")), steps=1).result.signals
+    signals = play(used(16_001, submit("5")), steps=1).result.signals
     assert signals.first is not None
     assert signals.highest is not None
     assert (signals.first.reason, signals.highest.reason) == ("steps_limit", "answer_submitted")
@@ -161,7 +161,7 @@ ENDS = [
     Ends("error", [BROKEN], {}, "error"),
     Ends("answer_submitted", [submit("5")], {}, "natural"),
     Ends("steps_limit", ["Well,"], {"steps": 1}, "limit"),
-    Ends("token_limit", [used(16_000, {"text": "Well,"})], {}, "limit"),
+    Ends("token_limit", [used(16_001, {"text": "Well,"})], {}, "limit"),
     Ends("time_limit", [{"text": "Hm.", "delay": "60s"}], {}, "limit"),
     Ends("retry_limit", [BUSY] * 4, {}, "error"),
     Ends("finish_reason", [{"text": "I may not", "finish_reason": "content_filter"}], {}, "limit", False),
@@ -416,10 +416,10 @@ def test_the_continuation_says_what_goes_on() -> None:
 
 
 def test_why_it_stopped_is_told_afterwards() -> None:
-    run = play(used(16_000, {"text": "Well,"}))
+    run = play(used(16_001, {"text": "Well,"}))
     assert run.result.explain().splitlines()[:2] == [
         "Stopped by a limit (`token_limit`) at `end` after 2 steps and 0 ms.",
-        "Raised by rules.1: usage.total_tokens >= limits.tokens (16,000 against 16,000).",
+        "Raised by rules.1: usage.total_tokens > limits.tokens (16,001 against 16,000).",
     ]
     assert run.result.to_dict()["signals"] == run.result.signals.to_list()
     assert run.continuation.should_stop
@@ -442,7 +442,7 @@ def test_a_model_call_is_retried_three_times(failures: int, reason: str) -> None
 
 
 class Guard(NamedTuple):
-    """Just below a limit the run goes on; at it, it stops."""
+    """Where a limit is reached or exceeded, as the document says of it, the run stops."""
 
     id: str
     replies: list[Any]
@@ -461,8 +461,9 @@ GUARDS = [
     Guard("20-iterations", iterations(20), "steps_limit", ROOM),
     Guard("20-iterations-the-last-without-a-tool", [*iterations(19), "5"], "steps_limit", ROOM),
     Guard("15,999-tokens", [used(15_999, {"text": "5"})], "completed", {}),
-    Guard("16,000-tokens", [used(16_000, {"text": "5"})], "token_limit", {}),
-    Guard("16,000-tokens-of-two-calls", [used(9_000, SEARCH), used(7_001, {"text": "5"})], "token_limit", {}),
+    Guard("16,000-tokens", [used(16_000, {"text": "5"})], "completed", {}),
+    Guard("16,001-tokens", [used(16_001, {"text": "5"})], "token_limit", {}),
+    Guard("16,001-tokens-of-two-calls", [used(9_000, SEARCH), used(7_001, {"text": "5"})], "token_limit", {}),
     Guard("59.9-seconds", [{"text": "5", "delay": "59900ms"}], "completed", {}),
     Guard("60-seconds", [{"text": "5", "delay": "60s"}], "time_limit", {}),
     Guard("90-seconds", [{"text": "5", "delay": "90s"}], "time_limit", {}),
