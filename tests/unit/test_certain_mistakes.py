@@ -960,3 +960,18 @@ def test_a_correct_file_has_no_finding(case: Case) -> None:
     machine, findings = find_faults(HEAD + case.body, tools=OWN)
     assert not findings, "\n\n".join(f.render() for f in findings)
     assert machine is not None
+
+
+def test_what_a_check_cannot_read_is_left_alone() -> None:
+    """A rule over steps by a definition, and a task of a tool whose text is not known."""
+    named = (
+        "limits: {steps: 20}\ndefine: {long: run.steps >= 3}\nrules:\n"
+        "  - {when: long, stop: time_limit}\n  - {when: run.steps >= limits.steps, stop: steps_limit}\n"
+        "states:\n  a: {do: infer, next: done}\n"
+    )
+    tasks = (
+        "states:\n  q: {do: enqueue, with: {tasks: [{by: {tool: search}}]}, next: w}\n"
+        "  w: {do: work, failed: next, next: done}\n"
+    )
+    for text in (named, tasks):
+        find_faults(HEAD + text + DONE, tools=[search])

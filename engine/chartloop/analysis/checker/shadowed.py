@@ -10,13 +10,14 @@ the rule, the finding is about the limit: with another value the rule would take
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from chartloop.analysis.checker.check_context import CheckContext
 from chartloop.analysis.checker.knowledge import Knowledge, groups
 from chartloop.analysis.proofs.guards.domains import World
 from chartloop.analysis.proofs.guards.prover import Claim
-from chartloop.language.expression import Expression, Scope, parse
+from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.tree import facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
@@ -89,9 +90,8 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             context.say("CL328", path, text, hint=hint)
             return True
         before, together = False, _counted_together(context, rule.when)
-        if counted and not other.at:  # one step before the rule may hold, the other does
-            earlier = other.when.text.replace("run.steps", "(run.steps - 1)")
-            was = Claim(parse(earlier, Scope(context.spec.roots)).root, False)
+        was = _step_before(context, other) if counted else None
+        if was is not None:  # one step before the rule may hold, the other does
             before = not _ask(context, [both[0], was, *together], path, context.as_written)
         both += together
         if before or (wins and not _ask(context, both, path, context.as_written)):
@@ -105,6 +105,14 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             context.say("CL330", path, text, hint=hint)
             return True
     return False
+
+
+def _step_before(context: CheckContext, rule: Rule) -> Claim | None:
+    """The claim that a rule over steps did not hold one step before; None if its text has names."""
+    text = rule.when.text.replace("run.steps", "(run.steps - 1)")
+    with contextlib.suppress(ExpressionFault):  # a definition, or a guard of Python
+        return None if rule.at else Claim(parse(text, Scope(context.spec.roots)).root, False)
+    return None
 
 
 def _covers(other: Rule, rule: Rule) -> bool:

@@ -85,7 +85,8 @@ def tool_tasks(context: CheckContext) -> Iterator[tuple[Path, Mapping[str, Any],
             ]  # fmt: skip
     for path, task in found if any(s.needs == "tasks" for s in states) else ():
         by = keyed(keyed(task).get("by"))
-        if (tool := tools.get(str(by.get("tool")))) is not None:
+        is_whole = isinstance(keyed(task).get("text"), str)
+        if is_whole and (tool := tools.get(str(by.get("tool")))) is not None:
             yield path, keyed(task), tool
 
 
