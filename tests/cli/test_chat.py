@@ -162,6 +162,8 @@ def test_an_approval_is_asked_in_its_place(chats: Path) -> None:
         t.type("\n")
         t.expect("which calls (1 3; empty for all): ")
         t.type("2\n")
+        t.expect("note on 1 (")
+        t.type("\n")
         t.expect("Done.")
         t.expect("you> ")
         t.type("\x04")

@@ -352,18 +352,25 @@ states:
 """
 
 
+@tool(name="add")
+def noted(a: int, b: int, more: str) -> str:
+    """Add, with a note."""
+    return f"{a + b}{more[:0]}"
+
+
 @pytest.mark.slow("plays on a full screen for seconds")
 def test_each_call_of_an_approval_is_changed_and_decided() -> None:
     long = {"a": 1, "b": 1, "more": "a long text " * 20 + "its end"}
-    calls = [{"name": "add", "arguments": given} for given in (long, {"a": 20, "b": 20})]
-    run = load(GATE, tools=[add]).start("x", script=[{"tool_calls": calls}])
+    short = {"a": 20, "b": 20, "more": ""}
+    calls = [{"name": "add", "arguments": given} for given in (long, short)]
+    run = load(GATE, tools=[noted]).start("x", script=[{"tool_calls": calls}])
     run.advance()
 
     async def play(screen: Screen) -> None:
         await screen.press("r")
         await screen.sees("press a to answer")
         await screen.press("a")
-        await screen.sees('2. add {"a": 20, "b": 20}')
+        await screen.sees('2. add {"a": 20, "b": 20, "more": ""}')
         assert "map[" not in screen.text()
         await screen.press("down", "down", "enter")
         await screen.sees("1.arguments.a")

@@ -476,6 +476,11 @@ def by_prompt(place: Place, request: pytest.FixtureRequest) -> Hand:
                 t.expect("which calls")
                 picked = [str(n) for n, i in enumerate(rule.items, 1) if calls.get(i) == "accept"]
                 t.type(f"{' '.join(picked)}\n")
+                for n in (
+                    n for n in range(1, len(rule.items) + 1) if picked and str(n) not in picked
+                ):
+                    t.expect(f"note on {n} (")
+                    t.type("\n")
             changed: list[dict[str, Any]] = [w for w in calls.values() if isinstance(w, dict)]
             for word in changed:
                 for name, value in word.get("arguments", {}).items():
