@@ -288,9 +288,9 @@ async def _ask(
             if both and refused.kind in ("bad_request", "server"):
                 return failure(refused.kind, f"{refused.message}; {BOTH}", status=refused.status)
             return refused
-    fault = received.fault(wire.reason)
+    fault = received.fault(ended := wire.reason)
     problem = received.problem(streamed=streamed)
-    if problem is not None and not (fault is not None and wire.reason):
+    if problem is not None and not (fault is not None and ended):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
     reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
     odd = (*sent.warnings, *(lost_blocks(wire) if target.provider == "anthropic" else ()))

@@ -34,8 +34,8 @@ MOST_STARTS = 256
 BEGINNING = 600
 """Bytes kept of each beginning: enough for the kind of the block."""
 _START = b'"content_block_start"'
-_ENDS = (b"_reason", b"Reason", b"incomplete_details", b"refusal.done")
-"""Parts of what a provider writes when a reply ends."""
+_ENDS = re.compile(rb'reason"\s*:\s*"|refusal\.done"', re.IGNORECASE)
+"""The part of a line that says why a reply ended: most events have a `finish_reason` of null."""
 PER_PIECE = 100
 """The most bytes of a stream for each character of its text."""
 
@@ -82,7 +82,7 @@ class Wire:
         at = line.find(_START)
         if at >= 0 and len(self.starts) < MOST_STARTS:
             self.starts.append(line[at : at + BEGINNING])
-        if any(part in line for part in _ENDS):
+        if _ENDS.search(line):
             begin, end = line.find(b"{"), line.rfind(b"}")
             with contextlib.suppress(ValueError, RecursionError):
                 event = json.loads(line[begin : end + 1])
@@ -103,7 +103,7 @@ _AT_HAND: ContextVar[Wire | None] = ContextVar("chartloop_wire", default=None)
 
 
 _FRAMED = re.compile(rb'"stopReason":"([^"\\\\]{1,60})"')
-"""The reason in a frame of Bedrock's binary event stream, which is no line of JSON."""
+"""The reason in a frame of Bedrock's event stream, which is binary."""
 _WHERE = (
     ("choices", 0, "native_finish_reason"),  # OpenRouter
     ("choices", 0, "finish_reason"),
